@@ -1,0 +1,1 @@
+"""Values, errors, ports and configuration: what every other package may import."""

@@ -1,0 +1,51 @@
+"""The one error tree. Library errors are translated into it at the seam where they arise.
+
+Every message says what happened and what to do. The CLI prints an `OutriderError` without a stack trace;
+anything else is a defect and shows its trace.
+"""
+
+from __future__ import annotations
+
+
+class OutriderError(Exception):
+    """Base of every expected failure."""
+
+
+class ConfigError(OutriderError):
+    """A parameter, option or configuration file is wrong; the message names the field and its value."""
+
+
+class InstructionError(OutriderError):
+    """An instruction is empty, too long or uses words the model was not made for."""
+
+
+class FrameError(OutriderError):
+    """A camera frame is missing, truncated, stale, or no JPEG."""
+
+
+class ModelError(OutriderError):
+    """A model folder is missing a file, holds a corrupt one, or does not fit its partner."""
+
+
+class LinkError(OutriderError):
+    """The verifier cannot be reached, went away, or did not answer within the deadline."""
+
+
+class ProtocolError(LinkError):
+    """A frame violates the wire schema or the protocol's rules."""
+
+
+class BusyError(LinkError):
+    """The verifier has no room for another session."""
+
+
+class Cancelled(OutriderError):
+    """The work was cancelled by its owner; what was verified so far stays valid."""
+
+
+class MotionError(OutriderError):
+    """A motion could not be carried out: blocked, stale odometry, or out of its time allowance."""
+
+
+class SimulationError(OutriderError):
+    """The simulated home or robot cannot be built or driven as asked."""

@@ -1,0 +1,95 @@
+"""The Protocols through which sibling packages meet. Implementations and fakes live elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from outrider.core.values import (
+    Decoded,
+    DecodeRequest,
+    Odometry,
+    Prompt,
+    RangeScan,
+    Velocity,
+    Verified,
+)
+
+Array = Any
+"""A torch tensor. `core` does not import torch, so the port only names it."""
+
+
+class Tokenizer(Protocol):
+    """Text to ids and back; `decode` of a growing id list only ever extends the text at whole characters."""
+
+    vocab_size: int
+    eos_id: int
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, token_ids: Sequence[int]) -> str: ...
+
+
+class ModelSession(Protocol):
+    """One sequence in one static KV cache. Rollback is a length, never a copy. Not thread-safe."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in the cache, prompt and image tokens included."""
+
+    def prefill(self, prompt: Prompt) -> Array:
+        """Replace the content by the prompt; logits (V,) of the first new token.
+
+        Reuses the cached prefix it shares with the previous prompt.
+        Raises FrameError for a bad JPEG and ConfigError for a prompt that does not fit.
+        """
+
+    def forward(self, token_ids: Sequence[int]) -> Array:
+        """Append M >= 1 tokens; logits (M, V), row i predicting what follows token i."""
+
+    def truncate(self, length: int) -> None:
+        """Forget everything past `length` tokens."""
+
+
+class LanguageModel(Protocol):
+    """Weights that any number of sessions share; no per-session state lives on its modules."""
+
+    name: str
+    vocab_size: int
+    eos_id: int
+    max_length: int
+    tokenizer: Tokenizer
+
+    def open_session(self) -> ModelSession: ...
+
+
+class TextDecoder(Protocol):
+    """Decodes one text at a time: in-process, over the network, or on a virtual clock."""
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = ...,
+        cancelled: Callable[[], bool] = ...,
+    ) -> Decoded:
+        """Blocks until the text ends, the deadline passes or `cancelled()` is true.
+
+        `on_verified` sees each batch of final tokens as soon as it is final, in this thread.
+        Raises LinkError where the verifier fails for good; Cancelled where it was cancelled.
+        """
+
+    def close(self) -> None: ...
+
+
+class Robot(Protocol):
+    """A base that can be driven: the simulated one in-process, or nodes' view of the real one."""
+
+    def odometry(self) -> Odometry: ...
+
+    def scan(self) -> RangeScan: ...
+
+    def frame_jpeg(self) -> bytes:
+        """The newest camera frame as the JPEG that both models will see."""
+
+    def drive(self, velocity: Velocity, duration_s: float) -> None:
+        """Hold a velocity for a while; in simulation this advances the clock."""

@@ -1,0 +1,84 @@
+"""The prompt both models are given each step: system, frame, instruction, search state, memory, last steps.
+
+One place for its form: training data and the running robot render it through the same function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+HISTORY_STEPS = 4
+MEMORY_SLOTS = 2
+SYSTEM_TEXT = "You guide a robot dog. Give one action, then the reason."
+IMAGE_PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
+PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\n{IMAGE_PLACEHOLDER}"
+PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
+END_OF_TEXT = "<|im_end|>"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A past step as it enters the prompt: the phase its text named, and its action."""
+
+    phase: str
+    action: str
+
+
+@dataclass(frozen=True)
+class PromptContext:
+    """What a prompt is made of, newest last. `turned_deg` is the turning in place since the last move ahead."""
+
+    instruction: str
+    steps: tuple[Step, ...] = field(default_factory=tuple)
+    turned_deg: int = 0
+    memories: tuple[str, ...] = field(default_factory=tuple)
+
+
+def direction_words(bearing_rad: float) -> str:
+    """A bearing (left positive) in words that cover the whole circle."""
+    degrees = math.degrees(bearing_rad)
+    side = "left" if degrees > 0 else "right"
+    size = abs(degrees)
+    if size <= 8:
+        return "ahead"
+    if size <= 22:
+        return f"slightly {side}"
+    if size <= 60:
+        return side
+    if size <= 120:
+        return f"far {side}"
+    if size <= 160:
+        return f"behind {side}"
+    return "behind"
+
+
+def metres_words(distance_m: float) -> str:
+    """A distance rounded to half metres."""
+    return f"{round(distance_m * 2) / 2:.1f} m"
+
+
+def searched_place_memory(bearing_rad: float, distance_m: float) -> str:
+    """The memory of a place already searched, relative to the robot as it stands."""
+    return f"searched {direction_words(bearing_rad)} {metres_words(distance_m)}"
+
+
+def render_user_text(context: PromptContext) -> str:
+    """The part of the prompt that follows the image."""
+    steps = context.steps[-HISTORY_STEPS:]
+    last = "; ".join(f"{s.phase}: {s.action}" for s in steps) or "none"
+    memory = "; ".join(context.memories[-MEMORY_SLOTS:]) or "none"
+    turned = min(int(round(context.turned_deg / 15.0)) * 15, 720)
+    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}"
+
+
+def render_prompt(context: PromptContext) -> str:
+    """The whole chat text, image placeholder included, up to where the answer begins."""
+    return PROMPT_PREFIX + render_user_text(context) + PROMPT_SUFFIX
+
+
+def normalise_instruction(words: str | Sequence[str]) -> str:
+    """Lower case, single spaces, no closing full stop: the form the models are trained on."""
+    text = words if isinstance(words, str) else " ".join(words)
+    return " ".join(text.lower().split()).rstrip(".!")

@@ -1,0 +1,131 @@
+"""Small immutable values that cross package borders. Distances in metres, angles in radians, times in seconds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+def wrap_angle(angle_rad: float) -> float:
+    """The same angle in (-pi, pi]."""
+    return math.pi - (math.pi - angle_rad) % (2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class Pose2D:
+    """A pose on the floor: x ahead, y left, yaw counter-clockwise."""
+
+    x: float
+    y: float
+    yaw: float
+
+    def bearing_to(self, x: float, y: float) -> float:
+        """Angle from the robot's heading to a point, left positive, in (-pi, pi]."""
+        return wrap_angle(math.atan2(y - self.y, x - self.x) - self.yaw)
+
+    def distance_to(self, x: float, y: float) -> float:
+        return math.hypot(x - self.x, y - self.y)
+
+
+@dataclass(frozen=True)
+class Velocity:
+    """Body velocity: vx ahead and vy left in m/s, yaw rate in rad/s (left positive)."""
+
+    vx: float = 0.0
+    vy: float = 0.0
+    wz: float = 0.0
+
+
+@dataclass(frozen=True)
+class Odometry:
+    """Pose in the odometry frame, body velocity, and the monotonic time of the measurement."""
+
+    pose: Pose2D
+    velocity: Velocity
+    stamp_s: float
+
+
+@dataclass(frozen=True)
+class RangeScan:
+    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step` (left positive), inf where free."""
+
+    ranges: tuple[float, ...]
+    angle_min: float
+    angle_step: float
+    stamp_s: float
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What both sides decode from: chat text with one image placeholder, and the frame as JPEG bytes."""
+
+    text: str
+    jpeg: bytes
+
+
+class LinkState(str, Enum):
+    """How the edge stands with the verifier."""
+
+    CONNECTED = "connected"
+    CONNECTING = "connecting"
+    LOST = "lost"
+    LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class RoundStats:
+    """One draft-verify round. Times in seconds on the edge's monotonic clock, measured from the request."""
+
+    index: int
+    drafted: int
+    accepted: int
+    emitted: int
+    draft_s: float
+    verify_s: float
+    round_trip_s: float
+    started_s: float
+    finished_s: float
+    bytes_up: int
+    bytes_down: int
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Tokens that have just become final: their ids, the whole verified text so far, seconds since the request."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """One text to decode. `deadline_s` bounds the whole of it."""
+
+    prompt: Prompt
+    max_new_tokens: int = 96
+    deadline_s: float = 30.0
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A finished (or cancelled) text with its statistics. `target_passes` counts forwards of the target after prefill."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finished: bool
+    elapsed_s: float
+    prefill_s: float
+    target_passes: int
+    rounds: tuple[RoundStats, ...] = field(default_factory=tuple)
+    link: LinkState = LinkState.LOCAL
+
+    @property
+    def tokens_per_s(self) -> float:
+        return len(self.token_ids) / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def tokens_per_round(self) -> float:
+        """Mean emitted tokens per verification (the papers' tau)."""
+        return sum(r.emitted for r in self.rounds) / len(self.rounds) if self.rounds else 0.0
