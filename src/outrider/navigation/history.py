@@ -1,0 +1,90 @@
+"""What the robot did and where it has already looked: the part of the prompt that is not the picture.
+
+Training data and the running robot go through this one class, so the model sees the same state in both.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from outrider.core.actions import ActionTable, Motion
+from outrider.core.prompt import (
+    HISTORY_STEPS,
+    MEMORY_SLOTS,
+    PromptContext,
+    Step,
+    searched_place_memory,
+)
+from outrider.core.values import Pose2D, wrap_angle
+
+FULL_TURN_DEG = 360.0
+SAME_PLACE_M = 1.0
+HERE_M = 1.2
+MOVED_M = 0.1
+
+
+def confirmed_turn_deg(motion: Motion, before: Pose2D | None, after: Pose2D) -> float:
+    """Degrees a turn counts for: as commanded, unless odometry shows less than half of it."""
+    commanded_deg = abs(math.degrees(motion.turn_rad))
+    if before is None:
+        return commanded_deg
+    measured_deg = math.copysign(1.0, motion.turn_rad) * math.degrees(wrap_angle(after.yaw - before.yaw))
+    return commanded_deg if measured_deg >= commanded_deg / 2.0 else max(0.0, measured_deg)
+
+
+def confirmed_advance(before: Pose2D | None, after: Pose2D) -> bool:
+    """Whether odometry shows that a move ahead has left its place (a blocked one has not)."""
+    return before is None or before.distance_to(after.x, after.y) > MOVED_M
+
+
+@dataclass
+class SearchHistory:
+    """Executed steps, turning in place since the last move ahead, and the places searched all around.
+
+    Poses are odometry's. `start` is where the episode begins; without it the first action is taken on trust.
+    """
+
+    start: Pose2D | None = None
+    table: ActionTable = field(default_factory=ActionTable)
+    steps: list[Step] = field(default_factory=list, init=False)
+    turned_deg: float = field(default=0.0, init=False)
+    searched_places: list[tuple[float, float]] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._pose = self.start
+
+    def record_action(self, action: str, phase: str, odometry_after: Pose2D) -> None:
+        """Take over one executed action; a text outside the action table is no action and is ignored."""
+        motion = self.table.motion(action)
+        if motion is None:
+            return
+        self.steps.append(Step(phase, action))
+        if motion.turn_rad != 0.0:
+            self.turned_deg += confirmed_turn_deg(motion, self._pose, odometry_after)
+            self._record_searched_place(odometry_after)
+        elif motion.forward_m > 0.0 and confirmed_advance(self._pose, odometry_after):
+            self.turned_deg = 0.0
+        self._pose = odometry_after
+
+    def context(self, instruction: str, pose: Pose2D) -> PromptContext:
+        """The prompt's context for a robot standing at `pose`."""
+        return PromptContext(
+            instruction=instruction,
+            steps=tuple(self.steps[-HISTORY_STEPS:]),
+            turned_deg=round(self.turned_deg),
+            memories=self._memories(pose),
+        )
+
+    def _record_searched_place(self, pose: Pose2D) -> None:
+        if self.turned_deg < FULL_TURN_DEG - 1.0:
+            return
+        if all(pose.distance_to(x, y) >= SAME_PLACE_M for x, y in self.searched_places):
+            self.searched_places.append((pose.x, pose.y))
+
+    def _memories(self, pose: Pose2D) -> tuple[str, ...]:
+        elsewhere = [place for place in self.searched_places if pose.distance_to(*place) > HERE_M]
+        return tuple(
+            searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
+            for place in elsewhere[-MEMORY_SLOTS:]
+        )

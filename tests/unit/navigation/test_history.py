@@ -1,0 +1,72 @@
+import math
+
+import pytest
+
+from outrider.core.prompt import Step, render_user_text
+from outrider.core.values import Pose2D
+from outrider.navigation.history import SearchHistory
+
+
+def turn_around(history: SearchHistory, x: float, y: float, yaw_deg: float = 0.0) -> None:
+    for index in range(1, 9):
+        pose = Pose2D(x, y, math.radians(yaw_deg + 45.0 * index))
+        history.record_action("turn left large", "search", pose)
+
+
+def test_steps_enter_the_prompt_newest_last():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    for index in range(6):
+        history.record_action("move forward small", f"p{index}", Pose2D(0.25 * (index + 1), 0, 0))
+    context = history.context("find the red chair", Pose2D(1.5, 0, 0))
+    assert context.steps == tuple(Step(f"p{i}", "move forward small") for i in range(2, 6))
+    assert "last: p2: move forward small; p3:" in render_user_text(context)
+
+
+def test_turning_counts_both_ways_until_the_next_move_ahead():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.record_action("turn left medium", "search", Pose2D(0, 0, math.radians(30)))
+    history.record_action("turn right small", "search", Pose2D(0, 0, math.radians(15)))
+    assert history.context("x", Pose2D(0, 0, 0)).turned_deg == 45
+    history.record_action("move forward medium", "search", Pose2D(0.5, 0, 0))
+    assert history.context("x", Pose2D(0.5, 0, 0)).turned_deg == 0
+
+
+def test_a_turn_that_odometry_denies_counts_only_as_measured():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.record_action("turn right large", "search", Pose2D(0, 0, math.radians(-10)))
+    assert history.turned_deg == pytest.approx(10.0)
+    history.record_action("turn right large", "search", Pose2D(0, 0, math.radians(20)))
+    assert history.turned_deg == pytest.approx(10.0)
+
+
+def test_a_blocked_move_does_not_forget_the_turning():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.record_action("turn left large", "search", Pose2D(0, 0, math.radians(45)))
+    history.record_action("move forward small", "search", Pose2D(0.02, 0, math.radians(45)))
+    assert history.turned_deg == pytest.approx(45.0)
+
+
+def test_a_full_turn_marks_the_place_once_and_it_shows_only_from_afar():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    turn_around(history, 0.0, 0.0)
+    turn_around(history, 0.5, 0.0)
+    assert history.searched_places == [(0.0, 0.0)]
+    assert history.context("x", Pose2D(1.0, 0, 0)).memories == ()
+    assert history.context("x", Pose2D(2.0, 0, 0)).memories == ("searched behind 2.0 m",)
+
+
+def test_memories_are_the_newest_places_newest_last():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    for x in (0.0, 3.0, 6.0):
+        history.record_action("move forward large", "search", Pose2D(x, 0, 0))
+        turn_around(history, x, 0.0)
+    assert history.context("x", Pose2D(8.0, 0, 0)).memories == (
+        "searched behind 5.0 m",
+        "searched behind 2.0 m",
+    )
+
+
+def test_a_text_outside_the_table_changes_nothing():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.record_action("jump", "search", Pose2D(5, 0, 0))
+    assert history.steps == [] and history.turned_deg == 0.0
