@@ -1,0 +1,21 @@
+"""The Qwen2-VL runtime: weights, tokenizer and frames behind `core.ports.LanguageModel`.
+
+One code path serves the small shipped pair and Qwen2-VL-2B/7B: checkpoints are read with transformers, then
+run by a forward of our own over a static KV cache.
+"""
+
+from outrider.models.card import ModelCard, read_card
+from outrider.models.loading import check_pair, load_model
+from outrider.models.session import QwenModel, QwenSession
+from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
+
+__all__ = [
+    "ModelCard",
+    "QwenModel",
+    "QwenSession",
+    "QwenTokenizer",
+    "check_pair",
+    "load_model",
+    "load_tokenizer",
+    "read_card",
+]

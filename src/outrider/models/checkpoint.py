@@ -1,0 +1,153 @@
+"""A checkpoint folder into the runtime's weights: validate, read with transformers, fuse, let go of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from transformers import Qwen2VLForConditionalGeneration
+from transformers.utils import logging as transformers_logging
+
+from outrider.core.errors import ModelError
+from outrider.models.card import read_json
+from outrider.models.images import PatchGeometry
+from outrider.models.positions import RotaryTable
+from outrider.models.text_stack import LayerWeights, TextShape, TextStack
+from outrider.models.vision import VisionEncoder
+
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
+ARCHITECTURE = "qwen2_vl"
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Raises ModelError naming the file that is missing, corrupt or of another architecture."""
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}")
+    architecture = read_json(folder / CONFIG_FILE).get("model_type")
+    if architecture != ARCHITECTURE:
+        raise ModelError(
+            f"{folder / CONFIG_FILE} is of model_type {architecture!r}, not {ARCHITECTURE!r}: "
+            "choose a Qwen2-VL checkpoint"
+        )
+    for path in _weight_files(folder):
+        _check_weight_file(path)
+
+
+def read_checkpoint(folder: Path, dtype: torch.dtype) -> Qwen2VLForConditionalGeneration:
+    """The checked folder's modules, every weight of them read. Raises ModelError where one is missing."""
+    transformers_logging.disable_progress_bar()
+    try:
+        modules, report = Qwen2VLForConditionalGeneration.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{folder} lacks {len(missing)} weights, the first {missing[0]}: restore {WEIGHTS_FILE}"
+        )
+    return modules.eval().requires_grad_(False)
+
+
+def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) -> TextStack:
+    """Fuse the language half; its modules are emptied layer by layer, so that large ones fit in memory once."""
+    language, config = modules.model.language_model, modules.config.text_config
+    head_dim = config.hidden_size // config.num_attention_heads
+    shape = TextShape(
+        config.num_hidden_layers,
+        config.num_attention_heads,
+        config.num_key_value_heads,
+        head_dim,
+        config.rms_norm_eps,
+    )
+    layers = []
+    for index in range(len(language.layers)):
+        layers.append(_fuse_layer(language.layers[index]))
+        language.layers[index] = torch.nn.Identity()
+    embeddings = language.embed_tokens.weight.detach()
+    return TextStack(
+        shape=shape,
+        rotary=_rotary_table(config, head_dim, embeddings.dtype),
+        embeddings=embeddings,
+        layers=tuple(layers),
+        final_norm=language.norm.weight.detach(),
+        head=modules.lm_head.weight.detach()[:vocab_size],
+    )
+
+
+def build_vision_encoder(modules: Qwen2VLForConditionalGeneration) -> VisionEncoder:
+    config = modules.config.vision_config
+    geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
+    return VisionEncoder(modules.model.visual, geometry)
+
+
+def check_text_config(folder: Path, config: Any, vocab_size: int) -> None:
+    """Raises ModelError for what the runtime's forward does not compute or a tokenizer too large for it."""
+    rope_type = config.rope_parameters.get("rope_type", "default")
+    wrong = {
+        "hidden_act": (config.hidden_act, "silu"),
+        "rope_type": (rope_type, "default"),
+        "use_sliding_window": (bool(config.use_sliding_window), False),
+    }
+    for name, (found, wanted) in wrong.items():
+        if found != wanted:
+            raise ModelError(f"{folder / CONFIG_FILE}: {name} is {found!r}; only {wanted!r} can be run")
+    if vocab_size > config.vocab_size:
+        raise ModelError(
+            f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "
+            "use the tokenizer it was trained with"
+        )
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The single weight file, or the shards its index names."""
+    index = folder / WEIGHTS_INDEX_FILE
+    if not index.exists():
+        return [folder / WEIGHTS_FILE]
+    shards = read_json(index).get("weight_map")
+    if not isinstance(shards, dict) or not shards:
+        raise ModelError(f"{index} names no weight files: restore the file")
+    return [folder / str(name) for name in sorted(set(shards.values()))]
+
+
+def _check_weight_file(path: Path) -> None:
+    if not path.exists():
+        raise ModelError(f"{path} is missing: restore the model folder or choose another with --model")
+    try:
+        with safe_open(path, framework="pt") as weights:
+            count = len(weights.keys())
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
+    if count == 0:
+        raise ModelError(f"{path} holds no weights: restore the file")
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """A Linear's (out, in) weight as a contiguous (in, out) matrix."""
+    return weight.detach().t().contiguous()
+
+
+def _fuse_layer(layer: Any) -> LayerWeights:
+    attention, mlp = layer.self_attn, layer.mlp
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    return LayerWeights(
+        input_norm=layer.input_layernorm.weight.detach(),
+        qkv=_matrix(torch.cat([projection.weight for projection in projections])),
+        qkv_bias=torch.cat([projection.bias for projection in projections]).detach(),
+        attention_out=_matrix(attention.o_proj.weight),
+        mlp_norm=layer.post_attention_layernorm.weight.detach(),
+        gate_up=_matrix(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
+        down=_matrix(mlp.down_proj.weight),
+    )
+
+
+def _rotary_table(config: Any, head_dim: int, dtype: torch.dtype) -> RotaryTable:
+    parameters = config.rope_parameters
+    section = parameters.get("mrope_section", [16, 24, 24])
+    return RotaryTable(head_dim, float(parameters["rope_theta"]), list(section), dtype)

@@ -1,0 +1,60 @@
+"""`load_model`: a checked model folder behind the `LanguageModel` port."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.models.card import read_card
+from outrider.models.checkpoint import (
+    build_text_stack,
+    build_vision_encoder,
+    check_checkpoint,
+    check_text_config,
+    read_checkpoint,
+)
+from outrider.models.session import DECODE_ROWS, QwenModel
+from outrider.models.tokenizer import load_tokenizer
+
+Role = Literal["target", "draft"]
+DEFAULT_CAPACITY = 512
+
+
+def load_model(
+    folder: Path,
+    role: Role = "target",
+    *,
+    threads: int = 1,
+    tokenizer_folder: Path | None = None,
+    capacity: int = DEFAULT_CAPACITY,
+) -> QwenModel:
+    """Read a Qwen2-VL checkpoint to run in fp32 on the CPU with `threads` threads (of the whole process).
+
+    `capacity` is the KV cache's length in tokens; `role` only names the model in logs. The tokenizer lies in
+    `tokenizer_folder`, in the folder itself or in `tokenizer/` beside it.
+    Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
+    """
+    if threads < 1:
+        raise ConfigError(f"threads must be at least 1, got {threads}")
+    if capacity <= DECODE_ROWS:
+        raise ConfigError(f"capacity must be more than {DECODE_ROWS} tokens, got {capacity}")
+    folder = Path(folder)
+    check_checkpoint(folder)
+    card = read_card(folder)
+    tokenizer = load_tokenizer(folder, tokenizer_folder)
+    torch.set_num_threads(threads)
+    modules = read_checkpoint(folder, torch.float32)
+    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size)
+    text = build_text_stack(modules, tokenizer.vocab_size)
+    return QwenModel(f"{role}:{folder.name}", tokenizer, text, build_vision_encoder(modules), capacity, card)
+
+
+def check_pair(target: QwenModel, draft: QwenModel) -> None:
+    """Raises ModelError where draft and target do not give every token the same id."""
+    if target.tokenizer.fingerprint != draft.tokenizer.fingerprint:
+        raise ModelError(
+            f"{draft.name} and {target.name} have different tokenizers: a draft must come with its target's"
+        )

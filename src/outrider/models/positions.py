@@ -1,0 +1,50 @@
+"""Qwen2-VL's multimodal rotary positions: each token has three (time, row, column).
+
+Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows and
+columns; the text after it goes on from the image's longer side, so positions lag behind the cache's length.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def text_positions(start: int, count: int) -> Tensor:
+    """Positions (3, count) of text tokens from `start` on."""
+    return torch.arange(start, start + count).expand(3, count)
+
+
+def image_positions(start: int, rows: int, columns: int) -> Tensor:
+    """Positions (3, rows * columns) of an image's merged tokens, row by row."""
+    row_index = torch.arange(rows).repeat_interleave(columns)
+    column_index = torch.arange(columns).repeat(rows)
+    return torch.stack([torch.zeros_like(row_index), row_index, column_index]) + start
+
+
+def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -> Tensor:
+    """Positions (3, L) of a prompt: text, one image of rows x columns merged tokens (0 x 0 for none), text."""
+    after = num_before + max(rows, columns)
+    parts = [
+        text_positions(0, num_before),
+        image_positions(num_before, rows, columns),
+        text_positions(after, num_after),
+    ]
+    return torch.cat(parts, dim=1)
+
+
+class RotaryTable:
+    """Cosines and sines for positions (3, M) under a checkpoint's `mrope_section`."""
+
+    def __init__(self, head_dim: int, theta: float, mrope_section: list[int], dtype: torch.dtype) -> None:
+        exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
+        self._frequencies = 1.0 / theta**exponents
+        self._axis_of_frequency = torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
+        self._dtype = dtype
+
+    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """(cos, sin), each (M, 1, head_dim); the sine's first half is negated, ready for swapped halves."""
+        angles = positions[self._axis_of_frequency].T.float() * self._frequencies
+        cos, sin = angles.cos(), angles.sin()
+        rotation = torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
+        return rotation[0].unsqueeze(1).to(self._dtype), rotation[1].unsqueeze(1).to(self._dtype)

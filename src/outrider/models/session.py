@@ -1,0 +1,165 @@
+"""Model and sessions behind `core.ports`: prompts become embedded rows, rows become logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from outrider.core.errors import ConfigError, FrameError
+from outrider.core.values import Prompt
+from outrider.models.cache import StaticCache, allocate_cache
+from outrider.models.card import ModelCard
+from outrider.models.positions import prompt_positions, text_positions
+from outrider.models.text_stack import TextStack
+from outrider.models.tokenizer import IMAGE_TOKEN, QwenTokenizer
+from outrider.models.vision import VisionEncoder
+
+DECODE_ROWS = 8
+"""Every forward after the prompt runs this many rows, so that one token and a whole draft give equal bits."""
+
+
+@dataclass(frozen=True)
+class _PromptLayout:
+    """A prompt as rows: ids and positions (3, L) with the image's tokens expanded, its features between."""
+
+    token_ids: tuple[int, ...]
+    positions: Tensor
+    head_length: int
+    features: Tensor | None
+
+    @property
+    def length(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def image_end(self) -> int:
+        return self.head_length + (0 if self.features is None else self.features.shape[0])
+
+    @property
+    def rope_delta(self) -> int:
+        return int(self.positions.max()) + 1 - self.length
+
+
+class QwenModel:
+    """Implements `core.ports.LanguageModel`: weights that any number of sessions share."""
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: QwenTokenizer,
+        text: TextStack,
+        vision: VisionEncoder,
+        capacity: int,
+        card: ModelCard,
+    ) -> None:
+        self.name = name
+        self.tokenizer = tokenizer
+        self.vocab_size = tokenizer.vocab_size
+        self.eos_id = tokenizer.eos_id
+        self.max_length = capacity - DECODE_ROWS
+        self.card = card
+        self.text = text
+        self.vision = vision
+        self._capacity = capacity
+
+    def open_session(self) -> QwenSession:
+        shape = self.text.shape
+        cache = allocate_cache(
+            shape.num_layers, shape.num_kv_heads, self._capacity, shape.head_dim, self.text.embeddings.dtype
+        )
+        return QwenSession(self, cache)
+
+
+class QwenSession:
+    """Implements `core.ports.ModelSession` over one static cache."""
+
+    def __init__(self, model: QwenModel, cache: StaticCache) -> None:
+        self._model = model
+        self._cache = cache
+        self._length = 0
+        self._shortest = 0
+        self._rope_delta = 0
+        self._cached_head: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    @torch.inference_mode()
+    def prefill(self, prompt: Prompt) -> Tensor:
+        """The part before the image is run apart and kept while prompts share it, so that a prompt's logits are
+        the same bits whether or not its head was in the cache already.
+        """
+        layout = _lay_out(self._model, prompt)
+        head = layout.token_ids[: layout.head_length]
+        if head and head != self._cached_head:
+            self._run_prompt(layout, 0, layout.head_length)
+        self._cached_head = head
+        hidden = self._run_prompt(layout, layout.head_length, layout.length)
+        self._length = layout.length
+        self._shortest = layout.image_end
+        self._rope_delta = layout.rope_delta
+        return self._model.text.logits(hidden[-1:])[0]
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Sequence[int]) -> Tensor:
+        """Raises ConfigError where the text outgrows the cache."""
+        _require_room(self._length + len(token_ids), self._model.max_length)
+        slices = [token_ids[i : i + DECODE_ROWS] for i in range(0, len(token_ids), DECODE_ROWS)]
+        return torch.cat([self._decode_rows(part) for part in slices])
+
+    def truncate(self, length: int) -> None:
+        """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
+        if not self._shortest <= length <= self._length:
+            raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
+        self._length = length
+
+    def _run_prompt(self, layout: _PromptLayout, start: int, end: int) -> Tensor:
+        """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
+        text = self._model.text
+        hidden = text.embeddings[torch.tensor(layout.token_ids[start:end], dtype=torch.long)]
+        if layout.features is not None and start == layout.head_length:
+            hidden[: layout.features.shape[0]] = layout.features
+        return text.forward(hidden, layout.positions[:, start:end], self._cache, start, end)
+
+    def _decode_rows(self, token_ids: Sequence[int]) -> Tensor:
+        """Append up to DECODE_ROWS tokens. Spare rows repeat the last token: they write past the length only."""
+        text, start, count = self._model.text, self._length, len(token_ids)
+        padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
+        positions = text_positions(start + self._rope_delta, DECODE_ROWS)
+        hidden = text.forward(
+            text.embeddings[torch.tensor(padded)], positions, self._cache, start, self._cache.capacity
+        )
+        self._length += count
+        return text.logits(hidden)[:count]
+
+
+def _lay_out(model: QwenModel, prompt: Prompt) -> _PromptLayout:
+    """Raises FrameError for a bad JPEG and ConfigError for a prompt of a form or length that cannot be run."""
+    image_id = model.tokenizer.image_id
+    token_ids = tuple(model.tokenizer.encode(prompt.text))
+    num_placeholders = token_ids.count(image_id)
+    if not token_ids or num_placeholders > 1:
+        raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")
+    if num_placeholders == 0:
+        _require_room(len(token_ids), model.max_length)
+        return _PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
+    if not prompt.jpeg:
+        raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
+    image = model.vision.encode(prompt.jpeg)
+    at = token_ids.index(image_id)
+    expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
+    _require_room(len(expanded), model.max_length)
+    positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)
+    return _PromptLayout(expanded, positions, at, image.features)
+
+
+def _require_room(num_tokens: int, max_length: int) -> None:
+    if num_tokens > max_length:
+        raise ConfigError(
+            f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "
+            "the memories, send a smaller frame, or load the model with a larger capacity"
+        )

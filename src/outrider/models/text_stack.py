@@ -1,0 +1,126 @@
+"""The language half of Qwen2-VL as plain functions over its weights and a static KV cache.
+
+Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of the
+shipped pair the number of operations is what costs time. Stateless: the same weights serve every session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from outrider.models.cache import StaticCache
+from outrider.models.positions import RotaryTable
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One decoder layer. Matrices are (in, out); qkv = [q | k | v], gate_up = [gate | up] along the output."""
+
+    input_norm: Tensor
+    qkv: Tensor
+    qkv_bias: Tensor
+    attention_out: Tensor
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """Sizes of the stack; `num_heads` query heads share `num_kv_heads` key-value heads in equal groups."""
+
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    norm_eps: float
+
+
+@dataclass(frozen=True)
+class TextStack:
+    """Weights of the language half; `head` is (V, hidden) with V the tokenizer's real vocabulary."""
+
+    shape: TextShape
+    rotary: RotaryTable
+    embeddings: Tensor
+    layers: tuple[LayerWeights, ...]
+    final_norm: Tensor
+    head: Tensor
+
+    def forward(self, hidden: Tensor, positions: Tensor, cache: StaticCache, start: int, span: int) -> Tensor:
+        """Run M embedded tokens (M, hidden) at cache slots start.. and give the last layer's output (M, hidden).
+
+        Token i attends to slots 0..start+i; `span` >= start + M bounds the slots looked at. A row's result is
+        the same, bit for bit, at whatever row it stands, as long as M and span are the same.
+        """
+        rotation = self.rotary.at(positions)
+        mask = _causal_mask(hidden, start, span, self.shape)
+        for index, layer in enumerate(self.layers):
+            slots = cache.keys[index], cache.values[index]
+            hidden = _attend(hidden, layer, rotation, mask, slots, start, self.shape)
+            hidden = _transform(hidden, layer, self.shape.norm_eps)
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits (M, V) of the last layer's output (M, hidden)."""
+        return F.linear(_rms_norm(hidden, self.final_norm, self.shape.norm_eps), self.head)
+
+
+def _rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return F.rms_norm(hidden, weight.shape, weight, eps)
+
+
+def _causal_mask(hidden: Tensor, start: int, span: int, shape: TextShape) -> Tensor:
+    """Additive mask (group * M, span): rows are the M tokens once for each query head of a group."""
+    slots = torch.arange(span)
+    last_visible = torch.arange(start, start + hidden.shape[0]).unsqueeze(1)
+    mask = torch.zeros(hidden.shape[0], span, dtype=hidden.dtype).masked_fill_(
+        slots > last_visible, -torch.inf
+    )
+    return mask.repeat(shape.num_heads // shape.num_kv_heads, 1)
+
+
+def _rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn (M, H, head_dim) by its positions' angles."""
+    cos, signed_sin = rotation
+    half = heads.shape[-1] // 2
+    swapped = torch.cat([heads[..., half:], heads[..., :half]], dim=-1)
+    return torch.addcmul(heads * cos, swapped, signed_sin)
+
+
+def _attend(
+    hidden: Tensor,
+    layer: LayerWeights,
+    rotation: tuple[Tensor, Tensor],
+    mask: Tensor,
+    slots: tuple[Tensor, Tensor],
+    start: int,
+    shape: TextShape,
+) -> Tensor:
+    """Attention with its residual; writes the tokens' keys and values into `slots` first."""
+    count, span = hidden.shape[0], mask.shape[1]
+    num_kv, head_dim = shape.num_kv_heads, shape.head_dim
+    normed = _rms_norm(hidden, layer.input_norm, shape.norm_eps)
+    heads = torch.addmm(layer.qkv_bias, normed, layer.qkv).view(count, -1, head_dim)
+    turned = _rotate(heads[:, : shape.num_heads + num_kv], rotation)
+    keys, values = slots
+    keys[:, start : start + count] = turned[:, shape.num_heads :].transpose(0, 1)
+    values[:, start : start + count] = heads[:, shape.num_heads + num_kv :].transpose(0, 1)
+    grouped = turned[:, : shape.num_heads].view(count, num_kv, -1, head_dim).permute(1, 2, 0, 3)
+    queries = grouped.reshape(1, num_kv, -1, head_dim)
+    mixed = F.scaled_dot_product_attention(
+        queries, keys[None, :, :span], values[None, :, :span], attn_mask=mask[None, None]
+    )
+    flat = mixed.view(num_kv, -1, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1)
+    return torch.addmm(hidden, flat, layer.attention_out)
+
+
+def _transform(hidden: Tensor, layer: LayerWeights, eps: float) -> Tensor:
+    """The gated feed-forward part with its residual."""
+    both = torch.mm(_rms_norm(hidden, layer.mlp_norm, eps), layer.gate_up)
+    gate, up = both.chunk(2, dim=1)
+    return torch.addmm(hidden, F.silu(gate) * up, layer.down)

@@ -1,0 +1,58 @@
+"""From a frame's bytes to the tokens the language half reads, once per frame."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, patchify
+
+CACHED_FRAMES = 8
+
+
+@dataclass(frozen=True)
+class ImageTokens:
+    """Merged tokens (rows * columns, hidden) of one frame, row by row; `digest` names its JPEG bytes."""
+
+    features: Tensor
+    rows: int
+    columns: int
+    digest: bytes
+
+
+class VisionEncoder:
+    """The vision tower and its merger, with the newest frames' results kept. Safe to share between threads."""
+
+    def __init__(self, tower: torch.nn.Module, geometry: PatchGeometry) -> None:
+        self._tower = tower
+        self._geometry = geometry
+        self._frames: OrderedDict[bytes, ImageTokens] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def encode(self, jpeg: bytes) -> ImageTokens:
+        """Raises FrameError for a bad JPEG."""
+        digest = hashlib.sha256(jpeg).digest()
+        with self._lock:
+            if digest in self._frames:
+                self._frames.move_to_end(digest)
+                return self._frames[digest]
+        tokens = self._run_tower(jpeg, digest)
+        with self._lock:
+            self._frames[digest] = tokens
+            while len(self._frames) > CACHED_FRAMES:
+                self._frames.popitem(last=False)
+        return tokens
+
+    @torch.inference_mode()
+    def _run_tower(self, jpeg: bytes, digest: bytes) -> ImageTokens:
+        rgb = fit_to_model(decode_jpeg(jpeg), self._geometry.factor_px)
+        rows, columns = (side // self._geometry.patch_px for side in rgb.shape[:2])
+        patches = torch.from_numpy(patchify(rgb, self._geometry))
+        features = self._tower(patches, grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
+        merge = self._geometry.merge
+        return ImageTokens(features, rows // merge, columns // merge, digest)

@@ -1,0 +1,17 @@
+"""Fixtures for every part. This file also puts `tests/` on the import path, for `support`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`target/`, `draft/` and `tokenizer/` with tiny random weights; not to be written to."""
+    import torch
+    from support.tiny_models import build_tiny_pair
+
+    torch.set_num_threads(1)
+    return build_tiny_pair(tmp_path_factory.mktemp("tiny"))

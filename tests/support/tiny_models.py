@@ -1,0 +1,145 @@
+"""Builds Qwen2-VL folders with tiny random weights, complete enough for `load_model`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import tokenizers
+import torch
+from tokenizers import decoders, models, pre_tokenizers, trainers
+from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+
+from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
+from outrider.core.prompt import PromptContext, Step, render_prompt
+from outrider.core.values import Prompt
+
+SPECIAL_TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+SENTENCES = [
+    render_prompt(PromptContext("find the silver bottle", (Step("look", "turn left small"),), 45)),
+    "move forward medium\nsearch: the silver bottle is ahead at 2.5 m, past the grey bottle",
+    "turn right large\nlook: no red chair here; a door is on the right",
+    "stop\nreach: the green cup is slightly left at 0.5 m",
+]
+
+
+@dataclass(frozen=True)
+class TinySize:
+    """Sizes of a random model; `spare_rows` are vocabulary rows past the tokenizer's end."""
+
+    hidden: int = 32
+    layers: int = 2
+    heads: int = 4
+    kv_heads: int = 2
+    vision: int = 16
+    vision_layers: int = 2
+    spare_rows: int = 5
+
+
+TARGET_SIZE = TinySize()
+DRAFT_SIZE = TinySize(hidden=16, layers=1, heads=2, kv_heads=1, vision=8, vision_layers=1)
+
+
+def build_tokenizer(folder: Path) -> tokenizers.Tokenizer:
+    """Train a byte-level BPE on a few sentences and save it as `tokenizer.json`."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfig:
+    pairs = size.hidden // size.heads // 2
+    rows, columns = pairs // 3, pairs // 3
+    return Qwen2VLConfig(
+        text_config={
+            "vocab_size": tokenizer.get_vocab_size() + size.spare_rows,
+            "hidden_size": size.hidden,
+            "intermediate_size": 2 * size.hidden,
+            "num_hidden_layers": size.layers,
+            "num_attention_heads": size.heads,
+            "num_key_value_heads": size.kv_heads,
+            "max_position_embeddings": 1024,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [pairs - rows - columns, rows, columns],
+            },
+            "bos_token_id": None,
+            "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
+        },
+        vision_config={
+            "depth": size.vision_layers,
+            "embed_dim": size.vision,
+            "hidden_size": size.hidden,
+            "num_heads": 2,
+            "mlp_ratio": 2,
+        },
+        image_token_id=tokenizer.token_to_id("<|image_pad|>"),
+        video_token_id=tokenizer.token_to_id("<|video_pad|>"),
+        vision_start_token_id=tokenizer.token_to_id("<|vision_start|>"),
+        vision_end_token_id=tokenizer.token_to_id("<|vision_end|>"),
+        tie_word_embeddings=True,
+    )
+
+
+def random_modules(
+    size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int
+) -> Qwen2VLForConditionalGeneration:
+    """Weights wide enough that greedy texts differ from prompt to prompt instead of repeating one token."""
+    torch.manual_seed(seed)
+    modules = Qwen2VLForConditionalGeneration(tiny_config(size, tokenizer)).eval()
+    with torch.no_grad():
+        for name, weight in modules.named_parameters():
+            if weight.dim() > 1:
+                weight.normal_(std=0.5 / weight[0].numel() ** 0.5 if "patch_embed" in name else 0.3)
+            elif name.endswith("bias"):
+                weight.normal_(std=0.1)
+    return modules
+
+
+def build_tiny_model(folder: Path, size: TinySize = TARGET_SIZE, seed: int = 0) -> Path:
+    """Write `folder` (config, weights, card) and `tokenizer/` beside it; give `folder` back."""
+    tokenizer = build_tokenizer(folder.parent / "tokenizer")
+    random_modules(size, tokenizer, seed).save_pretrained(folder)
+    card = {"instruction_words": ["find", "the", "silver", "bottle"], "figures": {"seed": seed}}
+    (folder / "card.json").write_text(json.dumps(card))
+    return folder
+
+
+def build_tiny_pair(folder: Path, seed: int = 0) -> Path:
+    """Write `folder/target`, `folder/draft` and `folder/tokenizer`; give `folder` back."""
+    build_tiny_model(folder / "target", TARGET_SIZE, seed)
+    build_tiny_model(folder / "draft", DRAFT_SIZE, seed + 1)
+    return folder
+
+
+def random_jpeg(seed: int, width: int = MODEL_IMAGE_WIDTH, height: int = MODEL_IMAGE_HEIGHT) -> bytes:
+    """A frame of coloured blocks, the model's size unless told otherwise."""
+    blocks = np.random.default_rng(seed).integers(0, 256, (5, 9, 3), dtype=np.uint8)
+    pixels = cv2.resize(blocks, (width, height), interpolation=cv2.INTER_NEAREST)
+    return cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1].tobytes()
+
+
+def random_prompt(seed: int, instruction: str = "find the silver bottle") -> Prompt:
+    return Prompt(render_prompt(PromptContext(instruction, turned_deg=15 * seed)), random_jpeg(seed))

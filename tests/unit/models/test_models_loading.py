@@ -1,0 +1,119 @@
+"""Model folders that are wrong in every way a download or a disk can make them wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from support.tiny_models import SENTENCES, build_tiny_model
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.models import QwenModel, check_pair, load_model, load_tokenizer, read_card
+
+
+@pytest.fixture
+def folder(tiny_model_folder: Path, tmp_path: Path) -> Path:
+    """A target folder that a test may damage, its tokenizer beside it."""
+    copy = tmp_path / "models"
+    shutil.copytree(tiny_model_folder, copy)
+    return copy / "target"
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def drop_a_weight(path: Path) -> None:
+    weights = load_file(path)
+    del weights[next(name for name in sorted(weights) if "up_proj" in name)]
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def set_key(name: str, value: object) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        content = json.loads(path.read_text())
+        content[name] = value
+        path.write_text(json.dumps(content))
+
+    return damage
+
+
+DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
+    ("config.json", Path.unlink, r"config\.json is missing"),
+    ("config.json", lambda path: path.write_text("{"), r"config\.json cannot be read"),
+    ("config.json", lambda path: path.write_text("[]"), "JSON object"),
+    ("config.json", set_key("model_type", "llama"), "'llama'"),
+    ("model.safetensors", Path.unlink, r"model\.safetensors is missing"),
+    ("model.safetensors", truncate, r"model\.safetensors is truncated"),
+    (
+        "model.safetensors",
+        lambda path: path.write_bytes(b"<html>"),
+        r"model\.safetensors is truncated or corrupt",
+    ),
+    ("model.safetensors", drop_a_weight, "lacks 1 weights.*up_proj"),
+    ("card.json", set_key("instruction_words", "find the"), "list of strings"),
+    ("../tokenizer/tokenizer.json", Path.unlink, "no tokenizer"),
+    ("../tokenizer/tokenizer.json", lambda path: path.write_text("{}"), "is no tokenizer"),
+]
+
+
+@pytest.mark.parametrize(("file", "damage", "message"), DAMAGE)
+def test_a_damaged_folder_names_its_file(
+    folder: Path, file: str, damage: Callable[[Path], None], message: str
+) -> None:
+    damage(folder / file)
+    with pytest.raises(ModelError, match=message):
+        load_model(folder)
+
+
+def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="is no folder"):
+        load_model(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="threads"):
+        load_model(tiny_model_folder / "target", threads=0)
+    with pytest.raises(ConfigError, match="capacity"):
+        load_model(tiny_model_folder / "target", capacity=8)
+
+
+def test_weights_of_another_shape_are_refused(folder: Path) -> None:
+    shutil.copy(folder.parent / "draft" / "model.safetensors", folder / "model.safetensors")
+    with pytest.raises(ModelError, match="cannot be loaded|lacks"):
+        load_model(folder)
+
+
+def test_the_card_gives_the_instruction_words(target: QwenModel, tmp_path: Path) -> None:
+    assert target.card.instruction_words == {"find", "the", "silver", "bottle"}
+    assert target.card.figures == {"seed": 0}
+    assert read_card(tmp_path).instruction_words is None
+
+
+def test_a_pair_must_share_its_tokenizer(target: QwenModel, tiny_model_folder: Path, tmp_path: Path) -> None:
+    check_pair(target, load_model(tiny_model_folder / "draft", "draft"))
+    build_tiny_model(tmp_path / "draft")
+    path = tmp_path / "tokenizer" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="different tokenizers"):
+        check_pair(target, load_model(tmp_path / "draft", "draft"))
+
+
+def test_a_growing_text_only_extends(tiny_model_folder: Path) -> None:
+    tokenizer = load_tokenizer(tiny_model_folder / "target")
+    for text in (SENTENCES[1], "ein Stück weiter, 20 °C, 犬 🐕 läuft"):
+        token_ids = tokenizer.encode(text)
+        grown = [tokenizer.decode(token_ids[:count]) for count in range(len(token_ids) + 1)]
+        assert grown[-1] == text
+        assert all(later.startswith(earlier) for earlier, later in zip(grown, grown[1:], strict=False))
+
+
+def test_special_tokens_are_parsed_and_left_out_of_texts(tiny_model_folder: Path) -> None:
+    tokenizer = load_tokenizer(tiny_model_folder / "draft")
+    token_ids = tokenizer.encode("stop<|im_end|>")
+    assert token_ids[-1] == tokenizer.eos_id
+    assert tokenizer.decode(token_ids) == "stop"
