@@ -1,4 +1,4 @@
-"""The static KV cache: memory for a whole sequence at once, so that rollback is a length and shapes never change."""
+"""The static KV cache: room for a whole sequence at once, so that rollback is a length and shapes stay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class StaticCache:
-    """Keys and values (layers, kv_heads, capacity, head_dim). Who uses it knows how many positions are valid."""
+    """Keys and values (layers, kv_heads, capacity, head_dim). Its user knows how many slots are valid."""
 
     keys: Tensor
     values: Tensor

@@ -1,4 +1,4 @@
-"""A checkpoint folder into the runtime's weights: validate, read with transformers, fuse, let go of the rest."""
+"""A checkpoint folder into the runtime's weights: validate, read with transformers, fuse, drop the rest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_checkpoint(folder: Path, dtype: torch.dtype) -> Qwen2VLForConditionalGe
 
 
 def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) -> TextStack:
-    """Fuse the language half; its modules are emptied layer by layer, so that large ones fit in memory once."""
+    """Fuse the language half; its modules are emptied layer by layer, so that large ones fit in memory."""
     language, config = modules.model.language_model, modules.config.text_config
     head_dim = config.hidden_size // config.num_attention_heads
     shape = TextShape(

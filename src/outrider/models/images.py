@@ -1,6 +1,6 @@
 """From a JPEG to the patches the vision tower reads: Qwen2-VL's resize rule, normalisation and patch order.
 
-Checked against transformers' `Qwen2VLImageProcessorPil`, which reads its files with another JPEG decoder; here
+Checked against transformers' `Qwen2VLImageProcessorPil`, which reads files with another JPEG decoder; here
 both sides of the link decode the same bytes with OpenCV, so they see the same pixels.
 """
 
@@ -88,7 +88,7 @@ def fit_to_model(rgb: NDArray[np.uint8], factor_px: int) -> NDArray[np.uint8]:
 
 
 def patchify(rgb: NDArray[np.uint8], geometry: PatchGeometry) -> NDArray[np.float32]:
-    """Normalised patches (N, 3 * temporal * patch * patch) of a picture whose sides are multiples of `factor_px`.
+    """Normalised patches (N, 3 * temporal * patch * patch); the sides must be multiples of `factor_px`.
 
     Patches come merge block by merge block, as the tower merges them; a still fills all frames of its span.
     """

@@ -1,7 +1,7 @@
 """Qwen2-VL's multimodal rotary positions: each token has three (time, row, column).
 
-Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows and
-columns; the text after it goes on from the image's longer side, so positions lag behind the cache's length.
+Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows
+and columns; the text after it goes on from the image's longer side, so positions lag behind the length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def image_positions(start: int, rows: int, columns: int) -> Tensor:
 
 
 def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -> Tensor:
-    """Positions (3, L) of a prompt: text, one image of rows x columns merged tokens (0 x 0 for none), text."""
+    """Positions (3, L) of a prompt: text, an image of rows x columns merged tokens (or 0 x 0), text."""
     after = num_before + max(rows, columns)
     parts = [
         text_positions(0, num_before),

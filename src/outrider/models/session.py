@@ -90,8 +90,8 @@ class QwenSession:
 
     @torch.inference_mode()
     def prefill(self, prompt: Prompt) -> Tensor:
-        """The part before the image is run apart and kept while prompts share it, so that a prompt's logits are
-        the same bits whether or not its head was in the cache already.
+        """The part before the image is run apart and kept while prompts share it: a prompt's logits are the
+        same bits whether or not its head was in the cache already.
         """
         layout = _lay_out(self._model, prompt)
         head = layout.token_ids[: layout.head_length]
@@ -126,7 +126,7 @@ class QwenSession:
         return text.forward(hidden, layout.positions[:, start:end], self._cache, start, end)
 
     def _decode_rows(self, token_ids: Sequence[int]) -> Tensor:
-        """Append up to DECODE_ROWS tokens. Spare rows repeat the last token: they write past the length only."""
+        """Append up to DECODE_ROWS tokens. Spare rows repeat the last: they write past the length only."""
         text, start, count = self._model.text, self._length, len(token_ids)
         padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
         positions = text_positions(start + self._rope_delta, DECODE_ROWS)
@@ -138,7 +138,7 @@ class QwenSession:
 
 
 def _lay_out(model: QwenModel, prompt: Prompt) -> _PromptLayout:
-    """Raises FrameError for a bad JPEG and ConfigError for a prompt of a form or length that cannot be run."""
+    """Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run."""
     image_id = model.tokenizer.image_id
     token_ids = tuple(model.tokenizer.encode(prompt.text))
     num_placeholders = token_ids.count(image_id)

@@ -1,7 +1,7 @@
 """The language half of Qwen2-VL as plain functions over its weights and a static KV cache.
 
-Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of the
-shipped pair the number of operations is what costs time. Stateless: the same weights serve every session.
+Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of
+the shipped pair the number of operations costs most. Stateless: the same weights serve every session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from outrider.models.positions import RotaryTable
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One decoder layer. Matrices are (in, out); qkv = [q | k | v], gate_up = [gate | up] along the output."""
+    """One decoder layer. Matrices are (in, out); qkv is [q | k | v] and gate_up [gate | up] along out."""
 
     input_norm: Tensor
     qkv: Tensor
@@ -52,7 +52,7 @@ class TextStack:
     head: Tensor
 
     def forward(self, hidden: Tensor, positions: Tensor, cache: StaticCache, start: int, span: int) -> Tensor:
-        """Run M embedded tokens (M, hidden) at cache slots start.. and give the last layer's output (M, hidden).
+        """Run M embedded tokens (M, hidden) at cache slots start..; the last layer's output (M, hidden).
 
         Token i attends to slots 0..start+i; `span` >= start + M bounds the slots looked at. A row's result is
         the same, bit for bit, at whatever row it stands, as long as M and span are the same.

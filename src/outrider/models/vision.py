@@ -26,7 +26,7 @@ class ImageTokens:
 
 
 class VisionEncoder:
-    """The vision tower and its merger, with the newest frames' results kept. Safe to share between threads."""
+    """The vision tower and its merger, with the newest frames' results kept. Threads may share it."""
 
     def __init__(self, tower: torch.nn.Module, geometry: PatchGeometry) -> None:
         self._tower = tower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, t
 
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     shutil.copy(folder.parent / "draft" / "model.safetensors", folder / "model.safetensors")
-    with pytest.raises(ModelError, match="cannot be loaded|lacks"):
+    with pytest.raises(ModelError, match=r"cannot be loaded|lacks"):
         load_model(folder)
 
 
@@ -109,7 +110,7 @@ def test_a_growing_text_only_extends(tiny_model_folder: Path) -> None:
         token_ids = tokenizer.encode(text)
         grown = [tokenizer.decode(token_ids[:count]) for count in range(len(token_ids) + 1)]
         assert grown[-1] == text
-        assert all(later.startswith(earlier) for earlier, later in zip(grown, grown[1:], strict=False))
+        assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(grown))
 
 
 def test_special_tokens_are_parsed_and_left_out_of_texts(tiny_model_folder: Path) -> None:

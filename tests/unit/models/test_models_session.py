@@ -27,7 +27,7 @@ def reference(tiny_model_folder: Path) -> Qwen2VLForConditionalGeneration:
 def reference_logits(
     reference: Qwen2VLForConditionalGeneration, model: QwenModel, prompt: Prompt, new_ids: list[int]
 ) -> torch.Tensor:
-    """transformers' logits (1 + len(new_ids), V) after the prompt and after each new token, without any cache."""
+    """transformers' logits (1 + len(new_ids), V) after the prompt and after each new token; no cache."""
     token_ids, image = model.tokenizer.encode(prompt.text), {}
     if prompt.jpeg:
         rgb = decode_jpeg(prompt.jpeg)
