@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 HISTORY_STEPS = 4
-MEMORY_SLOTS = 2
+MEMORY_SLOTS = 3
 SYSTEM_TEXT = "You guide a robot dog. Give one action, then the reason."
 IMAGE_PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\n{IMAGE_PLACEHOLDER}"
@@ -64,13 +64,17 @@ def searched_place_memory(bearing_rad: float, distance_m: float) -> str:
     return f"searched {direction_words(bearing_rad)} {metres_words(distance_m)}"
 
 
+def shown_turn(turned_deg: float) -> int:
+    """Degrees turned as the prompt shows them: in steps of 15, two full turns at most."""
+    return min(round(turned_deg / 15.0) * 15, 720)
+
+
 def render_user_text(context: PromptContext) -> str:
     """The part of the prompt that follows the image."""
     steps = context.steps[-HISTORY_STEPS:]
     last = "; ".join(f"{s.phase}: {s.action}" for s in steps) or "none"
     memory = "; ".join(context.memories[-MEMORY_SLOTS:]) or "none"
-    turned = min(int(round(context.turned_deg / 15.0)) * 15, 720)
-    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}"
+    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {shown_turn(context.turned_deg)}"
 
 
 def render_prompt(context: PromptContext) -> str:

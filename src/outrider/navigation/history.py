@@ -82,9 +82,13 @@ class SearchHistory:
         if all(pose.distance_to(x, y) >= SAME_PLACE_M for x, y in self.searched_places):
             self.searched_places.append((pose.x, pose.y))
 
-    def _memories(self, pose: Pose2D) -> tuple[str, ...]:
+    def remembered(self, pose: Pose2D) -> tuple[tuple[float, float], ...]:
+        """The searched places that enter the prompt of a robot at `pose`, newest last."""
         elsewhere = [place for place in self.searched_places if pose.distance_to(*place) > HERE_M]
+        return tuple(elsewhere[-MEMORY_SLOTS:])
+
+    def _memories(self, pose: Pose2D) -> tuple[str, ...]:
         return tuple(
             searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
-            for place in elsewhere[-MEMORY_SLOTS:]
+            for place in self.remembered(pose)
         )

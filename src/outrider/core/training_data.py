@@ -1,0 +1,26 @@
+"""The form of training data: frames as JPEG, per-token vision labels, tasks with the expert's answers."""
+
+from __future__ import annotations
+
+import msgspec
+
+CELL_ROWS, CELL_COLUMNS, CELL_LABELS = 5, 9, 3
+
+
+class Query(msgspec.Struct, array_like=True):
+    """The user text that follows the image, and the answer to it."""
+
+    user_text: str
+    answer: str
+
+
+class Example(msgspec.Struct, array_like=True):
+    """`cells` is int16 (5, 9, 3): kind, colour, distance in decimetres of each merged vision token."""
+
+    jpeg: bytes
+    cells: bytes
+    queries: list[Query]
+
+
+class Shard(msgspec.Struct):
+    examples: list[Example]

@@ -1,0 +1,152 @@
+"""Made-up but consistent prompt contexts for a view: they cover the states a closed loop rarely visits.
+
+The expert's answer depends only on the view and on what the prompt says, so any consistent context is a lesson.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrider.core.actions import SIZES
+from outrider.core.prompt import HISTORY_STEPS, MEMORY_SLOTS, PromptContext, Step, searched_place_memory
+from outrider.core.values import Pose2D
+from outrider.simulation.expert import FULL_TURN_DEG, SCAN_ACTION, SearchedPlace
+from outrider.simulation.homes import Home
+from outrider.simulation.perception import View
+from outrider.simulation.vocabulary import COLOURS, COMMANDS, FIND_PHRASINGS, KINDS, ObjectSpec
+
+COMMAND_SHARE = 0.05
+HERE_M = 1.2
+MODES = ("start", "search", "leave", "door", "enter", "entered", "approach")
+MODE_WEIGHTS = (0.08, 0.34, 0.22, 0.16, 0.06, 0.07, 0.07)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What the expert needs to answer: the prompt's context and the exact places behind its memories."""
+
+    context: PromptContext
+    searched: tuple[SearchedPlace, ...]
+
+
+def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) -> Lesson:
+    """A made-up task with a made-up past, at a real place."""
+    if rng.random() < COMMAND_SHARE:
+        return _command_lesson(rng)
+    instruction = phrase(rng, _pick_target(rng, view))
+    mode = str(rng.choice(MODES, p=MODE_WEIGHTS))
+    steps, turned = _past(rng, mode)
+    searched = _searched_places(rng, home, pose, mode)
+    return Lesson(make_context(instruction, steps, turned, searched), searched)
+
+
+def make_context(
+    instruction: str, steps: tuple[Step, ...], turned_deg: int, searched: tuple[SearchedPlace, ...]
+) -> PromptContext:
+    memories = tuple(searched_place_memory(p.bearing_rad, p.distance_m) for p in searched)
+    return PromptContext(instruction, steps[-HISTORY_STEPS:], turned_deg, memories)
+
+
+def phrase(rng: np.random.Generator, target: ObjectSpec) -> str:
+    """An instruction for a target in one of the many ways people say it."""
+    if rng.random() < 0.25:
+        return f"find the {target.phrase}"
+    return str(rng.choice(FIND_PHRASINGS)).format(target.phrase)
+
+
+def _pick_target(rng: np.random.Generator, view: View) -> ObjectSpec:
+    draw = rng.random()
+    if view.objects and draw < 0.5:
+        return view.objects[int(rng.integers(len(view.objects)))].spec
+    if view.objects and draw < 0.85:
+        near = view.objects[int(rng.integers(len(view.objects)))].spec
+        if rng.random() < 0.5:
+            return ObjectSpec(near.kind, str(rng.choice(COLOURS)))
+        return ObjectSpec(str(rng.choice(KINDS)), near.colour)
+    return ObjectSpec(str(rng.choice(KINDS)), str(rng.choice(COLOURS)))
+
+
+def _command_lesson(rng: np.random.Generator) -> Lesson:
+    steps: tuple[Step, ...] = ()
+    command = str(rng.choice(COMMANDS))
+    if rng.random() < 0.4:
+        side = "left" if "left" in command else "right"
+        steps = (Step("obey", f"turn {side} medium" if "turn" in command else "move forward medium"),)
+    return Lesson(PromptContext(command, steps), ())
+
+
+def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
+    """Steps (newest last) and degrees turned in place that fit a mode of the expert."""
+    scan = Step("search", SCAN_ACTION)
+    odd = int(rng.choice([0, 0, 0, 15, 30]))
+    older = tuple(_any_step(rng) for _ in range(int(rng.integers(0, HISTORY_STEPS + 1))))
+    if mode == "start":
+        return (), 0
+    if mode == "search":
+        count = int(rng.integers(0, 8))
+        return (*older, *(scan,) * count), min(45 * count + odd, FULL_TURN_DEG - 15)
+    if mode == "leave":
+        count = int(rng.integers(0, 10)) if rng.random() < 0.85 else int(rng.integers(8, 16))
+        steps = (*(scan,) * HISTORY_STEPS, *(Step("door", SCAN_ACTION),) * count)
+        return steps, FULL_TURN_DEG + 45 * count + odd
+    if mode == "door":
+        return (*older, *_door_steps(rng)), int(rng.choice([0, 0, 0, 15, 30, 45, 90, 135]))
+    enter = Step("enter", "move forward large")
+    if mode == "enter":
+        return (*older, *_door_steps(rng), enter), 0
+    if mode == "entered":
+        return (*older, *_door_steps(rng)[:1], enter, enter), 0
+    if rng.random() < 0.5:
+        turn = int(rng.integers(3))
+        side = rng.choice(["left", "right"])
+        return (*older, Step("approach", f"turn {side} {SIZES[turn]}")), 15 * (turn + 1)
+    return (*older, Step("approach", _any_move(rng))), 0
+
+
+def _any_move(rng: np.random.Generator) -> str:
+    return f"move forward {rng.choice(['small', 'medium', 'large'])}"
+
+
+def _any_step(rng: np.random.Generator) -> Step:
+    turn = f"turn {rng.choice(['left', 'right'])} {rng.choice(['small', 'medium', 'large'])}"
+    phase = str(rng.choice(["search", "approach", "door"]))
+    return Step(phase, turn if rng.random() < 0.6 else _any_move(rng))
+
+
+def _door_steps(rng: np.random.Generator) -> tuple[Step, ...]:
+    count = int(rng.integers(1, HISTORY_STEPS + 1))
+    turns = [f"turn {side} small" for side in ("left", "right")]
+    return tuple(Step("door", str(rng.choice(turns)) if rng.random() < 0.25 else _any_move(rng)) for _ in range(count))
+
+
+def _searched_places(rng: np.random.Generator, home: Home, pose: Pose2D, mode: str) -> tuple[SearchedPlace, ...]:
+    """Places somewhere in the home, those near enough to be 'here' left out, as the prompt has them."""
+    least = 1 if mode in ("door", "enter", "entered") else 0
+    places = []
+    for _ in range(int(rng.integers(least, MEMORY_SLOTS + 1))):
+        room = home.rooms[int(rng.integers(len(home.rooms)))]
+        x, y = rng.uniform(room.x0 + 0.8, room.x1 - 0.8), rng.uniform(room.y0 + 0.8, room.y1 - 0.8)
+        if pose.distance_to(x, y) > HERE_M:
+            places.append(SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)))
+    return tuple(places)
+
+
+def random_pose(rng: np.random.Generator, home: Home) -> Pose2D:
+    """A free pose anywhere; half of them face an object or a door not far away."""
+    for _ in range(200):
+        room = home.rooms[int(rng.integers(len(home.rooms)))]
+        x, y = float(rng.uniform(room.x0 + 0.5, room.x1 - 0.5)), float(rng.uniform(room.y0 + 0.5, room.y1 - 0.5))
+        if any(f.rect.grown(0.4).holds(x, y) for f in home.furniture):
+            continue
+        if any(math.hypot(o.x - x, o.y - y) < o.radius + 0.45 for o in home.objects):
+            continue
+        yaw = float(rng.uniform(-math.pi, math.pi))
+        places = [(o.x, o.y) for o in (*home.objects, *home.doors) if 0.7 < math.hypot(o.x - x, o.y - y) < 4.5]
+        if places and rng.random() < 0.6:
+            px, py = places[int(rng.integers(len(places)))]
+            yaw = math.atan2(py - y, px - x) + float(rng.normal(0.0, math.radians(18)))
+        return Pose2D(x, y, yaw)
+    return home.start

@@ -1,0 +1,220 @@
+"""A home as a MuJoCo model, built with MjSpec. Geom names carry what a pixel belongs to."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+
+from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
+from outrider.simulation.homes import WALL_HEIGHT, WALL_THICKNESS, Home, HomeObject, Rect
+from outrider.simulation.vocabulary import COLOUR_RGB
+
+BODY_LENGTH_M, BODY_WIDTH_M = 0.70, 0.31
+TIMESTEP_S = 0.01
+DOOR_RGBA = (0.30, 0.16, 0.08, 1.0)
+FURNITURE_RGB = {
+    "sofa": (0.45, 0.40, 0.36),
+    "shelf": (0.52, 0.36, 0.22),
+    "bed": (0.66, 0.60, 0.55),
+    "cabinet": (0.58, 0.44, 0.30),
+}
+SOLID, ROBOT_GROUP = 1, 3
+
+_BOX = mujoco.mjtGeom.mjGEOM_BOX
+_CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
+_SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
+_ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID
+
+
+def build_model(home: Home) -> mujoco.MjModel:
+    """Compile the home with the robot in it. Joints: x, y (slides), yaw (hinge), each velocity-controlled."""
+    spec = mujoco.MjSpec()
+    spec.option.timestep = TIMESTEP_S
+    spec.option.gravity = [0.0, 0.0, 0.0]
+    rng = np.random.default_rng([home.seed, 77])
+    _light(spec, rng)
+    _shell(spec, home, rng)
+    for index, piece in enumerate(home.furniture):
+        rgb = np.clip(np.array(FURNITURE_RGB[piece.kind]) * rng.uniform(0.85, 1.15), 0, 1)
+        _rect_geom(spec, f"furniture/{index}", piece.rect, piece.height, (*rgb, 1.0))
+    for index, thing in enumerate(home.objects):
+        _object_geoms(spec, index, thing)
+    _robot(spec)
+    _top_camera(spec, home)
+    model = spec.compile()
+    model.vis.map.znear, model.vis.map.zfar = 0.005, 3.0
+    return model
+
+
+def _light(spec: mujoco.MjSpec, rng: np.random.Generator) -> None:
+    brightness = float(rng.uniform(0.30, 0.45))
+    spec.visual.headlight.ambient = [brightness] * 3
+    spec.visual.headlight.diffuse = [float(rng.uniform(0.25, 0.40))] * 3
+    spec.visual.headlight.specular = [0.05] * 3
+    spec.worldbody.add_light(
+        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        pos=[0, 0, 6],
+        dir=[float(rng.uniform(-0.5, 0.5)), float(rng.uniform(-0.5, 0.5)), -1.0],
+        diffuse=[float(rng.uniform(0.30, 0.45))] * 3,
+        castshadow=False,
+    )
+
+
+def _shell(spec: mujoco.MjSpec, home: Home, rng: np.random.Generator) -> None:
+    wall_rgb = np.array([0.84, 0.78, 0.66]) * rng.uniform(0.85, 1.08) + rng.uniform(-0.03, 0.03, size=3)
+    for index, room in enumerate(home.rooms):
+        floor_rgb = np.array([0.50, 0.38, 0.27]) * rng.uniform(0.8, 1.25) + rng.uniform(-0.04, 0.04, size=3)
+        x, y = room.centre
+        spec.worldbody.add_geom(
+            name=f"floor/{index}",
+            type=_BOX,
+            size=[(room.x1 - room.x0) / 2, (room.y1 - room.y0) / 2, 0.01],
+            pos=[x, y, -0.01],
+            rgba=[*np.clip(floor_rgb, 0, 1), 1.0],
+            contype=0,
+            conaffinity=0,
+        )
+    for index, wall in enumerate(home.walls):
+        _rect_geom(spec, f"wall/{index}", wall, WALL_HEIGHT, (*np.clip(wall_rgb, 0, 1), 1.0))
+    for index, door in enumerate(home.doors):
+        for side in (-1, 1):
+            x = door.x + side * door.width / 2 * door.along_x
+            y = door.y + side * door.width / 2 * (not door.along_x)
+            half = WALL_THICKNESS / 2 + 0.02
+            post = Rect(x - half, y - half, x + half, y + half)
+            _rect_geom(spec, f"door/{index}/{side}", post, WALL_HEIGHT, DOOR_RGBA)
+
+
+def _rect_geom(
+    spec: mujoco.MjSpec, name: str, rect: Rect, height: float, rgba: tuple[float, float, float, float]
+) -> None:
+    x, y = rect.centre
+    spec.worldbody.add_geom(
+        name=name,
+        type=_BOX,
+        size=[(rect.x1 - rect.x0) / 2, (rect.y1 - rect.y0) / 2, height / 2],
+        pos=[x, y, height / 2],
+        rgba=list(rgba),
+        contype=0,
+        conaffinity=SOLID,
+    )
+
+
+def _object_geoms(spec: mujoco.MjSpec, index: int, thing: HomeObject) -> None:
+    body = spec.worldbody.add_body(
+        name=f"object/{index}",
+        pos=[thing.x, thing.y, 0.0],
+        quat=[math.cos(thing.yaw / 2), 0.0, 0.0, math.sin(thing.yaw / 2)],
+    )
+    rgba = [*COLOUR_RGB[thing.spec.colour], 1.0]
+    for number, (kind, size, pos) in enumerate(_SHAPES[thing.spec.kind]):
+        body.add_geom(
+            name=f"object/{index}/{number}",
+            type=kind,
+            size=list(size) + [0.0] * (3 - len(size)),
+            pos=list(pos),
+            rgba=rgba,
+            contype=0,
+            conaffinity=SOLID,
+        )
+
+
+_Part = tuple[mujoco.mjtGeom, tuple[float, ...], tuple[float, float, float]]
+
+
+def _legs(spread: float, half_height: float) -> list[_Part]:
+    corners = [(a, b) for a in (-spread, spread) for b in (-spread, spread)]
+    return [(_BOX, (0.025, 0.025, half_height), (a, b, half_height)) for a, b in corners]
+
+
+# Sizes are MuJoCo's half-sizes; positions are relative to the object's place on the floor.
+_SHAPES: dict[str, list[_Part]] = {
+    "ball": [(_SPHERE, (0.17,), (0, 0, 0.17))],
+    "bin": [(_CYLINDER, (0.16, 0.23), (0, 0, 0.23)), (_CYLINDER, (0.18, 0.02), (0, 0, 0.48))],
+    "bottle": [
+        (_CYLINDER, (0.085, 0.15), (0, 0, 0.15)),
+        (_SPHERE, (0.085,), (0, 0, 0.30)),
+        (_CYLINDER, (0.032, 0.09), (0, 0, 0.39)),
+    ],
+    "box": [(_BOX, (0.15, 0.15, 0.15), (0, 0, 0.15))],
+    "chair": [
+        (_BOX, (0.20, 0.20, 0.025), (0, 0, 0.42)),
+        (_BOX, (0.025, 0.20, 0.20), (-0.18, 0, 0.65)),
+        *_legs(0.17, 0.21),
+    ],
+    "cone": [
+        (_CYLINDER, (0.19, 0.02), (0, 0, 0.02)),
+        *((_CYLINDER, (0.14 - 0.024 * k, 0.042), (0, 0, 0.08 + 0.08 * k)) for k in range(5)),
+    ],
+    "cup": [(_CYLINDER, (0.11, 0.12), (0, 0, 0.12)), (_BOX, (0.04, 0.015, 0.07), (0.14, 0, 0.13))],
+    "lamp": [
+        (_CYLINDER, (0.14, 0.02), (0, 0, 0.02)),
+        (_CYLINDER, (0.025, 0.42), (0, 0, 0.44)),
+        (_CYLINDER, (0.20, 0.14), (0, 0, 1.00)),
+    ],
+    "table": [(_BOX, (0.36, 0.24, 0.025), (0, 0, 0.42)), *_legs(0.21, 0.21)],
+    "vase": [
+        (_ELLIPSOID, (0.14, 0.14, 0.15), (0, 0, 0.15)),
+        (_CYLINDER, (0.045, 0.07), (0, 0, 0.33)),
+        (_CYLINDER, (0.09, 0.015), (0, 0, 0.405)),
+    ],
+}
+
+
+def _robot(spec: mujoco.MjSpec) -> None:
+    body = spec.worldbody.add_body(name="robot")
+    for name, kind, axis in (
+        ("x", mujoco.mjtJoint.mjJNT_SLIDE, [1, 0, 0]),
+        ("y", mujoco.mjtJoint.mjJNT_SLIDE, [0, 1, 0]),
+        ("yaw", mujoco.mjtJoint.mjJNT_HINGE, [0, 0, 1]),
+    ):
+        body.add_joint(name=name, type=kind, axis=axis)
+        gain = 30.0 if name == "yaw" else 250.0
+        actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        actuator.set_to_velocity(kv=gain)
+    body.add_geom(
+        name="robot/body",
+        type=_BOX,
+        size=[BODY_LENGTH_M / 2, BODY_WIDTH_M / 2, 0.20],
+        pos=[0, 0, 0.25],
+        rgba=[0, 0, 0, 0],
+        mass=15.0,
+        contype=SOLID,
+        conaffinity=0,
+        group=ROBOT_GROUP,
+    )
+    _robot_looks(body)
+    body.add_camera(
+        name="front",
+        pos=[CAMERA_FORWARD_M, 0, CAMERA_HEIGHT_M],
+        xyaxes=[0, -1, 0, 0, 0, 1],
+        fovy=math.degrees(SIM_CAMERA.vertical_fov_rad),
+    )
+
+
+def _robot_looks(body: mujoco.MjsBody) -> None:
+    parts = [((0.28, 0.10, 0.06), (0, 0, 0.32)), ((0.05, 0.06, 0.05), (0.27, 0, 0.36))]
+    parts += [((0.03, 0.03, 0.15), (a, b, 0.15)) for a in (-0.2, 0.2) for b in (-0.12, 0.12)]
+    for number, (size, pos) in enumerate(parts):
+        body.add_geom(
+            name=f"robot/looks/{number}",
+            type=_BOX,
+            size=list(size),
+            pos=list(pos),
+            rgba=[0.20, 0.20, 0.22, 1.0],
+            mass=0.0,
+            contype=0,
+            conaffinity=0,
+            group=1,
+        )
+
+
+def _top_camera(spec: mujoco.MjSpec, home: Home) -> None:
+    width, depth = home.rooms[3].x1, home.rooms[3].y1
+    height = 14.0
+    fovy = 2 * math.degrees(math.atan(max(width, depth) * 0.54 / (height - WALL_HEIGHT / 2)))
+    spec.worldbody.add_camera(
+        name="top", pos=[width / 2, depth / 2, height], xyaxes=[1, 0, 0, 0, 1, 0], fovy=fovy
+    )

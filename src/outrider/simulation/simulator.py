@@ -1,0 +1,169 @@
+"""A Go2-sized base in a MuJoCo home: velocity commands in; odometry, scan and camera out. No threads."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import mujoco
+import numpy as np
+
+from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
+from outrider.simulation.homes import Home
+from outrider.simulation.mjcf import TIMESTEP_S, build_model
+
+MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5
+SCAN_RAYS = 180
+SCAN_HEIGHTS_M = (0.12, 0.36)
+SCAN_RANGE_M = 8.0
+MAX_GEOMS = 400
+
+
+class Simulator:
+    """One robot in one home; implements `core.ports.Robot`.
+
+    `odometry_noise` is the standard deviation of the relative error of distance and yaw per step of motion.
+    """
+
+    def __init__(self, home: Home, seed: int = 0, odometry_noise: float = 0.0):
+        self.home = home
+        self.model = build_model(home)
+        self.data = mujoco.MjData(self.model)
+        self.collisions = 0
+        self._noise = odometry_noise
+        self._rng = np.random.default_rng([seed, 5])
+        self._touching = False
+        self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
+        self._option = mujoco.MjvOption()
+        self._option.geomgroup[3] = 0
+        self._rays = _ray_vectors()
+        self.place(home.start)
+
+    @property
+    def time_s(self) -> float:
+        return float(self.data.time)
+
+    def place(self, pose: Pose2D) -> None:
+        """Put the robot somewhere, at rest; its odometry starts there."""
+        self.data.qpos[:] = (pose.x, pose.y, pose.yaw)
+        self.data.qvel[:] = 0.0
+        self.data.ctrl[:] = 0.0
+        mujoco.mj_forward(self.model, self.data)
+        self._odometry_pose = self._last_truth = pose
+
+    def truth(self) -> Pose2D:
+        x, y, yaw = self.data.qpos
+        return Pose2D(float(x), float(y), wrap_angle(float(yaw)))
+
+    def odometry(self) -> Odometry:
+        """The pose as dead reckoning has it, starting from the true start pose."""
+        vx, vy, wz = self.data.qvel
+        yaw = self.data.qpos[2]
+        forward = vx * math.cos(yaw) + vy * math.sin(yaw)
+        left = -vx * math.sin(yaw) + vy * math.cos(yaw)
+        return Odometry(self._odometry_pose, Velocity(float(forward), float(left), float(wz)), self.time_s)
+
+    def scan(self) -> RangeScan:
+        """Ranges around the base centre: the nearer of two planes, so that low and hollow things count."""
+        nearest = np.full(SCAN_RAYS, SCAN_RANGE_M)
+        yaw = self.data.qpos[2]
+        turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
+        vectors = np.zeros((SCAN_RAYS, 3))
+        vectors[:, :2] = self._rays @ turn.T
+        robot = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "robot")
+        for height in SCAN_HEIGHTS_M:
+            origin = np.array([self.data.qpos[0], self.data.qpos[1], height])
+            hit, distance = np.zeros(SCAN_RAYS, dtype=np.int32), np.zeros(SCAN_RAYS)
+            mujoco.mj_multiRay(
+                self.model, self.data, origin, vectors.ravel(), None, 1, robot, hit, distance, None, SCAN_RAYS, SCAN_RANGE_M
+            )
+            nearest = np.where(hit >= 0, np.minimum(nearest, distance), nearest)
+        ranges = tuple(float(r) if r < SCAN_RANGE_M else math.inf for r in nearest)
+        return RangeScan(ranges, -math.pi, 2 * math.pi / SCAN_RAYS, self.time_s)
+
+    def drive(self, velocity: Velocity, duration_s: float) -> None:
+        """Advance the clock, holding a body velocity clamped to the Go2's limits."""
+        vx = float(np.clip(velocity.vx, -MAX_VX, MAX_VX))
+        vy = float(np.clip(velocity.vy, -MAX_VY, MAX_VY))
+        wz = float(np.clip(velocity.wz, -MAX_WZ, MAX_WZ))
+        for _ in range(max(1, round(duration_s / TIMESTEP_S))):
+            yaw = self.data.qpos[2]
+            self.data.ctrl[0] = vx * math.cos(yaw) - vy * math.sin(yaw)
+            self.data.ctrl[1] = vx * math.sin(yaw) + vy * math.cos(yaw)
+            self.data.ctrl[2] = wz
+            mujoco.mj_step(self.model, self.data)
+            self._count_collision()
+        self._advance_odometry()
+
+    def _count_collision(self) -> None:
+        touching = self.data.ncon > 0
+        if touching and not self._touching:
+            self.collisions += 1
+        self._touching = touching
+
+    def _advance_odometry(self) -> None:
+        """Dead reckoning: the true increment, each part scaled by a noisy factor."""
+        truth, last, pose = self.truth(), self._last_truth, self._odometry_pose
+        dx, dy, dyaw = truth.x - last.x, truth.y - last.y, wrap_angle(truth.yaw - last.yaw)
+        if self._noise > 0.0:
+            scale, turn_scale = 1.0 + self._noise * self._rng.standard_normal(2)
+            dx, dy, dyaw = dx * scale, dy * scale, dyaw * turn_scale
+        drift = pose.yaw - last.yaw
+        self._odometry_pose = Pose2D(
+            pose.x + dx * math.cos(drift) - dy * math.sin(drift),
+            pose.y + dx * math.sin(drift) + dy * math.cos(drift),
+            wrap_angle(pose.yaw + dyaw),
+        )
+        self._last_truth = truth
+
+    def render_camera(self) -> np.ndarray:
+        """The front camera, uint8 (280, 504, 3) RGB."""
+        return self._render("front", SIM_CAMERA.width, SIM_CAMERA.height)
+
+    def render_top(self, width: int, height: int) -> np.ndarray:
+        """The home from above, uint8 (height, width, 3) RGB."""
+        return self._render("top", width, height)
+
+    def frame_jpeg(self) -> bytes:
+        """The newest frame as both models see it."""
+        small = cv2.resize(self.render_camera(), (MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT), interpolation=cv2.INTER_AREA)
+        _, encoded = cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+        return encoded.tobytes()
+
+    def segment_camera(self) -> np.ndarray:
+        """Geom ids of the front camera's pixels at the models' resolution, int32 (140, 252); -1 where nothing is."""
+        renderer = self._renderer(MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT)
+        renderer.enable_segmentation_rendering()
+        renderer.update_scene(self.data, camera="front", scene_option=self._option)
+        segments = renderer.render()
+        renderer.disable_segmentation_rendering()
+        return np.where(segments[..., 1] == int(mujoco.mjtObj.mjOBJ_GEOM), segments[..., 0], -1)
+
+    def close(self) -> None:
+        for renderer in self._renderers.values():
+            renderer.close()
+        self._renderers.clear()
+
+    def _render(self, camera: str, width: int, height: int) -> np.ndarray:
+        renderer = self._renderer(width, height)
+        renderer.update_scene(self.data, camera=camera, scene_option=self._option)
+        return renderer.render().copy()
+
+    def _renderer(self, width: int, height: int) -> mujoco.Renderer:
+        key = (width, height)
+        if key not in self._renderers:
+            self.model.vis.global_.offwidth = max(width, self.model.vis.global_.offwidth)
+            self.model.vis.global_.offheight = max(height, self.model.vis.global_.offheight)
+            self.model.vis.quality.offsamples = 0
+            renderer = mujoco.Renderer(self.model, height, width, max_geom=MAX_GEOMS)
+            renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
+            renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+            renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
+            self._renderers[key] = renderer
+        return self._renderers[key]
+
+
+def _ray_vectors() -> np.ndarray:
+    angles = -math.pi + np.arange(SCAN_RAYS) * (2 * math.pi / SCAN_RAYS)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
