@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.values import (
     Decoded,
     DecodeRequest,
+    LinkState,
     Odometry,
     Prompt,
     RangeScan,
@@ -58,7 +60,9 @@ class LanguageModel(Protocol):
     vocab_size: int
     eos_id: int
     max_length: int
-    tokenizer: Tokenizer
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
 
     def open_session(self) -> ModelSession: ...
 
@@ -77,6 +81,38 @@ class TextDecoder(Protocol):
         `on_verified` sees each batch of final tokens as soon as it is final, in this thread.
         Raises LinkError where the verifier fails for good; Cancelled where it was cancelled.
         """
+
+    def close(self) -> None: ...
+
+
+class FrameLink(Protocol):
+    """The edge's end of a connection to one verifier; frames may be lost while it is down. For one thread."""
+
+    @property
+    def state(self) -> LinkState:
+        """Safe to read from any thread."""
+
+    @property
+    def generation(self) -> int:
+        """How many times the connection has come up; a new number means that frames may have been lost."""
+
+    def send(self, frame: EdgeFrame) -> int:
+        """Never blocks. Bytes put on the wire; 0 where the link is down and the frame was dropped."""
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        """The next frame and its bytes on the wire, or None after `timeout_s`. Malformed ones are skipped."""
+
+    def close(self) -> None: ...
+
+
+class FrameServer(Protocol):
+    """The cloud's end: frames from many peers. Used by one thread."""
+
+    def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        """What has arrived, oldest first, bounded; waits up to `timeout_s` for the first."""
+
+    def send(self, peer: Peer, frame: CloudFrame) -> None:
+        """Never blocks; a frame to a peer that has gone is dropped."""
 
     def close(self) -> None: ...
 

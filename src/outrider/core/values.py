@@ -1,4 +1,4 @@
-"""Small immutable values that cross package borders. Distances in metres, angles in radians, times in seconds."""
+"""Small immutable values that cross package borders. Metres, radians, seconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Odometry:
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step` (left positive), inf where free."""
+    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step` (left positive), inf if free."""
 
     ranges: tuple[float, ...]
     angle_min: float
@@ -92,7 +92,7 @@ class RoundStats:
 
 @dataclass(frozen=True)
 class Verified:
-    """Tokens that have just become final: their ids, the whole verified text so far, seconds since the request."""
+    """Tokens that have just become final, the whole verified text so far, seconds since the request."""
 
     token_ids: tuple[int, ...]
     text: str
@@ -110,7 +110,11 @@ class DecodeRequest:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A finished (or cancelled) text with its statistics. `target_passes` counts forwards of the target after prefill."""
+    """A finished text with its statistics. `target_passes` counts forwards of the target after its prefill.
+
+    `prefill_s` is the time of the target's prefill. `unverified_tokens` counts those the edge emitted alone
+    while the link was lost (policy `draft_only`); with 0 the text is exactly the target's own.
+    """
 
     text: str
     token_ids: tuple[int, ...]
@@ -120,6 +124,7 @@ class Decoded:
     target_passes: int
     rounds: tuple[RoundStats, ...] = field(default_factory=tuple)
     link: LinkState = LinkState.LOCAL
+    unverified_tokens: int = 0
 
     @property
     def tokens_per_s(self) -> float:

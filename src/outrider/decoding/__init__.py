@@ -1,0 +1,1 @@
+"""The decoding engine: two sans-IO machines, what they run, and the drivers that need no network."""

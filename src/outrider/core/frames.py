@@ -1,0 +1,154 @@
+"""The frames edge and cloud exchange, as strict schemas: one definition for the machines and for the codec.
+
+Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
+prompt and text (`decoding.digest`), so that neither side ever builds on a prefix the other does not hold.
+Frames are arrays on the wire: adding, removing or reordering a field needs a new PROTOCOL_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta, Struct
+
+PROTOCOL_VERSION = 1
+MAX_FRAME_BYTES = 2 * 1024 * 1024
+MAX_PROMPT_CHARS = 16 * 1024
+MAX_JPEG_BYTES = 1024 * 1024
+MAX_NEW_TOKENS = 4096
+MAX_CHUNK_TOKENS = 64
+MAX_VOCABULARY = 1 << 20
+
+U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Position = Annotated[int, Meta(ge=0, le=MAX_NEW_TOKENS)]
+TokenId = Annotated[int, Meta(ge=0, lt=MAX_VOCABULARY)]
+TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
+ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
+ShortText = Annotated[str, Meta(max_length=500)]
+
+
+class Peer(NamedTuple):
+    """Who sent a frame: the authenticated user (empty without keys) and the transport's return address."""
+
+    user: str
+    route: bytes
+
+
+class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
+    """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
+
+    `when_idle` is what the cloud does while no draft fits: wait for one, or step autoregressively.
+    """
+
+    session: U32
+    epoch: U32
+    digest: U32
+    text: Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
+    jpeg: Annotated[bytes, Meta(max_length=MAX_JPEG_BYTES)]
+    tokens: TextTokens
+    max_new_tokens: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
+    when_idle: Literal["wait", "step"]
+
+
+class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
+    """The edge holds the text up to `base` and asks for what follows."""
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+
+
+class Chunk(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
+    """Draft tokens of a branch whose parent is the text of `base` tokens with that digest."""
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    tokens: ChunkTokens
+
+
+class Cancel(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
+    """Nothing of this epoch matters any more."""
+
+    session: U32
+    epoch: U32
+
+
+class Close(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=5):
+    """The session ends; its cache may be freed."""
+
+    session: U32
+    epoch: U32
+
+
+class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=6):
+    """Who are you? Needs no open session."""
+
+    session: U32
+    epoch: U32
+
+
+class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=16):
+    """The prompt is in the cache; vocabulary and end token let the edge check that the pair fits."""
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    prefill_us: U32
+    vocab_size: Annotated[int, Meta(ge=1, le=MAX_VOCABULARY)]
+    eos_id: TokenId
+
+
+class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
+    """Final: of the branch at `base`, `accepted` tokens stand, then come `tokens`.
+
+    `digest` is that of the text after them, so it also proves which branch was meant. `passes` counts the
+    target's forwards of this epoch so far; `verify_us` is the time of the last.
+    """
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    accepted: Position
+    tokens: TextTokens
+    passes: U32
+    verify_us: U32
+
+
+class PrefillAgain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=18):
+    """The cloud does not hold the prefix that the edge builds on: send Open."""
+
+    session: U32
+    epoch: U32
+
+
+RefusalReason = Literal["busy", "frame", "config", "protocol", "internal"]
+
+
+class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=19):
+    """This epoch will not be decoded, and why."""
+
+    session: U32
+    epoch: U32
+    reason: RefusalReason
+    message: ShortText
+
+
+class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=20):
+    """The verifier's card."""
+
+    session: U32
+    epoch: U32
+    model: ShortText
+    vocab_size: Annotated[int, Meta(ge=1, le=MAX_VOCABULARY)]
+    open_sessions: U32
+    max_sessions: U32
+
+
+EdgeFrame = Open | Resume | Chunk | Cancel | Close | Ping
+CloudFrame = Opened | Verdict | PrefillAgain | Refused | Pong
+Frame = EdgeFrame | CloudFrame

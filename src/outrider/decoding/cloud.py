@@ -1,0 +1,190 @@
+"""The cloud's state machine: a bounded table of sessions that share one model. No socket, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.core.errors import ConfigError, FrameError, ProtocolError
+from outrider.core.frames import (
+    Cancel,
+    Chunk,
+    Close,
+    CloudFrame,
+    EdgeFrame,
+    Open,
+    Peer,
+    Ping,
+    Pong,
+    PrefillAgain,
+    RefusalReason,
+    Refused,
+    Resume,
+)
+from outrider.decoding.jobs import CloudJob, Judgement, SessionKey, Verify
+from outrider.decoding.session import TargetText
+
+
+@dataclass(frozen=True)
+class CloudLimits:
+    """How many sessions one model serves, and how long an idle one keeps its place, in seconds."""
+
+    max_sessions: int = 8
+    idle_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        if self.max_sessions < 1:
+            raise ConfigError(f"max_sessions={self.max_sessions} must be at least 1")
+        if not self.idle_s > 0:
+            raise ConfigError(f"idle_s={self.idle_s} must be positive")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Send a frame to a peer; it may get lost."""
+
+    peer: Peer
+    frame: CloudFrame
+
+
+@dataclass
+class _Session:
+    """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused."""
+
+    epoch: int
+    last_heard_s: float
+    text: TargetText | None = None
+    refusal: Refused | None = None
+
+    def closing_words(self, epoch: int) -> list[CloudFrame]:
+        """What a peer is told that still asks for a text that is no more."""
+        return [self.refusal] if self.refusal is not None and self.refusal.epoch == epoch else []
+
+
+class CloudMachine:
+    """Frames and finished jobs in, replies out. Sessions with work take turns."""
+
+    def __init__(self, name: str, vocab_size: int, eos_id: int, limits: CloudLimits) -> None:
+        self._name = name[:500]
+        self._vocab_size = vocab_size
+        self._eos_id = eos_id
+        self._limits = limits
+        self._sessions: dict[SessionKey, _Session] = {}
+
+    @property
+    def keys(self) -> frozenset[SessionKey]:
+        """The sessions that hold a place."""
+        return frozenset(self._sessions)
+
+    def receive(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[Reply]:
+        """A frame, however late, doubled or out of order. Wrong ones are refused, to that peer only."""
+        key = SessionKey(peer, frame.session)
+        try:
+            frames = self._dispatch(key, frame, now_s)
+        except ProtocolError as error:
+            frames = self._refuse(key, frame.epoch, "protocol", str(error))
+        return [Reply(peer, answer) for answer in frames]
+
+    def next_job(self) -> CloudJob | None:
+        """The next work for the model; the session it belongs to goes to the end of the queue."""
+        for key, session in list(self._sessions.items()):
+            job = session.text.next_job() if session.text else None
+            if job is not None:
+                self._sessions[key] = self._sessions.pop(key)
+                return job
+        return None
+
+    def complete(self, job: CloudJob, judgement: Judgement | None, compute_s: float) -> list[Reply]:
+        """The result of a job; that of a cancelled or replaced text is dropped."""
+        text = self._text_of(job.key, job.epoch)
+        if text is None:
+            return []
+        compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
+        if isinstance(job, Verify) and judgement is not None:
+            frames = text.on_judged(job, judgement, compute_us)
+        else:
+            frames = text.on_prefilled(compute_us)
+        return [Reply(job.key.peer, frame) for frame in frames]
+
+    def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
+        """A job could not be done: its text ends, nobody else's does."""
+        reasons: dict[type[Exception], RefusalReason] = {FrameError: "frame", ConfigError: "config"}
+        reason = reasons.get(type(error), "internal")
+        if self._text_of(job.key, job.epoch) is None:
+            return []
+        return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]
+
+    def evict_idle(self, now_s: float) -> None:
+        """Free the places of peers that were silent for too long. Should they return, they prefill again."""
+        for key, session in list(self._sessions.items()):
+            if now_s - session.last_heard_s > self._limits.idle_s:
+                del self._sessions[key]
+
+    def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None:
+            session.last_heard_s = now_s
+        if isinstance(frame, Open):
+            return self._on_open(key, frame, now_s)
+        if isinstance(frame, Ping):
+            return [self._pong(frame)]
+        if isinstance(frame, Cancel):
+            return self._on_cancel(key, frame)
+        if isinstance(frame, Close):
+            self._sessions.pop(key, None)
+            return []
+        return self._on_text_frame(key, frame)
+
+    def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is None:
+            self.evict_idle(now_s)
+            if len(self._sessions) >= self._limits.max_sessions:
+                return [self._busy(frame)]
+            session = self._sessions[key] = _Session(frame.epoch, now_s)
+        elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
+            return session.closing_words(frame.epoch)
+        if session.text is not None and frame.epoch == session.epoch:
+            return session.text.on_open(frame)
+        session.epoch = frame.epoch
+        session.text = TargetText(key, frame, self._eos_id, self._vocab_size)
+        return []
+
+    def _on_text_frame(self, key: SessionKey, frame: Resume | Chunk) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is None or frame.epoch > session.epoch:
+            return [PrefillAgain(frame.session, frame.epoch)]
+        text = self._text_of(key, frame.epoch)
+        if text is None:
+            return session.closing_words(frame.epoch)
+        return text.on_resume(frame) if isinstance(frame, Resume) else text.on_chunk(frame)
+
+    def _on_cancel(self, key: SessionKey, frame: Cancel) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None and frame.epoch >= session.epoch:
+            session.epoch, session.text = frame.epoch, None
+        return []
+
+    def _text_of(self, key: SessionKey, epoch: int) -> TargetText | None:
+        session = self._sessions.get(key)
+        return session.text if session is not None and session.epoch == epoch else None
+
+    def _refuse(self, key: SessionKey, epoch: int, reason: RefusalReason, message: str) -> list[CloudFrame]:
+        refusal = Refused(key.session, epoch, reason, message[:500])
+        session = self._sessions.get(key)
+        if session is not None and session.epoch == epoch:
+            session.text, session.refusal = None, refusal
+        return [refusal]
+
+    def _busy(self, frame: Open) -> Refused:
+        message = f"all {self._limits.max_sessions} sessions are taken; try later or raise max_sessions"
+        return Refused(frame.session, frame.epoch, "busy", message)
+
+    def _pong(self, frame: Ping) -> Pong:
+        return Pong(
+            frame.session,
+            frame.epoch,
+            self._name,
+            self._vocab_size,
+            len(self._sessions),
+            self._limits.max_sessions,
+        )

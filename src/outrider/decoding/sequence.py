@@ -1,0 +1,69 @@
+"""A model session kept in step with a text: rollback and catching up are one comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Array, LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.digest import common_length
+
+
+class CachedSequence:
+    """One prompt and the generated tokens now in a cache. Callers name texts; the cache follows them."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._session = model.open_session()
+        self._prompt_length = 0
+        self._cached: list[int] = []
+        self._prompt_row: Array = None
+        self._last_row: Array = None
+
+    def prefill(self, prompt: Prompt, max_new_tokens: int) -> None:
+        """Start over with a prompt. Raises FrameError or ConfigError where it cannot be used."""
+        self._cached = []
+        self._prompt_row = self._last_row = self._session.prefill(prompt)
+        self._prompt_length = self._session.length
+        if self._prompt_length + max_new_tokens > self._model.max_length:
+            raise ConfigError(
+                f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
+                f"exceeds the {self._model.max_length} tokens of {self._model.name}: shorten the prompt or the text"
+            )
+
+    def logits(self, tokens: Sequence[int], num_last: int) -> Array:
+        """What the model predicts after the prompt and `tokens`: (num_last + 1, V).
+
+        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them.
+        """
+        first = len(tokens) - num_last
+        known = self._known_row(tokens, first)
+        if known is None:
+            self._roll_back(min(common_length(self._cached, tokens), first - 1))
+        new = tokens[len(self._cached) :]
+        if not new:
+            return known[None]
+        rows = self._forward(new)
+        return rows[-num_last - 1 :] if known is None else torch.cat((known[None], rows))
+
+    def _known_row(self, tokens: Sequence[int], first: int) -> Array:
+        """The row that predicts position `first`, where it needs no forward; the cache then ends there."""
+        if first == 0:
+            self._roll_back(0)
+            return self._prompt_row
+        ends_there = first == len(self._cached) == common_length(self._cached, tokens)
+        return self._last_row if ends_there else None
+
+    def _roll_back(self, length: int) -> None:
+        if length < len(self._cached):
+            self._session.truncate(self._prompt_length + length)
+            del self._cached[length:]
+
+    def _forward(self, tokens: Sequence[int]) -> Array:
+        rows = self._session.forward(tokens)
+        self._cached.extend(tokens)
+        self._last_row = rows[-1]
+        return rows

@@ -1,0 +1,102 @@
+"""Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from outrider.core.errors import ConfigError, FrameError
+from outrider.core.ports import Array
+from outrider.core.values import Prompt
+from outrider.decoding.digest import extend_digest, prompt_digest
+
+
+class ToyTokenizer:
+    """Token n reads as the word `wn`."""
+
+    def __init__(self, vocab_size: int, eos_id: int = 0) -> None:
+        self.vocab_size = vocab_size
+        self.eos_id = eos_id
+
+    def encode(self, text: str) -> list[int]:
+        return [int(word[1:]) for word in text.split()]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return " ".join(f"w{token_id}" for token_id in token_ids)
+
+
+@dataclass(frozen=True)
+class ToySettings:
+    """`agreement`: the chance that the toy predicts like the toy target of the same seed, per position.
+    `eos_bias` raises the end token's logit."""
+
+    seed: int = 0
+    vocab_size: int = 32
+    agreement: float = 1.0
+    eos_bias: float = -1.0
+    prompt_length: int = 7
+    max_length: int = 512
+
+
+class ToyModel:
+    """A LanguageModel without weights."""
+
+    def __init__(self, settings: ToySettings | None = None) -> None:
+        self.settings = settings or ToySettings()
+        self.name = f"toy-{self.settings.seed}"
+        self.vocab_size = self.settings.vocab_size
+        self.eos_id = 0
+        self.max_length = self.settings.max_length
+        self.tokenizer = ToyTokenizer(self.vocab_size, self.eos_id)
+
+    def open_session(self) -> ToySession:
+        return ToySession(self)
+
+    def row(self, digest: int) -> Array:
+        """Logits (V,) after the text with this digest."""
+        agrees = random.Random(f"{self.settings.seed}/{digest}/agree").random() < self.settings.agreement
+        noise = random.Random(f"{self.settings.seed}/{digest}/{'target' if agrees else 'draft'}")
+        row = torch.tensor([noise.gauss(0.0, 1.0) for _ in range(self.vocab_size)])
+        row[self.eos_id] += self.settings.eos_bias
+        return row
+
+
+class ToySession:
+    """A ModelSession: the cache is the list of digests."""
+
+    def __init__(self, model: ToyModel) -> None:
+        self._model = model
+        self._digests: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._digests)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        if not prompt.jpeg.startswith(b"\xff\xd8"):
+            raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
+        if self._model.settings.prompt_length > self._model.max_length:
+            raise ConfigError("the prompt does not fit the model")
+        self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
+        return self._model.row(self._digests[-1])
+
+    def forward(self, token_ids: Sequence[int]) -> Array:
+        if not self._digests or not token_ids:
+            raise AssertionError("forward needs a prefilled cache and at least one token")
+        if self.length + len(token_ids) > self._model.max_length:
+            raise AssertionError("forward beyond the cache")
+        rows = []
+        for token_id in token_ids:
+            if not 0 <= token_id < self._model.vocab_size:
+                raise AssertionError(f"token {token_id} is not in the vocabulary")
+            self._digests.append(extend_digest(self._digests[-1], (token_id,)))
+            rows.append(self._model.row(self._digests[-1]))
+        return torch.stack(rows)
+
+    def truncate(self, length: int) -> None:
+        if not self._model.settings.prompt_length <= length <= self.length:
+            raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
+        del self._digests[length:]

@@ -1,0 +1,141 @@
+"""Puts the decoding engine together: in one process, or over ZeroMQ with a verifier elsewhere."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.errors import ConfigError, LinkError, ModelError
+from outrider.core.frames import Ping, Pong
+from outrider.core.ports import LanguageModel, Tokenizer
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.local import LocalLink
+from outrider.decoding.service import VerifierService, serve_frames
+from outrider.wire.client import DealerLink
+from outrider.wire.keys import load_client_keys, load_server_keys
+from outrider.wire.server import RouterServer
+
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
+
+
+def local_decoder(
+    target: LanguageModel, draft: LanguageModel | None, config: DecodingConfig
+) -> LinkedDecoder:
+    """Both models in this process. Raises ConfigError or ModelError where they do not fit."""
+    _check_draft(draft, config)
+    if draft is not None and (draft.vocab_size, draft.eos_id) != (target.vocab_size, target.eos_id):
+        raise ModelError(f"{draft.name} and {target.name} have different vocabularies: use a matching pair")
+    link = LocalLink(VerifierService(target))
+    return LinkedDecoder(link, draft, target.tokenizer, config, _new_session(), f"the target {target.name}")
+
+
+def connect_decoder(
+    endpoint: str,
+    draft: LanguageModel | None,
+    config: DecodingConfig,
+    *,
+    tokenizer: Tokenizer | None = None,
+    key_file: Path | None = None,
+) -> LinkedDecoder:
+    """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
+
+    Raises ConfigError for a malformed endpoint or key file.
+    """
+    _check_draft(draft, config)
+    tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
+    if tokenizer is None:
+        raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
+    link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
+    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), f"the verifier at {endpoint}")
+
+
+def serve_verifier(
+    model: LanguageModel,
+    endpoint: str,
+    *,
+    stop: threading.Event,
+    limits: CloudLimits | None = None,
+    key_file: Path | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
+    server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
+    try:
+        on_ready()
+        serve_frames(VerifierService(model, limits), server, stop)
+    finally:
+        server.close()
+
+
+def serve(
+    endpoint: str = DEFAULT_ENDPOINT,
+    model_folder: Path = Path("models/target"),
+    *,
+    max_sessions: int = 8,
+    threads: int = 1,
+    key_file: Path | None = None,
+) -> None:
+    """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM."""
+    from outrider.models import load_model  # seconds to import, and only a verifier loads a target
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    model = load_model(model_folder, role="target", threads=threads)
+    serve_verifier(
+        model,
+        endpoint,
+        stop=stop,
+        limits=CloudLimits(max_sessions=max_sessions),
+        key_file=key_file,
+        on_ready=lambda: print(f"verifier ready: {model.name} at {endpoint}", flush=True),
+    )
+
+
+@dataclass(frozen=True)
+class VerifierCard:
+    """What a verifier says about itself, and how long it took to say it."""
+
+    model: str
+    vocab_size: int
+    open_sessions: int
+    max_sessions: int
+    round_trip_s: float
+
+
+def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
+    """Ask a verifier who it is. Raises LinkError where none answers in time."""
+    link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
+    deadline_s = time.monotonic() + timeout_s
+    sent_s = 0.0
+    try:
+        while time.monotonic() < deadline_s:
+            if not sent_s and link.send(Ping(0, 0)):
+                sent_s = time.monotonic()
+            received = link.receive(0.01)
+            if received is not None and isinstance(received[0], Pong):
+                pong = received[0]
+                round_trip_s = time.monotonic() - sent_s
+                return VerifierCard(
+                    pong.model, pong.vocab_size, pong.open_sessions, pong.max_sessions, round_trip_s
+                )
+    finally:
+        link.close()
+    hint = "it refuses this key" if link.refused_handshakes else "start it with `outrider verifier`"
+    raise LinkError(f"no verifier answers at {endpoint} within {timeout_s:g} s: {hint}")
+
+
+def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:
+    if config.drafts and draft is None:
+        raise ConfigError(f"strategy={config.strategy} needs a draft model: give one or use strategy=ar")
+
+
+def _new_session() -> int:
+    return secrets.randbits(32)

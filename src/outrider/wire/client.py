@@ -1,0 +1,121 @@
+"""The robot's socket: connects lazily, reconnects by itself, and knows how the connection stands."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame
+from outrider.core.values import LinkState
+from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
+from outrider.wire.endpoint import check_endpoint
+from outrider.wire.keys import ClientKeys
+
+HEARTBEAT_INTERVAL_MS = 500
+HEARTBEAT_TIMEOUT_MS = 2000
+_RECONNECT_MS = 100
+_RECONNECT_MAX_MS = 1000
+_LINGER_MS = 200
+_QUEUED_FRAMES = 256
+_WATCHED_EVENTS = (
+    zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+
+
+class DealerLink:
+    """A FrameLink to a verifier. `send`, `receive` and `close` are for one thread; the rest is for any."""
+
+    def __init__(self, endpoint: str, keys: ClientKeys | None = None) -> None:
+        """Does not wait for the verifier. Raises ConfigError for a malformed endpoint."""
+        check_endpoint(endpoint)
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        _configure(self._socket, keys)
+        self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
+        self._monitor_lock = threading.Lock()
+        self._state = LinkState.CONNECTING
+        self._generation = 0
+        self.refused_handshakes = 0
+        self.malformed_frames = 0
+        self._socket.connect(endpoint)
+
+    @property
+    def state(self) -> LinkState:
+        self._read_monitor()
+        return self._state
+
+    @property
+    def generation(self) -> int:
+        self._read_monitor()
+        return self._generation
+
+    def send(self, frame: EdgeFrame) -> int:
+        payload = encode(frame)
+        try:
+            self._socket.send(payload, zmq.DONTWAIT)
+        except zmq.Again:
+            return 0
+        return wire_bytes(payload)
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        if not self._socket.poll(int(timeout_s * 1000)):
+            return None
+        parts = self._socket.recv_multipart()
+        try:
+            if len(parts) != 1:
+                raise ProtocolError("a frame has one part")
+            return decode_cloud_frame(parts[0]), wire_bytes(parts[0])
+        except ProtocolError:
+            self.malformed_frames += 1
+            return None
+
+    def close(self) -> None:
+        with self._monitor_lock:
+            if self._socket.closed:
+                return
+            self._socket.disable_monitor()
+            self._monitor.close(linger=0)
+            self._socket.close(linger=_LINGER_MS)
+            self._state = LinkState.LOST
+        self._context.term()
+
+    def _read_monitor(self) -> None:
+        with self._monitor_lock:
+            while not self._monitor.closed and self._monitor.poll(0):
+                self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
+
+    def _on_event(self, event: int) -> None:
+        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._state = LinkState.CONNECTED
+            self._generation += 1
+        elif event == zmq.EVENT_DISCONNECTED:
+            self._state = LinkState.LOST if self._generation else LinkState.CONNECTING
+        else:
+            self.refused_handshakes += 1
+
+
+def _configure(socket: zmq.Socket, keys: ClientKeys | None) -> None:
+    """IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost."""
+    socket.setsockopt(zmq.ROUTING_ID, b"O" + os.urandom(15))
+    socket.setsockopt(zmq.IMMEDIATE, 1)
+    socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_INTERVAL_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)
+    socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
+    socket.setsockopt(zmq.SNDHWM, _QUEUED_FRAMES)
+    socket.setsockopt(zmq.RCVHWM, _QUEUED_FRAMES)
+    socket.setsockopt(zmq.LINGER, _LINGER_MS)
+    if keys is not None:
+        socket.curve_publickey = keys.public.encode()
+        socket.curve_secretkey = keys.secret.encode()
+        socket.curve_serverkey = keys.server.encode()

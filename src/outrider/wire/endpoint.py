@@ -1,0 +1,35 @@
+"""Endpoints, checked before any socket sees them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from outrider.core.errors import ConfigError
+
+_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:]+\]|[^:/\[\]]+):(?P<port>\d{1,5})")
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Raises ConfigError unless it reads tcp://HOST:PORT or ipc://PATH."""
+    match = _TCP.fullmatch(endpoint)
+    if match is not None and 1 <= int(match["port"]) <= 65535:
+        return
+    if not re.fullmatch(r"ipc://.+", endpoint):
+        raise ConfigError(
+            f"endpoint {endpoint!r} must read tcp://HOST:PORT, for example tcp://127.0.0.1:5757"
+        )
+
+
+def is_loopback(endpoint: str) -> bool:
+    """Whether only this machine can reach a checked endpoint."""
+    match = _TCP.fullmatch(endpoint)
+    if match is None:
+        return True
+    host = match["host"].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

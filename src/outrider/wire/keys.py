@@ -1,0 +1,97 @@
+"""CURVE keys: one file for the verifier, one for each robot. Only their owner may read them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import zmq
+
+from outrider.core.errors import ConfigError
+
+SERVER_KEY_FILE = "verifier.key"
+_Z85_KEY_LENGTH = 40
+_Keys = TypeVar("_Keys")
+
+
+class ServerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The verifier's key pair and the public keys of the robots it lets in, by name."""
+
+    public: str
+    secret: str
+    robots: dict[str, str]
+
+
+class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A robot's key pair and the public key of its verifier."""
+
+    public: str
+    secret: str
+    server: str
+
+
+def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:
+    """Write `verifier.key` and one `<robot>.key` each (mode 0600). Raises ConfigError; never overwrites."""
+    for name in robots:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
+            raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
+    public, secret = _key_pair()
+    pairs = {name: _key_pair() for name in robots}
+    server = ServerKeys(public, secret, {name: pair[0] for name, pair in pairs.items()})
+    clients = {f"{name}.key": ClientKeys(*pair, public) for name, pair in pairs.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_write(folder / name, keys) for name, keys in {SERVER_KEY_FILE: server, **clients}.items()]
+
+
+def load_server_keys(path: Path) -> ServerKeys:
+    """Raises ConfigError where the file is missing, open to others, or damaged."""
+    keys = _load(path, ServerKeys)
+    _check(path, keys.public, keys.secret, *keys.robots.values())
+    return keys
+
+
+def load_client_keys(path: Path) -> ClientKeys:
+    """Raises ConfigError where the file is missing, open to others, or damaged."""
+    keys = _load(path, ClientKeys)
+    _check(path, keys.public, keys.secret, keys.server)
+    return keys
+
+
+def _key_pair() -> tuple[str, str]:
+    public, secret = zmq.curve_keypair()
+    return public.decode(), secret.decode()
+
+
+def _write(path: Path, keys: msgspec.Struct) -> Path:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already: move it away or choose another folder") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
+    return path
+
+
+def _load(path: Path, kind: type[_Keys]) -> _Keys:
+    try:
+        mode = path.stat().st_mode
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the key file {path}: {error.strerror}; `outrider keys` makes one"
+        ) from None
+    if mode & 0o077:
+        raise ConfigError(f"the key file {path} is open to other users: run `chmod 600 {path}`")
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a key file of this kind: {error}") from None
+
+
+def _check(path: Path, *keys: str) -> None:
+    for key in keys:
+        if len(key) != _Z85_KEY_LENGTH or not key.isascii():
+            raise ConfigError(f"{path} holds a damaged key: make new ones")
