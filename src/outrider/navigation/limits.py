@@ -34,7 +34,7 @@ class MotionLimits:
     yaw_tolerance_rad: float = math.radians(0.8)
     stale_after_s: float = 0.3
     allowance_factor: float = 3.0
-    allowance_extra_s: float = 2.0
+    allowance_extra_s: float = 5.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

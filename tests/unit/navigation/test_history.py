@@ -57,10 +57,11 @@ def test_a_full_turn_marks_the_place_once_and_it_shows_only_from_afar():
 
 def test_memories_are_the_newest_places_newest_last():
     history = SearchHistory(Pose2D(0, 0, 0))
-    for x in (0.0, 3.0, 6.0):
+    for x in (-3.0, 0.0, 3.0, 6.0):
         history.record_action("move forward large", "search", Pose2D(x, 0, 0))
         turn_around(history, x, 0.0)
     assert history.context("x", Pose2D(8.0, 0, 0)).memories == (
+        "searched behind 8.0 m",
         "searched behind 5.0 m",
         "searched behind 2.0 m",
     )

@@ -1,0 +1,159 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flatland import Flatland, box, wall
+
+from outrider.core.actions import Motion
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.controller import Command, MotionController
+from outrider.navigation.driving import carry_out
+from outrider.navigation.limits import MotionLimits
+
+STEP_S = 0.05
+
+
+@pytest.mark.parametrize("distance_m", [0.25, 0.5, 0.75])
+@pytest.mark.parametrize("lag_s", [0.0, 0.1, 0.25])
+def test_a_move_ahead_covers_its_distance_within_five_per_cent(distance_m, lag_s):
+    robot = Flatland(lag_s=lag_s, noise=0.02, seed=1)
+    command = carry_out(robot, Motion(forward_m=distance_m))
+    assert command.error is None and not command.blocked
+    robot.drive(Velocity(), 1.0)
+    assert robot.pose.x == pytest.approx(distance_m, rel=0.05, abs=0.015)
+    assert abs(robot.pose.y) < 0.02 and abs(robot.pose.yaw) < 0.02
+
+
+@pytest.mark.parametrize("turn_deg", [15, -15, 30, -30, 45, -45])
+@pytest.mark.parametrize("lag_s", [0.0, 0.1, 0.25])
+def test_a_turn_covers_its_angle_within_five_per_cent(turn_deg, lag_s):
+    robot = Flatland(lag_s=lag_s, noise=0.02, seed=2, start=Pose2D(1, 2, 3.1))
+    command = carry_out(robot, Motion(turn_rad=math.radians(turn_deg)))
+    assert command.error is None and not command.blocked
+    robot.drive(Velocity(), 1.0)
+    turned = math.degrees(math.remainder(robot.pose.yaw - 3.1, 2 * math.pi))
+    assert turned == pytest.approx(turn_deg, rel=0.05, abs=0.8)
+
+
+def test_a_stop_never_moves_whatever_surrounds_it():
+    robot = Flatland(walls=box(0.6, 0.0, 0.2))
+    controller = MotionController(Motion())
+    controller.start(robot.odometry(), 0.0)
+    assert controller.update(robot.odometry(), robot.scan(), 0.0) == Command(done=True)
+
+
+def test_it_stops_short_of_a_wall_and_says_how_far_it_came():
+    robot = Flatland(walls=[wall(0.8, -3, 0.8, 3)])
+    command = carry_out(robot, Motion(forward_m=0.75))
+    assert command.blocked and command.error is None
+    assert command.note.startswith("blocked after 0.3") and command.note.endswith("of 0.75 m")
+    assert robot.contacts == 0
+
+
+def test_facing_a_wall_at_once_it_stays_where_it_is():
+    robot = Flatland(walls=[wall(0.45, -3, 0.45, 3)])
+    assert carry_out(robot, Motion(forward_m=0.75)).blocked
+    assert math.hypot(robot.pose.x, robot.pose.y) < 0.05
+
+
+@pytest.mark.parametrize("y", [-0.25, -0.15, 0.1, 0.2])
+def test_it_side_steps_around_a_small_obstacle_and_keeps_its_heading(y):
+    robot = Flatland(walls=box(0.9, y, 0.05))
+    command = carry_out(robot, Motion(forward_m=0.75))
+    assert not command.blocked and robot.contacts == 0
+    assert robot.pose.x == pytest.approx(0.75, abs=0.05)
+    assert robot.pose.y * y < 0 and abs(robot.pose.yaw) < 0.03
+
+
+@pytest.mark.parametrize("offset_m", [-0.3, -0.2, 0.0, 0.1, 0.3])
+@pytest.mark.parametrize("yaw_deg", [-10, 0, 10])
+def test_a_metre_wide_door_is_passable_from_off_its_middle(offset_m, yaw_deg):
+    frame = [wall(1.0, 0.5, 1.0, 3), wall(1.1, 0.5, 1.1, 3), wall(1.0, 0.5, 1.1, 0.5)]
+    frame += [wall(1.0, -0.5, 1.0, -3), wall(1.1, -0.5, 1.1, -3), wall(1.0, -0.5, 1.1, -0.5)]
+    robot = Flatland(walls=frame, start=Pose2D(0, offset_m, math.radians(yaw_deg)))
+    for _ in range(3):
+        carry_out(robot, Motion(forward_m=0.75))
+    assert robot.contacts == 0
+    assert robot.pose.x > 1.6
+
+
+def test_a_turn_beside_a_wall_gets_clear_of_it_without_contact():
+    robot = Flatland(walls=[wall(-3, 0.25, 3, 0.25)])
+    command = carry_out(robot, Motion(turn_rad=math.radians(45)))
+    assert command.error is None and not command.blocked
+    assert robot.contacts == 0
+
+
+def test_a_turn_with_no_room_at_all_ends_as_blocked():
+    cell = [wall(-0.4, 0.21, 0.4, 0.21), wall(-0.4, -0.21, 0.4, -0.21)]
+    cell += [wall(0.4, -0.21, 0.4, 0.21), wall(-0.4, -0.21, -0.4, 0.21)]
+    robot = Flatland(walls=cell)
+    assert carry_out(robot, Motion(turn_rad=math.radians(45))).blocked
+    assert robot.contacts == 0
+
+
+def test_random_walks_among_obstacles_touch_nothing():
+    rng = np.random.default_rng(3)
+    motions = [Motion(forward_m=d) for d in (0.25, 0.5, 0.75)]
+    motions += [Motion(turn_rad=math.radians(d)) for d in (-45, -30, 15, 30, 45)]
+    for seed in range(6):
+        walls = [wall(-3, -3, 3, -3), wall(3, -3, 3, 3), wall(3, 3, -3, 3), wall(-3, 3, -3, -3)]
+        for _ in range(9):
+            x, y = rng.uniform(-2.6, 2.6, 2)
+            if math.hypot(x, y) > 0.8:
+                walls += box(x, y, rng.uniform(0.06, 0.3))
+        robot = Flatland(walls=walls, noise=0.02, seed=seed)
+        for _ in range(40):
+            carry_out(robot, motions[int(rng.integers(len(motions)))])
+        assert robot.contacts == 0, seed
+
+
+def moving(controller: MotionController) -> tuple[Odometry, RangeScan]:
+    robot = Flatland()
+    controller.start(robot.odometry(), 0.0)
+    assert controller.update(robot.odometry(), robot.scan(), 0.0).velocity != Velocity()
+    return robot.odometry(), robot.scan()
+
+
+@pytest.mark.parametrize("stale", ["odometry", "scan"])
+def test_stale_measurements_abort_the_motion_for_good(stale):
+    controller = MotionController(Motion(forward_m=0.5))
+    odometry, scan = moving(controller)
+    fresh = replace(odometry, stamp_s=0.4), replace(scan, stamp_s=0.4)
+    late = (odometry, fresh[1]) if stale == "odometry" else (fresh[0], scan)
+    command = controller.update(*late, 0.4)
+    assert command.done and command.error is not None and stale in command.error
+    assert controller.update(*fresh, 0.4) == command
+
+
+def test_odometry_that_is_no_number_aborts():
+    controller = MotionController(Motion(turn_rad=0.5))
+    odometry, scan = moving(controller)
+    command = controller.update(replace(odometry, pose=Pose2D(math.nan, 0, 0)), scan, 0.1)
+    assert command.done and command.error is not None and "not a number" in command.error
+
+
+def test_a_base_that_slips_runs_out_of_time_or_is_found_stuck():
+    controller = MotionController(Motion(forward_m=0.5), MotionLimits())
+    odometry, scan = moving(controller)
+    command = Command()
+    for step in range(200):
+        now_s = step * STEP_S
+        command = controller.update(replace(odometry, stamp_s=now_s), replace(scan, stamp_s=now_s), now_s)
+        if command.done:
+            break
+    assert command.blocked and "0.00 of 0.50 m" in command.note
+
+
+def test_a_base_that_creeps_is_ended_by_its_time_allowance():
+    controller = MotionController(Motion(forward_m=0.75), MotionLimits())
+    odometry, scan = moving(controller)
+    command = Command()
+    for step in range(400):
+        now_s = step * STEP_S
+        at = replace(odometry, pose=Pose2D(0.03 * now_s, 0, 0), stamp_s=now_s)
+        command = controller.update(at, replace(scan, stamp_s=now_s), now_s)
+        if command.done:
+            break
+    assert command.error is not None and "time allowance" in command.error
