@@ -10,19 +10,15 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class StaticCache:
-    """Keys and values (layers, kv_heads, capacity, head_dim). Its user knows how many slots are valid."""
+    """Keys and values (layers, kv_heads, slots, head_dim). Its user knows how many slots are valid."""
 
     keys: Tensor
     values: Tensor
 
-    @property
-    def capacity(self) -> int:
-        return self.keys.shape[2]
-
 
 def allocate_cache(
-    num_layers: int, num_kv_heads: int, capacity: int, head_dim: int, dtype: torch.dtype
+    num_layers: int, num_kv_heads: int, num_slots: int, head_dim: int, dtype: torch.dtype
 ) -> StaticCache:
     """Zeroed: what lies past the valid length is masked out, but must be finite."""
-    shape = (num_layers, num_kv_heads, capacity, head_dim)
+    shape = (num_layers, num_kv_heads, num_slots, head_dim)
     return StaticCache(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))

@@ -15,7 +15,7 @@ from outrider.core.errors import ModelError
 from outrider.models.card import read_json
 from outrider.models.images import PatchGeometry
 from outrider.models.positions import RotaryTable
-from outrider.models.text_stack import LayerWeights, TextShape, TextStack
+from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.vision import VisionEncoder
 
 CONFIG_FILE = "config.json"
@@ -64,11 +64,10 @@ def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) 
         config.num_attention_heads,
         config.num_key_value_heads,
         head_dim,
-        config.rms_norm_eps,
     )
     layers = []
     for index in range(len(language.layers)):
-        layers.append(_fuse_layer(language.layers[index]))
+        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps))
         language.layers[index] = torch.nn.Identity()
     embeddings = language.embed_tokens.weight.detach()
     return TextStack(
@@ -76,7 +75,7 @@ def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) 
         rotary=_rotary_table(config, head_dim, embeddings.dtype),
         embeddings=embeddings,
         layers=tuple(layers),
-        final_norm=language.norm.weight.detach(),
+        final_norm=RmsNorm.of(language.norm.weight.detach(), config.rms_norm_eps),
         head=modules.lm_head.weight.detach()[:vocab_size],
     )
 
@@ -84,7 +83,9 @@ def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) 
 def build_vision_encoder(modules: Qwen2VLForConditionalGeneration) -> VisionEncoder:
     config = modules.config.vision_config
     geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
-    return VisionEncoder(modules.model.visual, geometry)
+    tower = modules.model.visual
+    tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
+    return VisionEncoder(tower, geometry)
 
 
 def check_text_config(folder: Path, config: Any, vocab_size: int) -> None:
@@ -128,20 +129,28 @@ def _check_weight_file(path: Path) -> None:
         raise ModelError(f"{path} holds no weights: restore the file")
 
 
+def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
+    """The patch embedding as the matrix product it is (stride = kernel): a 3D convolution is slower."""
+    weight = convolution.weight.flatten(1)
+    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+    linear.weight = torch.nn.Parameter(weight, requires_grad=False)
+    return linear
+
+
 def _matrix(weight: Tensor) -> Tensor:
     """A Linear's (out, in) weight as a contiguous (in, out) matrix."""
     return weight.detach().t().contiguous()
 
 
-def _fuse_layer(layer: Any) -> LayerWeights:
+def _fuse_layer(layer: Any, eps: float) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
-        input_norm=layer.input_layernorm.weight.detach(),
+        input_norm=RmsNorm.of(layer.input_layernorm.weight.detach(), eps),
         qkv=_matrix(torch.cat([projection.weight for projection in projections])),
         qkv_bias=torch.cat([projection.bias for projection in projections]).detach(),
         attention_out=_matrix(attention.o_proj.weight),
-        mlp_norm=layer.post_attention_layernorm.weight.detach(),
+        mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach(), eps),
         gate_up=_matrix(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
         down=_matrix(mlp.down_proj.weight),
     )

@@ -16,11 +16,11 @@ from outrider.models.checkpoint import (
     check_text_config,
     read_checkpoint,
 )
-from outrider.models.session import DECODE_ROWS, QwenModel
+from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
 Role = Literal["target", "draft"]
-DEFAULT_CAPACITY = 512
+DEFAULT_MAX_LENGTH = 512
 
 
 def load_model(
@@ -29,18 +29,18 @@ def load_model(
     *,
     threads: int = 1,
     tokenizer_folder: Path | None = None,
-    capacity: int = DEFAULT_CAPACITY,
+    max_length: int = DEFAULT_MAX_LENGTH,
 ) -> QwenModel:
     """Read a Qwen2-VL checkpoint to run in fp32 on the CPU with `threads` threads (of the whole process).
 
-    `capacity` is the KV cache's length in tokens; `role` only names the model in logs. The tokenizer lies in
-    `tokenizer_folder`, in the folder itself or in `tokenizer/` beside it.
+    `max_length` bounds a prompt and its text, image tokens included; `role` only names the model in
+    logs. The tokenizer lies in `tokenizer_folder`, in the folder itself or in `tokenizer/` beside it.
     Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
     """
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
-    if capacity <= DECODE_ROWS:
-        raise ConfigError(f"capacity must be more than {DECODE_ROWS} tokens, got {capacity}")
+    if max_length < 1:
+        raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
     folder = Path(folder)
     check_checkpoint(folder)
     card = read_card(folder)
@@ -49,7 +49,9 @@ def load_model(
     modules = read_checkpoint(folder, torch.float32)
     check_text_config(folder, modules.config.text_config, tokenizer.vocab_size)
     text = build_text_stack(modules, tokenizer.vocab_size)
-    return QwenModel(f"{role}:{folder.name}", tokenizer, text, build_vision_encoder(modules), capacity, card)
+    return QwenModel(
+        f"{role}:{folder.name}", tokenizer, text, build_vision_encoder(modules), max_length, card
+    )
 
 
 def check_pair(target: QwenModel, draft: QwenModel) -> None:

@@ -19,6 +19,8 @@ from outrider.models.vision import VisionEncoder
 
 DECODE_ROWS = 8
 """Every forward after the prompt runs this many rows, so that one token and a whole draft give equal bits."""
+SPAN_STEP = 128
+"""A token at slot j attends over the first multiple of this past j: equal bits again, and little to read."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,22 @@ class _PromptLayout:
         return int(self.positions.max()) + 1 - self.length
 
 
+def next_span(slot: int) -> int:
+    """How many slots a token at `slot` attends over."""
+    return (slot // SPAN_STEP + 1) * SPAN_STEP
+
+
+def decode_slices(start: int, count: int) -> list[tuple[int, int]]:
+    """Cut tokens at slots start..start+count into forwards of one shape: few enough rows, all of one span."""
+    slices, begin = [], 0
+    while begin < count:
+        until_next_span = next_span(start + begin) - (start + begin)
+        end = min(count, begin + min(DECODE_ROWS, until_next_span))
+        slices.append((begin, end))
+        begin = end
+    return slices
+
+
 class QwenModel:
     """Implements `core.ports.LanguageModel`: weights that any number of sessions share."""
 
@@ -52,24 +70,23 @@ class QwenModel:
         tokenizer: QwenTokenizer,
         text: TextStack,
         vision: VisionEncoder,
-        capacity: int,
+        max_length: int,
         card: ModelCard,
     ) -> None:
         self.name = name
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocab_size
         self.eos_id = tokenizer.eos_id
-        self.max_length = capacity - DECODE_ROWS
+        self.max_length = max_length
         self.card = card
         self.text = text
         self.vision = vision
-        self._capacity = capacity
 
     def open_session(self) -> QwenSession:
         shape = self.text.shape
-        cache = allocate_cache(
-            shape.num_layers, shape.num_kv_heads, self._capacity, shape.head_dim, self.text.embeddings.dtype
-        )
+        num_slots = next_span(self.max_length - 1) + DECODE_ROWS
+        dtype = self.text.embeddings.dtype
+        cache = allocate_cache(shape.num_layers, shape.num_kv_heads, num_slots, shape.head_dim, dtype)
         return QwenSession(self, cache)
 
 
@@ -108,8 +125,8 @@ class QwenSession:
     def forward(self, token_ids: Sequence[int]) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
         _require_room(self._length + len(token_ids), self._model.max_length)
-        slices = [token_ids[i : i + DECODE_ROWS] for i in range(0, len(token_ids), DECODE_ROWS)]
-        return torch.cat([self._decode_rows(part) for part in slices])
+        parts = decode_slices(self._length, len(token_ids))
+        return torch.cat([self._decode_rows(token_ids[begin:end]) for begin, end in parts])
 
     def truncate(self, length: int) -> None:
         """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
@@ -130,9 +147,8 @@ class QwenSession:
         text, start, count = self._model.text, self._length, len(token_ids)
         padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
         positions = text_positions(start + self._rope_delta, DECODE_ROWS)
-        hidden = text.forward(
-            text.embeddings[torch.tensor(padded)], positions, self._cache, start, self._cache.capacity
-        )
+        embedded = text.embeddings[torch.tensor(padded)]
+        hidden = text.forward(embedded, positions, self._cache, start, next_span(start))
         self._length += count
         return text.logits(hidden)[:count]
 
@@ -161,5 +177,5 @@ def _require_room(num_tokens: int, max_length: int) -> None:
     if num_tokens > max_length:
         raise ConfigError(
             f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "
-            "the memories, send a smaller frame, or load the model with a larger capacity"
+            "the memories, send a smaller frame, or load the model with a larger max_length"
         )

@@ -6,6 +6,7 @@ the shipped pair the number of operations costs most. Stateless: the same weight
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -17,14 +18,31 @@ from outrider.models.positions import RotaryTable
 
 
 @dataclass(frozen=True)
+class RmsNorm:
+    """x / sqrt(mean(x^2) + eps) * weight as x / hypot(|x|, floor) * gain: half of `F.rms_norm`'s cost."""
+
+    gain: Tensor
+    floor: Tensor
+
+    @classmethod
+    def of(cls, weight: Tensor, eps: float) -> RmsNorm:
+        size = weight.shape[0]
+        return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
+        return hidden / torch.hypot(length, self.floor) * self.gain
+
+
+@dataclass(frozen=True)
 class LayerWeights:
     """One decoder layer. Matrices are (in, out); qkv is [q | k | v] and gate_up [gate | up] along out."""
 
-    input_norm: Tensor
+    input_norm: RmsNorm
     qkv: Tensor
     qkv_bias: Tensor
     attention_out: Tensor
-    mlp_norm: Tensor
+    mlp_norm: RmsNorm
     gate_up: Tensor
     down: Tensor
 
@@ -37,7 +55,6 @@ class TextShape:
     num_heads: int
     num_kv_heads: int
     head_dim: int
-    norm_eps: float
 
 
 @dataclass(frozen=True)
@@ -48,30 +65,26 @@ class TextStack:
     rotary: RotaryTable
     embeddings: Tensor
     layers: tuple[LayerWeights, ...]
-    final_norm: Tensor
+    final_norm: RmsNorm
     head: Tensor
 
     def forward(self, hidden: Tensor, positions: Tensor, cache: StaticCache, start: int, span: int) -> Tensor:
         """Run M embedded tokens (M, hidden) at cache slots start..; the last layer's output (M, hidden).
 
-        Token i attends to slots 0..start+i; `span` >= start + M bounds the slots looked at. A row's result is
-        the same, bit for bit, at whatever row it stands, as long as M and span are the same.
+        Token i attends to slots 0..start+i below `span`. A row's result is the same, bit for bit, at whatever
+        row it stands, as long as M and span are the same.
         """
         rotation = self.rotary.at(positions)
         mask = _causal_mask(hidden, start, span, self.shape)
         for index, layer in enumerate(self.layers):
             slots = cache.keys[index], cache.values[index]
             hidden = _attend(hidden, layer, rotation, mask, slots, start, self.shape)
-            hidden = _transform(hidden, layer, self.shape.norm_eps)
+            hidden = _transform(hidden, layer)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (M, V) of the last layer's output (M, hidden)."""
-        return F.linear(_rms_norm(hidden, self.final_norm, self.shape.norm_eps), self.head)
-
-
-def _rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return F.rms_norm(hidden, weight.shape, weight, eps)
+        return F.linear(self.final_norm(hidden), self.head)
 
 
 def _causal_mask(hidden: Tensor, start: int, span: int, shape: TextShape) -> Tensor:
@@ -104,7 +117,7 @@ def _attend(
     """Attention with its residual; writes the tokens' keys and values into `slots` first."""
     count, span = hidden.shape[0], mask.shape[1]
     num_kv, head_dim = shape.num_kv_heads, shape.head_dim
-    normed = _rms_norm(hidden, layer.input_norm, shape.norm_eps)
+    normed = layer.input_norm(hidden)
     heads = torch.addmm(layer.qkv_bias, normed, layer.qkv).view(count, -1, head_dim)
     turned = _rotate(heads[:, : shape.num_heads + num_kv], rotation)
     keys, values = slots
@@ -119,8 +132,8 @@ def _attend(
     return torch.addmm(hidden, flat, layer.attention_out)
 
 
-def _transform(hidden: Tensor, layer: LayerWeights, eps: float) -> Tensor:
+def _transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
     """The gated feed-forward part with its residual."""
-    both = torch.mm(_rms_norm(hidden, layer.mlp_norm, eps), layer.gate_up)
+    both = torch.mm(layer.mlp_norm(hidden), layer.gate_up)
     gate, up = both.chunk(2, dim=1)
     return torch.addmm(hidden, F.silu(gate) * up, layer.down)

@@ -76,8 +76,8 @@ def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, t
         load_model(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="threads"):
         load_model(tiny_model_folder / "target", threads=0)
-    with pytest.raises(ConfigError, match="capacity"):
-        load_model(tiny_model_folder / "target", capacity=8)
+    with pytest.raises(ConfigError, match="max_length"):
+        load_model(tiny_model_folder / "target", max_length=0)
 
 
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:

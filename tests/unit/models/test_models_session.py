@@ -14,9 +14,9 @@ from outrider.core.prompt import PROMPT_PREFIX
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.images import PatchGeometry, decode_jpeg, patchify
-from outrider.models.session import DECODE_ROWS
+from outrider.models.session import DECODE_ROWS, SPAN_STEP
 
-GENERATED = 12
+GENERATED = 30
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +85,12 @@ def test_interleaved_sessions_do_not_meet(target: QwenModel) -> None:
         assert torch.equal(torch.stack(seen), expected)
 
 
-@pytest.mark.parametrize("chunk", [2, 3, 5, DECODE_ROWS, DECODE_ROWS + 1])
+@pytest.mark.parametrize("chunk", [2, 3, 5, DECODE_ROWS, DECODE_ROWS + 1, GENERATED])
 def test_one_token_and_a_chunk_give_the_same_bits(target: QwenModel, chunk: int) -> None:
     token_ids, logits = greedy(target.open_session(), random_prompt(4), GENERATED)
     session = target.open_session()
     rows = [session.prefill(random_prompt(4))[None]]
+    assert session.length < SPAN_STEP < session.length + GENERATED, "the text is to cross a span's end"
     rows += [session.forward(token_ids[i : i + chunk]) for i in range(0, GENERATED, chunk)]
     assert torch.equal(torch.cat(rows), logits)
 
@@ -159,7 +160,7 @@ def test_padding_rows_of_the_vocabulary_never_appear(
 
 
 def test_too_long_a_prompt_or_text_is_refused(tiny_model_folder: Path) -> None:
-    model = load_model(tiny_model_folder / "target", capacity=128)
+    model = load_model(tiny_model_folder / "target", max_length=120)
     session = model.open_session()
     with pytest.raises(ConfigError, match="do not fit"):
         session.prefill(random_prompt(1, instruction="find the bottle " * 40))
