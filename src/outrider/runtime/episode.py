@@ -1,0 +1,149 @@
+"""One closed-loop episode in one process: simulated home, whoever answers, navigator, controller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from outrider.core.actions import Motion, split_answer
+from outrider.core.errors import Cancelled
+from outrider.core.ports import TextDecoder
+from outrider.core.prompt import render_prompt
+from outrider.core.values import DecodeRequest, Pose2D, Prompt, Verified
+from outrider.navigation.driving import carry_out
+from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
+from outrider.runtime.dataset import searched_places
+from outrider.simulation.expert import answer
+from outrider.simulation.homes import Home
+from outrider.simulation.perception import Eyes
+from outrider.simulation.simulator import Simulator
+
+REACH_M = 1.2
+
+
+class Answerer(Protocol):
+    """Gives the text of a step; its action and phase lines at least."""
+
+    def __call__(self, simulator: Simulator, navigator: Navigator) -> str: ...
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """What an episode came to. `path_m` is the true path, `success` the evaluation's verdict."""
+
+    seed: int
+    placement: str
+    instruction: str
+    outcome: str
+    success: bool
+    steps: int
+    path_m: float
+    collisions: int
+    target_distance_m: float
+    duration_s: float
+    actions: tuple[str, ...] = field(default_factory=tuple)
+
+
+def expert_answerer(simulator: Simulator) -> Answerer:
+    """The exploring expert, seeing what the camera sees."""
+    eyes = Eyes(simulator)
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        odometry = simulator.odometry()
+        searched = searched_places(navigator.history, odometry.pose)
+        return answer(eyes.look(simulator.segment_camera()), navigator.context(odometry), searched)
+
+    return ask
+
+
+def model_answerer(decoder: TextDecoder, max_new_tokens: int = 96) -> Answerer:
+    """A model through the same prompt as on the robot.
+
+    The text is cut once its action and phase are verified: nothing after them enters the episode.
+    """
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        prompt = Prompt(render_prompt(navigator.context(simulator.odometry())), simulator.frame_jpeg())
+        seen: list[str] = [""]
+
+        def on_verified(verified: Verified) -> None:
+            seen[0] = verified.text
+
+        try:
+            request = DecodeRequest(prompt, max_new_tokens)
+            return decoder.decode(request, on_verified, lambda: bool(split_answer(seen[0]).phase)).text
+        except Cancelled:
+            return seen[0]
+
+    return ask
+
+
+def run_episode(
+    home: Home,
+    instruction: str,
+    make_answerer: Callable[[Simulator], Answerer],
+    settings: NavigatorSettings,
+    odometry_noise: float,
+) -> EpisodeResult:
+    """Run one goal to its end. The simulated clock stands while the answer is made."""
+    simulator = Simulator(home, home.seed, odometry_noise)
+    try:
+        return _run(simulator, home, instruction, make_answerer(simulator), settings)
+    finally:
+        simulator.close()
+
+
+def _run(
+    simulator: Simulator, home: Home, instruction: str, ask: Answerer, settings: NavigatorSettings
+) -> EpisodeResult:
+    navigator = Navigator(instruction, settings, simulator.odometry())
+    path = _Path(simulator)
+    actions: list[str] = []
+    while navigator.outcome is None:
+        key = navigator.begin_step(simulator.time_s)
+        text = ask(simulator, navigator)
+        motion = navigator.on_verified(key, text, simulator.time_s)
+        motion = motion or navigator.on_finished(key, text, simulator.time_s) or Motion()
+        carry_out(simulator, motion, on_tick=path.extend)
+        navigator.on_finished(key, text, simulator.time_s)
+        navigator.on_moved(key, simulator.odometry())
+        navigator.check_time(simulator.time_s)
+        actions.append(text.partition("\n")[0])
+    pose = simulator.truth()
+    return EpisodeResult(
+        seed=home.seed,
+        placement=home.placement,
+        instruction=instruction,
+        outcome=navigator.outcome.value,
+        success=navigator.outcome is Outcome.ARRIVED and stands_at_target(home, pose),
+        steps=navigator.steps_taken,
+        path_m=path.length_m,
+        collisions=simulator.collisions,
+        target_distance_m=pose.distance_to(home.target.x, home.target.y),
+        duration_s=simulator.time_s,
+        actions=tuple(actions),
+    )
+
+
+def stands_at_target(home: Home, pose: Pose2D) -> bool:
+    """Whether the base's centre is within reach of the target, nothing else nearer and no wall between."""
+    target = home.target
+    distance_m = pose.distance_to(target.x, target.y)
+    nearest_m = min(pose.distance_to(thing.x, thing.y) for thing in home.objects)
+    return distance_m <= min(REACH_M, nearest_m) and home.sees(pose.x, pose.y, target.x, target.y)
+
+
+class _Path:
+    """Length of the true path."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._last = simulator.truth()
+        self.length_m = 0.0
+
+    def extend(self) -> None:
+        pose = self._simulator.truth()
+        self.length_m += math.hypot(pose.x - self._last.x, pose.y - self._last.y)
+        self._last = pose

@@ -1,0 +1,158 @@
+"""`outrider eval navigation`: success, collisions and path over freshly generated homes, in closed loop."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import TextDecoder
+from outrider.decoding.config import DecodingConfig
+from outrider.navigation.navigator import NavigatorSettings
+from outrider.runtime.decoders import local_decoder
+from outrider.runtime.episode import EpisodeResult, expert_answerer, model_answerer, run_episode
+from outrider.runtime.paths import models_folder
+from outrider.simulation.contexts import phrase
+from outrider.simulation.homes import generate_home
+
+MODELS = ("target", "draft", "pair", "expert")
+PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
+ODOMETRY_NOISE = 0.02
+FIRST_HOME_SEED = 2_000_000_000
+"""Above every seed of the training homes: no home is evaluated that was trained on."""
+
+
+@dataclass(frozen=True)
+class EpisodeTask:
+    """One episode to run: which home, which model, from which folder."""
+
+    home_seed: int
+    placement: str
+    model: str
+    folder: Path
+    max_steps: int
+
+
+@dataclass(frozen=True)
+class EpisodePair:
+    """An episode and the exploring expert's on the same home."""
+
+    result: EpisodeResult
+    expert: EpisodeResult
+
+
+def plan(episodes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[EpisodeTask]:
+    """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
+    first = FIRST_HOME_SEED + seed * 1_000_000
+    return [
+        EpisodeTask(first + index, PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)], model, folder, max_steps)
+        for index in range(episodes)
+    ]
+
+
+def run_task(task: EpisodeTask) -> EpisodePair:
+    """The model's episode and the expert's on the same home."""
+    home = generate_home(task.home_seed, placement=task.placement)
+    instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
+    settings = NavigatorSettings(max_steps=task.max_steps)
+    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE)
+    if task.model == "expert":
+        return EpisodePair(expert, expert)
+    answerer = model_answerer(_decoder(task.model, task.folder))
+    return EpisodePair(run_episode(home, instruction, lambda _: answerer, settings, ODOMETRY_NOISE), expert)
+
+
+@lru_cache(maxsize=1)
+def _decoder(model: str, folder: Path) -> TextDecoder:
+    """The decoder of this process, loaded once; a model alone is its own target."""
+    from outrider.models import load_model  # seconds to import, and the expert needs none
+
+    if model == "pair":
+        draft = load_model(folder / "draft", role="draft")
+        return local_decoder(load_model(folder / "target"), draft, DecodingConfig(strategy="sd"))
+    return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
+
+
+def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
+    """The figures of an evaluation. A rate without episodes, and a ratio without successes, is None."""
+    results = [pair.result for pair in pairs]
+    away = [r for r in results if r.placement == "other_room"]
+    same = [r for r in results if r.placement != "other_room"]
+    ratios = [
+        pair.result.path_m / pair.expert.path_m
+        for pair in pairs
+        if pair.result.success and pair.expert.success and pair.expert.path_m > 0.0
+    ]
+    return {
+        "episodes": len(results),
+        "success_rate": _success_rate(results),
+        "success_same_room": _success_rate(same),
+        "success_other_room": _success_rate(away),
+        "collision_rate": statistics.mean(r.collisions > 0 for r in results),
+        "path_ratio": statistics.median(ratios) if ratios else None,
+        "steps_median": statistics.median(r.steps for r in results),
+        "expert_success_rate": _success_rate([pair.expert for pair in pairs]),
+        "expert_collision_rate": statistics.mean(pair.expert.collisions > 0 for pair in pairs),
+    }
+
+
+def _success_rate(results: Sequence[EpisodeResult]) -> float | None:
+    return statistics.mean(r.success for r in results) if results else None
+
+
+def evaluate_navigation(
+    episodes: int,
+    seed: int,
+    model: str = "target",
+    models: Path | None = None,
+    json_file: Path | None = None,
+    processes: int = 1,
+    max_steps: int = 100,
+) -> dict[str, Any]:
+    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
+    if model not in MODELS:
+        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    if episodes < 1 or processes < 1 or seed < 0:
+        raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
+    folder = Path() if model == "expert" else models_folder(models)
+    tasks = plan(episodes, seed, model, folder, max_steps)
+    pairs = list(track(_run_all(tasks, processes), "episodes", total=episodes, console=Console(stderr=True)))
+    pairs.sort(key=lambda pair: pair.result.seed)
+    figures = {"model": model, "seed": seed, **summarise(pairs)}
+    Console().print(_table(figures))
+    if json_file is not None:
+        runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps({**figures, "runs": runs}, indent=1) + "\n")
+    return figures
+
+
+def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePair]:
+    if processes == 1:
+        yield from map(run_task, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(run_task, tasks)
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"navigation, {figures['model']}, {figures['episodes']} episodes, seed {figures['seed']}"
+    )
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for name, value in figures.items():
+        if name not in ("model", "seed", "episodes"):
+            table.add_row(name, "-" if value is None else f"{value:.3g}")
+    return table
