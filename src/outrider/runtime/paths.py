@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-from outrider.core.errors import ModelError
+from outrider.core.errors import ConfigError, ModelError
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -25,9 +26,35 @@ def models_folder(given: Path | None = None) -> Path:
     )
 
 
+def model_folder(name: str) -> Path:
+    """A model's folder: as given where it exists, else beside the models that come with the package.
+
+    Raises ModelError where there is none.
+    """
+    given = Path(name)
+    if given.is_dir():
+        return given
+    folder = models_folder().parent / name
+    if given.is_absolute() or not folder.is_dir():
+        raise ModelError(f"there is no model folder {name}: give a folder that holds config.json")
+    return folder
+
+
+def config_file(name: str) -> Path:
+    """A parameter file that comes with the package; ConfigError where it is missing."""
+    for folder in _package_folders():
+        if (folder / "config" / name).is_file():
+            return folder / "config" / name
+    raise ConfigError(
+        f"the parameter file config/{name} is not installed: run `make setup` or `colcon build`"
+    )
+
+
 def _default_folders() -> list[Path]:
-    return [
-        Path("models").resolve(),
-        _CHECKOUT / "models",
-        Path(sys.prefix) / "share" / "outrider" / "models",
-    ]
+    return [Path("models").resolve(), *(folder / "models" for folder in _package_folders())]
+
+
+def _package_folders() -> list[Path]:
+    """The checkout, then the prefixes of ROS and of Python that the package may be installed under."""
+    ament = [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
+    return [_CHECKOUT, *(prefix / "share" / "outrider" for prefix in [*ament, Path(sys.prefix)])]

@@ -1,0 +1,221 @@
+"""From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
+
+Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
+Times are monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from outrider.core.actions import ActionTable
+from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
+from outrider.navigation.controller import Command, MotionController
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.safety import STANDSTILL, clamp
+
+STOP_BURST_TICKS = 10
+
+
+class Ending(Enum):
+    """How the motion of a text ended."""
+
+    DONE = 0
+    BLOCKED = 1
+    FAILED = 2
+    STOPPED = 3
+    REFUSED = 4
+    EMERGENCY_STOP = 5
+
+
+@dataclass(frozen=True)
+class StepText:
+    """What is verified of one step's text.
+
+    `complete` means that `action` is final; `withdrawn` that nothing of the step may move the robot any more,
+    for the reason in `text`.
+    """
+
+    session_id: str
+    step: int
+    action: str = ""
+    complete: bool = False
+    withdrawn: bool = False
+    frame_age_s: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class MotionEnd:
+    """The report that is due for every complete action, exactly once."""
+
+    session_id: str
+    step: int
+    action: str
+    ending: Ending
+    message: str = ""
+    distance_m: float = 0.0
+    turned_rad: float = 0.0
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What to send now: a velocity (None: nothing, the base is not ours), and a report if one is due.
+
+    `stop` asks for a stop by every way the base knows, beside the zero velocity.
+    """
+
+    velocity: Velocity | None = None
+    end: MotionEnd | None = None
+    stop: bool = False
+
+
+@dataclass(frozen=True)
+class PilotSettings:
+    """Silence of the navigator and age of a frame that stop the robot; whether the base has a scan."""
+
+    silence_s: float = 0.3
+    max_frame_age_s: float = 10.0
+    use_scan: bool = True
+    table: ActionTable = field(default_factory=ActionTable)
+    limits: MotionLimits = field(default_factory=MotionLimits)
+
+
+@dataclass
+class _Running:
+    text: StepText
+    controller: MotionController
+    started_s: float
+    start: Odometry | None = None
+
+
+class Pilot:
+    """Starts at most one motion for each (session, step), ends it, and reports how."""
+
+    def __init__(self, settings: PilotSettings) -> None:
+        self.settings = settings
+        self.emergency = False
+        self._running: _Running | None = None
+        self._last_key: tuple[str, int] | None = None
+        self._heard_s = 0.0
+        self._ends: list[MotionEnd] = []
+        self._burst_ticks = 0
+        self._stop_due = False
+
+    @property
+    def is_moving(self) -> bool:
+        return self._running is not None
+
+    def on_text(self, text: StepText, now_s: float) -> None:
+        """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
+        running = self._running.text if self._running else None
+        if running and text.session_id == running.session_id and text.step >= running.step:
+            self._heard_s = now_s
+        if text.withdrawn:
+            if running and text.session_id == running.session_id:
+                self._finish(Ending.STOPPED, text.text or "withdrawn", now_s)
+            if self._is_new(text):
+                self._last_key = (text.session_id, text.step)
+            return
+        if text.complete and self._is_new(text):
+            self._begin(text, now_s)
+
+    def on_emergency_stop(self, engaged: bool, now_s: float) -> None:
+        """Engaged: whatever moves stops, and nothing starts until it is released."""
+        self.emergency = engaged
+        if engaged:
+            self._finish(Ending.EMERGENCY_STOP, "emergency stop", now_s)
+            self._order_stop()
+
+    def stop(self, reason: str, now_s: float) -> None:
+        """End any motion and stop the base, moving or not."""
+        self._finish(Ending.STOPPED, reason, now_s)
+        self._order_stop()
+
+    def tick(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> Drive:
+        """What to send now."""
+        velocity = self._advance(odometry, scan, now_s) if self._running else None
+        if velocity is None and self._burst_ticks > 0:
+            self._burst_ticks -= 1
+            velocity = STANDSTILL
+        stop, self._stop_due = self._stop_due, False
+        end = self._ends.pop(0) if self._ends else None
+        return Drive(velocity, end, stop)
+
+    def _is_new(self, text: StepText) -> bool:
+        if self._last_key is None or self._last_key[0] != text.session_id:
+            return True
+        return text.step > self._last_key[1]
+
+    def _begin(self, text: StepText, now_s: float) -> None:
+        if self._running:
+            self._finish(Ending.STOPPED, "a newer text took over", now_s)
+        self._last_key = (text.session_id, text.step)
+        motion = self.settings.table.motion(text.action)
+        if self.emergency:
+            self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
+        elif text.frame_age_s > self.settings.max_frame_age_s:
+            self._report(text, Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old")
+        elif motion is None:
+            self._order_stop()
+            self._report(text, Ending.REFUSED, f"not an action: {text.action!r}")
+        elif motion.is_stop:
+            self._order_stop()
+            self._report(text, Ending.DONE)
+        else:
+            self._heard_s = now_s
+            self._running = _Running(text, MotionController(motion, self.settings.limits), now_s)
+
+    def _advance(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> Velocity | None:
+        """One step of the running motion; None once it has ended."""
+        running = self._running
+        assert running is not None
+        fault = self._fault(odometry, scan, now_s)
+        if fault or odometry is None:
+            self._finish(Ending.FAILED, fault, now_s)
+            return None
+        if running.start is None:
+            running.start = odometry
+            running.controller.start(odometry, now_s)
+        command = running.controller.update(odometry, scan if self.settings.use_scan else None, now_s)
+        if command.done:
+            self._finish(_ending_of(command), command.error or command.note, now_s, odometry)
+            return None
+        return clamp(command.velocity, self.settings.limits)
+
+    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> str:
+        """Why nothing may move now, or an empty text."""
+        if now_s - self._heard_s > self.settings.silence_s:
+            return f"no sign of life from the navigator for {now_s - self._heard_s:.2f} s"
+        if odometry is None:
+            return "no odometry yet: check the topic odom"
+        if scan is None and self.settings.use_scan:
+            return "no scan yet: check the topic scan"
+        return ""
+
+    def _finish(self, ending: Ending, message: str, now_s: float, odometry: Odometry | None = None) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        self._order_stop()
+        distance_m = turned_rad = 0.0
+        if odometry and running.start:
+            start = running.start.pose
+            distance_m = start.distance_to(odometry.pose.x, odometry.pose.y)
+            turned_rad = wrap_angle(odometry.pose.yaw - start.yaw)
+        duration_s = now_s - running.started_s
+        self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
+
+    def _order_stop(self) -> None:
+        self._burst_ticks, self._stop_due = STOP_BURST_TICKS, True
+
+    def _report(self, text: StepText, ending: Ending, message: str = "", *measures: float) -> None:
+        self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))
+
+
+def _ending_of(command: Command) -> Ending:
+    if command.error:
+        return Ending.FAILED
+    return Ending.BLOCKED if command.blocked else Ending.DONE

@@ -1,0 +1,151 @@
+"""The action node: verified text in, bounded velocities and reports out, and a stop for all else."""
+
+from __future__ import annotations
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import MotionReport, VerifiedText
+from sensor_msgs.msg import LaserScan
+from std_msgs.msg import Bool
+
+from outrider.core.values import LinkState, Odometry, RangeScan
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.nodes import qos
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.base_command import BaseCommand, open_base_command
+from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of
+
+STOP_REPEATS = 5
+
+
+class ActionNode(OutriderNode):
+    """Hosts a `Pilot`. It alone commands the base, and only while it is active."""
+
+    spec_name = "action"
+
+    def configure(self) -> None:
+        limits = MotionLimits(
+            forward_mps=self.value("max_forward_mps"),
+            lateral_mps=self.value("max_lateral_mps"),
+            yaw_rps=self.value("max_yaw_rps"),
+        )
+        self.pilot = Pilot(
+            PilotSettings(
+                silence_s=self.value("deadman_s"),
+                max_frame_age_s=self.value("max_frame_age_s"),
+                use_scan=self.value("use_scan"),
+                limits=limits,
+            )
+        )
+        self._odometry: Odometry | None = None
+        self._scan: RangeScan | None = None
+        self._active = False
+        self._base: BaseCommand | None = open_base_command(self, self.value("command_interface"))
+        self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
+        self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        # Twice, so that it is heard from latched and from plain publishers alike.
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.LATCHED)
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
+
+    def activate(self) -> None:
+        self._active = True
+        self.active_timer(1.0 / self.value("rate_hz"), self._tick)
+
+    def deactivate(self) -> None:
+        if not getattr(self, "_active", False) or self._base is None:
+            return
+        self._active = False
+        self.pilot.stop("the action node was deactivated", self.now_s())
+        self._stop_base()
+        end = self.pilot.tick(None, None, self.now_s()).end
+        if end is not None:
+            self._report(end)
+
+    def cleanup(self) -> None:
+        self._base = None
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        warning = "emergency stop is engaged" if self.pilot.emergency else ""
+        if self._odometry is None:
+            warning = warning or "no odometry on odom"
+        return warning, {"moving": self.pilot.is_moving, "emergency_stop": self.pilot.emergency}
+
+    def _on_text(self, message: VerifiedText) -> None:
+        if not self._active:
+            return
+        lost = message.link_state == LinkState.LOST.value
+        age_s = self.get_clock().now().nanoseconds * 1e-9 - seconds_of(message.header.stamp)
+        text = StepText(
+            session_id=message.session_id,
+            step=message.step,
+            action=message.action,
+            complete=message.action_complete,
+            withdrawn=message.state == VerifiedText.WITHDRAWN or lost,
+            frame_age_s=age_s,
+            text="the link to the verifier is lost" if lost else message.text,
+        )
+        self.pilot.on_text(text, self.now_s())
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        self._odometry = odometry_of(message, self.now_s())
+
+    def _on_scan(self, message: LaserScan) -> None:
+        self._scan = scan_of(message, self.now_s())
+
+    def _on_e_stop(self, message: Bool) -> None:
+        if message.data != self.pilot.emergency:
+            self.get_logger().warning(f"emergency stop {'engaged' if message.data else 'released'}")
+        self.pilot.on_emergency_stop(message.data, self.now_s())
+        if message.data:
+            self._stop_base()
+
+    def _tick(self) -> None:
+        try:
+            drive = self.pilot.tick(self._odometry, self._scan, self.now_s())
+            self._carry_out(drive)
+        except BaseException:
+            self._stop_base()
+            raise
+
+    def _carry_out(self, drive: Drive) -> None:
+        assert self._base is not None
+        if drive.stop:
+            self._base.stop()
+        if drive.velocity is not None:
+            self._base.send(drive.velocity)
+        if drive.end is not None:
+            self._report(drive.end)
+
+    def _stop_base(self) -> None:
+        """Now, and more than once: a single message may be lost."""
+        for _ in range(STOP_REPEATS):
+            if self._base is not None:
+                self._base.stop()
+
+    def _report(self, end: MotionEnd) -> None:
+        self.get_logger().info(f"step {end.step} {end.action!r}: {end.ending.name.lower()} {end.message}")
+        self._reports.publish(
+            MotionReport(
+                header=header(self.get_clock().now().to_msg(), "base_link"),
+                session_id=end.session_id,
+                step=end.step,
+                action=end.action,
+                outcome=end.ending.value,
+                message=end.message,
+                distance_m=end.distance_m,
+                turned_rad=end.turned_rad,
+                duration_s=end.duration_s,
+            )
+        )
+
+
+def main() -> int:
+    return run_node(ActionNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,247 @@
+"""What every node shares: declared parameters, guarded transitions, diagnostics, and an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from outrider.core.errors import OutriderError
+from outrider.runtime.graph import NODES, NodeSpec, Parameter, Value
+
+DIAGNOSTICS_PERIOD_S = 1.0
+SPIN_TIMEOUT_S = 0.1
+_ROS_OWN = ("use_sim_time", "start_type_description_service")
+
+
+def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
+    """Declare a node's parameters with descriptions and ranges.
+
+    The node must have been made with `automatically_declare_parameters_from_overrides=True`: only so does ROS
+    tell which names were given. ConfigError for wrong values and unknown names.
+    """
+    given = {
+        name: parameter.value
+        for name, parameter in node.get_parameters_by_prefix("").items()
+        if name not in _ROS_OWN and not name.startswith("qos_overrides.")
+    }
+    values = spec.checked(given)
+    for name in given:
+        node.undeclare_parameter(name)
+    for parameter in spec.parameters:
+        value = values[parameter.name]
+        node.declare_parameter(parameter.name, value, _descriptor(parameter), ignore_override=True)
+    return values
+
+
+def _descriptor(parameter: Parameter) -> ParameterDescriptor:
+    descriptor = ParameterDescriptor(description=parameter.description, read_only=parameter.read_only)
+    if parameter.choices:
+        descriptor.additional_constraints = f"one of {', '.join(parameter.choices)}"
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None:
+        if isinstance(parameter.default, float):
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=float(low), to_value=float(high))
+            ]
+        else:
+            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+    return descriptor
+
+
+class OutriderNode(LifecycleNode):
+    """A lifecycle node: subclasses set `spec_name`, override what follows it.
+
+    An OutriderError in a transition becomes a logged FAILURE; any other exception is logged with its trace
+    and becomes an ERROR. What `configure` made through `keep` is destroyed on cleanup.
+    """
+
+    spec_name: str
+
+    def __init__(self) -> None:
+        spec = NODES[self.spec_name]
+        super().__init__(spec.name, automatically_declare_parameters_from_overrides=True)
+        self.spec = spec
+        declare_parameters(self, spec)
+        self._kept: list[tuple[Callable[[Any], Any], Any]] = []
+        self._active_timers: list[Any] = []
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
+        self.failure = ""
+
+    def configure(self) -> None:
+        """Make resources; raise OutriderError where that is impossible."""
+
+    def activate(self) -> None:
+        """Begin to act."""
+
+    def deactivate(self) -> None:
+        """Stop acting. Must leave the robot standing; also called at shutdown."""
+
+    def cleanup(self) -> None:
+        """Free what `configure` made beyond the kept entities."""
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        """A warning (empty when all is well) and values for /diagnostics."""
+        return "", {}
+
+    def value(self, name: str) -> Any:
+        return self.get_parameter(name).value
+
+    def now_s(self) -> float:
+        """Seconds for durations: the simulation's where time is simulated, else monotonic."""
+        if self.get_parameter("use_sim_time").value:
+            return self.get_clock().now().nanoseconds * 1e-9
+        return time.monotonic()
+
+    def publisher(self, message: type, topic: str, qos: Any) -> Any:
+        entity = self.create_publisher(message, topic, qos)
+        self._kept.append((self.destroy_publisher, entity))
+        return entity
+
+    def subscription(
+        self, message: type, topic: str, callback: Callable[[Any], None], qos: Any, **more: Any
+    ) -> Any:
+        entity = self.create_subscription(message, topic, callback, qos, **more)
+        self._kept.append((self.destroy_subscription, entity))
+        return entity
+
+    def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
+        """Remember how to destroy an entity on cleanup."""
+        self._kept.append((destroy, entity))
+        return entity
+
+    def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> None:
+        """A timer that lives until deactivation."""
+        self._active_timers.append(self.create_timer(period_s, callback, **more))
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        outcome = self._guarded(self.configure)
+        if outcome is not TransitionCallbackReturn.SUCCESS:
+            self._destroy_kept()
+        return outcome
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        outcome = self._guarded(self.activate)
+        return super().on_activate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        outcome = self._guarded(self._stop_acting)
+        return super().on_deactivate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self._free)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self.end)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self.end)
+
+    def start(self) -> None:
+        """Configure and activate if `autostart` says so; OutriderError where a transition fails."""
+        if not self.value("autostart"):
+            return
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() is not TransitionCallbackReturn.SUCCESS:
+                raise OutriderError(self.failure or f"{self.spec.name} could not be started")
+
+    def end(self) -> None:
+        """Stop acting and free everything; safe to call in any state and twice."""
+        self._stop_acting()
+        self._free()
+
+    def _stop_acting(self) -> None:
+        for timer in self._active_timers:
+            self.destroy_timer(timer)
+        self._active_timers.clear()
+        self.deactivate()
+
+    def _free(self) -> None:
+        self.cleanup()
+        self._destroy_kept()
+
+    def _destroy_kept(self) -> None:
+        while self._kept:
+            destroy, entity = self._kept.pop()
+            destroy(entity)
+
+    def _guarded(self, step: Callable[[], None]) -> TransitionCallbackReturn:
+        try:
+            step()
+        except OutriderError as error:
+            self.failure = str(error)
+            self.get_logger().error(self.failure)
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            self.get_logger().error(traceback.format_exc())
+            return TransitionCallbackReturn.ERROR
+        return TransitionCallbackReturn.SUCCESS
+
+    def _publish_diagnostics(self) -> None:
+        warning, values = self.health()
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
+            name=f"outrider/{self.spec.name}",
+            message=warning or "ok",
+            hardware_id="outrider",
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )
+        array = DiagnosticArray(status=[status])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(array)
+
+
+def run_node(
+    make_node: Callable[[], OutriderNode],
+    args: list[str] | None = None,
+    make_executor: Callable[[], Any] = SingleThreadedExecutor,
+) -> int:
+    """Run a node until SIGINT or SIGTERM; 0 then, 2 where it could not start (the reason is on stderr).
+
+    Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
+    """
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    node: OutriderNode | None = None
+    try:
+        node = make_node()
+        node.start()
+        spin_until(node, make_executor(), stopping)
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    finally:
+        if node is not None:
+            node.end()
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return 0
+
+
+def spin_until(node: Node, executor: Any, stopping: threading.Event) -> None:
+    executor.add_node(node)
+    try:
+        while not stopping.is_set() and rclpy.ok():
+            executor.spin_once(timeout_sec=SPIN_TIMEOUT_S)
+    except ExternalShutdownException:
+        pass
+    finally:
+        executor.shutdown(timeout_sec=1.0)

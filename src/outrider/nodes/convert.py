@@ -1,0 +1,158 @@
+"""ROS messages to core values and back; nothing else."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import Pose, Quaternion, TransformStamped, Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from sensor_msgs.msg import CameraInfo, Image, LaserScan
+from std_msgs.msg import Header
+
+from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, CameraModel
+from outrider.core.errors import FrameError
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+
+BASE_HEIGHT_M = 0.30
+OPTICAL_ROTATION = (-0.5, 0.5, -0.5, 0.5)
+_CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
+
+
+def time_of(seconds: float) -> Time:
+    """A stamp of seconds since the epoch of its clock."""
+    nanoseconds = round(seconds * 1e9)
+    return Time(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
+
+
+def seconds_of(stamp: Time) -> float:
+    return stamp.sec + stamp.nanosec * 1e-9
+
+
+def header(stamp: Time, frame_id: str) -> Header:
+    return Header(stamp=stamp, frame_id=frame_id)
+
+
+def quaternion_of(yaw: float) -> Quaternion:
+    return Quaternion(z=math.sin(yaw / 2.0), w=math.cos(yaw / 2.0))
+
+
+def yaw_of(orientation: Quaternion) -> float:
+    q = orientation
+    return math.atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
+
+
+def pose_of(pose: Pose) -> Pose2D:
+    return Pose2D(pose.position.x, pose.position.y, yaw_of(pose.orientation))
+
+
+def pose_message(pose: Pose2D) -> Pose:
+    message = Pose(orientation=quaternion_of(pose.yaw))
+    message.position.x, message.position.y = pose.x, pose.y
+    return message
+
+
+def velocity_of(twist: Twist) -> Velocity:
+    return Velocity(twist.linear.x, twist.linear.y, twist.angular.z)
+
+
+def twist_message(velocity: Velocity) -> Twist:
+    message = Twist()
+    message.linear.x, message.linear.y, message.angular.z = velocity.vx, velocity.vy, velocity.wz
+    return message
+
+
+def odometry_of(message: OdometryMsg, received_s: float) -> Odometry:
+    """Stamped with the time of reception: the source may be another computer with another clock."""
+    return Odometry(pose_of(message.pose.pose), velocity_of(message.twist.twist), received_s)
+
+
+def odometry_message(odometry: Odometry, stamp: Time) -> OdometryMsg:
+    message = OdometryMsg(header=header(stamp, "odom"), child_frame_id="base_link")
+    message.pose.pose = pose_message(odometry.pose)
+    message.twist.twist = twist_message(odometry.velocity)
+    return message
+
+
+def scan_of(message: LaserScan, received_s: float) -> RangeScan:
+    return RangeScan(tuple(message.ranges), message.angle_min, message.angle_increment, received_s)
+
+
+def scan_message(scan: RangeScan, stamp: Time, range_max_m: float) -> LaserScan:
+    return LaserScan(
+        header=header(stamp, "base_link"),
+        angle_min=scan.angle_min,
+        angle_max=scan.angle_min + scan.angle_step * (len(scan.ranges) - 1),
+        angle_increment=scan.angle_step,
+        range_min=0.05,
+        range_max=range_max_m,
+        ranges=array("f", scan.ranges),
+    )
+
+
+def image_message(rgb: np.ndarray[Any, Any], stamp: Time, frame_id: str) -> Image:
+    """uint8 (H, W, 3) RGB as an image message."""
+    height, width, _ = rgb.shape
+    # An array is taken as it is; bytes would be checked one by one.
+    data = array("B", np.ascontiguousarray(rgb).tobytes())
+    return Image(
+        header=header(stamp, frame_id), height=height, width=width, encoding="rgb8", step=width * 3, data=data
+    )
+
+
+def rgb_of(message: Image) -> np.ndarray[Any, Any]:
+    """An image message as uint8 (H, W, 3) RGB; FrameError for an encoding or a size that does not fit."""
+    channels = _CHANNELS.get(message.encoding)
+    if channels is None:
+        raise FrameError(f"image encoding {message.encoding!r} is not one of {', '.join(_CHANNELS)}")
+    data = np.frombuffer(message.data, dtype=np.uint8)
+    if message.step < message.width * channels or data.size != message.step * message.height or not data.size:
+        raise FrameError(
+            f"the image says {message.width}x{message.height} {message.encoding} with {message.step} bytes "
+            f"a row, but has {data.size} bytes"
+        )
+    rows = data.reshape(message.height, message.step)[:, : message.width * channels]
+    pixels = rows.reshape(message.height, message.width, channels)
+    if channels == 1:
+        return np.repeat(pixels, 3, axis=2)
+    rgb = pixels[:, :, :3]
+    return np.ascontiguousarray(rgb[:, :, ::-1] if message.encoding.startswith("bgr") else rgb)
+
+
+def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> CameraInfo:
+    """A pinhole without distortion."""
+    f, cx, cy = camera.focal_px, camera.width / 2.0, camera.height / 2.0
+    return CameraInfo(
+        header=header(stamp, frame_id),
+        width=camera.width,
+        height=camera.height,
+        distortion_model="plumb_bob",
+        d=[0.0] * 5,
+        k=[f, 0.0, cx, 0.0, f, cy, 0.0, 0.0, 1.0],
+        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p=[f, 0.0, cx, 0.0, 0.0, f, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )
+
+
+def transform(parent: str, child: str, stamp: Time, pose: Pose2D, height_m: float = 0.0) -> TransformStamped:
+    message = TransformStamped(header=header(stamp, parent), child_frame_id=child)
+    message.transform.translation.x, message.transform.translation.y = pose.x, pose.y
+    message.transform.translation.z = height_m
+    message.transform.rotation = quaternion_of(pose.yaw)
+    return message
+
+
+def static_transforms(stamp: Time) -> list[TransformStamped]:
+    """map->odom (they start as one), and the camera on the base; optical frames look along z (REP-103)."""
+    camera_height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
+    optical = transform("camera_link", "camera_optical_frame", stamp, Pose2D(0.0, 0.0, 0.0))
+    x, y, z, w = OPTICAL_ROTATION
+    optical.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
+    return [
+        transform("map", "odom", stamp, Pose2D(0.0, 0.0, 0.0)),
+        transform("base_link", "camera_link", stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m),
+        optical,
+    ]

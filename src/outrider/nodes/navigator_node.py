@@ -1,0 +1,160 @@
+"""The navigator: hosts the draft model and the edge side of decoding, and serves `Navigate`."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import MultiThreadedExecutor
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import InstructionError
+from outrider.core.values import LinkState
+from outrider.decoding.config import DecodingConfig
+from outrider.navigation.instructions import check_instruction
+from outrider.navigation.navigator import NavigatorSettings
+from outrider.nodes import qos
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.robot_side import RosRobotSide
+from outrider.runtime.edge import Edge, EdgeSettings, open_edge
+from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+
+HEARTBEAT_HZ = 20.0
+THREADS = 4
+
+
+class NavigatorNode(OutriderNode):
+    """One goal at a time, in a worker thread of the executor; this class only connects it to ROS."""
+
+    spec_name = "navigator"
+
+    def configure(self) -> None:
+        self._busy = threading.Lock()
+        self._active = False
+        self._edge = self.open_edge()
+        self._robot = RosRobotSide(self, lambda: self._edge.link_state)
+        self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
+        self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
+        self._robot.strategy = self.value("strategy")
+        self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
+        self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR)
+        self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
+        server = ActionServer(
+            self,
+            Navigate,
+            "navigate",
+            execute_callback=self._execute,
+            goal_callback=self._on_goal,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            callback_group=ReentrantCallbackGroup(),
+        )
+        self.keep(server, lambda entity: entity.destroy())
+
+    def open_edge(self) -> Edge:
+        """Draft model and link, from the parameters; tests replace it."""
+        config = DecodingConfig(
+            strategy=self.value("strategy"),
+            num_draft_tokens=self.value("num_draft_tokens"),
+            link_loss=self.value("link_loss"),
+        )
+        settings = EdgeSettings(
+            self.value("endpoint"), self.value("draft_model"), config, self.value("threads")
+        )
+        return open_edge(settings)
+
+    def activate(self) -> None:
+        self._active = True
+        self.active_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
+
+    def deactivate(self) -> None:
+        """End the running goal; its worker withdraws the text on its way out."""
+        if not getattr(self, "_active", False):
+            return
+        self._active = False
+        self._robot.withdraw("the navigator was deactivated")
+
+    def cleanup(self) -> None:
+        if hasattr(self, "_edge"):
+            self._edge.decoder.close()
+            del self._edge
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        state = self._edge.link_state
+        warning = f"the link to the verifier is {state.value}" if state is LinkState.LOST else ""
+        return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
+
+    def _on_goal(self, request: Any) -> GoalResponse:
+        """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
+        if not self._active or self._busy.locked():
+            reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
+            self.get_logger().error(f"goal {request.instruction!r} rejected: {reason}")
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _execute(self, goal: Any) -> Any:
+        with self._busy:
+            result = self._run_goal(goal)
+        if result.success:
+            goal.succeed()
+        elif goal.is_cancel_requested:
+            goal.canceled()
+        else:
+            goal.abort()
+        log = self.get_logger()
+        (log.info if result.success else log.error)(result.message)
+        return Navigate.Result(
+            success=result.success,
+            error_code=result.error.value,
+            message=result.message,
+            steps=result.steps,
+        )
+
+    def _run_goal(self, goal: Any) -> GoalResult:
+        try:
+            instruction = check_instruction(goal.request.instruction, self._edge.known_words)
+        except InstructionError as error:
+            return GoalResult(False, GoalError.BAD_INSTRUCTION, str(error), 0)
+        run = GoalRun(
+            instruction,
+            uuid.uuid4().hex,
+            self._robot,
+            self._edge.decoder,
+            self._goal_settings(),
+            cancelled=lambda: goal.is_cancel_requested or not self._active,
+        )
+        self._robot.begin_goal(goal.publish_feedback)
+        try:
+            return run.run()
+        except Exception as defect:
+            self.get_logger().error(f"defect in a goal: {type(defect).__name__}: {defect}")
+            raise
+        finally:
+            self._robot.end_goal()
+
+    def _goal_settings(self) -> GoalSettings:
+        return GoalSettings(
+            max_new_tokens=self.value("max_new_tokens"),
+            answer_deadline_s=self.value("answer_deadline_s"),
+            link_patience_s=self.value("link_patience_s"),
+            navigator=NavigatorSettings(
+                max_steps=self.value("max_steps"),
+                max_travel_m=self.value("max_travel_m"),
+                max_time_s=self.value("max_time_s"),
+            ),
+        )
+
+
+def main() -> int:
+    return run_node(NavigatorNode, make_executor=lambda: MultiThreadedExecutor(num_threads=THREADS))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,220 @@
+"""The robot as a goal's worker thread sees it: the newest measurements in, verified text and feedback out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from outrider.core.errors import FrameError
+from outrider.core.values import Decoded, LinkState, Odometry
+from outrider.navigation.frames import model_jpeg
+from outrider.navigation.pilot import Ending, MotionEnd
+from outrider.nodes import convert
+from outrider.nodes.base import OutriderNode
+from outrider.runtime.goal_run import Frame, StepState, StepUpdate
+
+FRESH_S = 2.0
+MAX_CLOCK_OFFSET_S = 5.0
+
+
+class RosRobotSide:
+    """Implements `goal_run.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
+
+    texts: Any
+    rounds: Any
+    strategy: str
+
+    def __init__(self, node: OutriderNode, link_state: Callable[[], LinkState]) -> None:
+        self._node = node
+        self._link_state = link_state
+        self._changed = threading.Condition()
+        self._image: tuple[Image, float] | None = None
+        self._image_warning = ""
+        self._odometry: Odometry | None = None
+        self._ends: dict[tuple[str, int], MotionEnd] = {}
+        self._update: StepUpdate | None = None
+        self._feedback: Callable[[Any], None] | None = None
+        self._decoded: Decoded | None = None
+        self._travelled_m = 0.0
+
+    def on_image(self, message: Image) -> None:
+        now_s = self._node.now_s()
+        clock_s = self._node.get_clock().now().nanoseconds * 1e-9
+        age_s = clock_s - convert.seconds_of(message.header.stamp)
+        # A camera whose clock is not ours still has an order of arrival.
+        trusted = 0.0 <= age_s <= MAX_CLOCK_OFFSET_S
+        with self._changed:
+            self._image = (message, now_s - age_s if trusted else now_s)
+            self._changed.notify_all()
+
+    def on_odometry(self, message: OdometryMsg) -> None:
+        odometry = convert.odometry_of(message, self._node.now_s())
+        with self._changed:
+            if self._odometry is not None:
+                x, y = self._odometry.pose.x, self._odometry.pose.y
+                self._travelled_m += odometry.pose.distance_to(x, y)
+            self._odometry = odometry
+            self._changed.notify_all()
+
+    def on_motion_report(self, message: MotionReport) -> None:
+        end = MotionEnd(
+            message.session_id,
+            message.step,
+            message.action,
+            Ending(message.outcome),
+            message.message,
+            message.distance_m,
+            message.turned_rad,
+            message.duration_s,
+        )
+        with self._changed:
+            self._ends[(end.session_id, end.step)] = end
+            self._changed.notify_all()
+
+    def now_s(self) -> float:
+        return self._node.now_s()
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while self._image is None or self._image[1] <= stamp_s:
+                if not self._changed.wait(deadline_s - time.monotonic()):
+                    return None
+            message, taken_s = self._image
+        try:
+            return Frame(model_jpeg(convert.rgb_of(message)), taken_s, message.header)
+        except FrameError as error:
+            self._image_warning = str(error)
+            self._node.get_logger().error(str(error), throttle_duration_sec=2.0)
+            self.pause(timeout_s)
+            return None
+
+    def odometry(self) -> Odometry | None:
+        odometry = self._odometry
+        if odometry is None or self.now_s() - odometry.stamp_s > FRESH_S:
+            return None
+        return odometry
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while (session_id, step) not in self._ends:
+                if not self._changed.wait(deadline_s - time.monotonic()):
+                    return None
+            return self._ends.pop((session_id, step))
+
+    def pause(self, duration_s: float) -> None:
+        time.sleep(duration_s)
+
+    def tell(self, update: StepUpdate) -> None:
+        with self._changed:
+            self._update = update
+            self._publish(update)
+
+    def told_round(self, update: StepUpdate, decoded: Decoded) -> None:
+        self._decoded = decoded
+        stamp = self._header(update)
+        for round_ in decoded.rounds:
+            self.rounds.publish(
+                SpeculationStats(
+                    header=stamp,
+                    session_id=update.session_id,
+                    step=update.step,
+                    strategy=self.strategy,
+                    link_state=decoded.link.value,
+                    **{name: getattr(round_, name) for name in _ROUND_FIELDS},
+                )
+            )
+
+    def begin_goal(self, feedback: Callable[[Any], None]) -> None:
+        with self._changed:
+            self._ends.clear()
+            self._feedback, self._decoded, self._travelled_m = feedback, None, 0.0
+
+    def end_goal(self) -> None:
+        """From now on the text is not re-sent: the last message was its withdrawal."""
+        with self._changed:
+            self._feedback = self._update = None
+
+    def withdraw(self, reason: str) -> None:
+        """Take back whatever was told last."""
+        with self._changed:
+            if self._update is not None:
+                last = self._update
+                self._publish(StepUpdate(last.session_id, last.step, StepState.WITHDRAWN, text=reason))
+                self._update = None
+
+    def beat(self) -> None:
+        """The sign of life: what was told last, again."""
+        with self._changed:
+            if self._update is not None:
+                self._publish(self._update)
+
+    def warning(self) -> str:
+        """What is wrong with the robot's side, or an empty text."""
+        if self._image is None:
+            return "no picture on camera/image_raw yet"
+        if self.now_s() - self._image[1] > FRESH_S:
+            return f"the newest picture is {self.now_s() - self._image[1]:.1f} s old"
+        return self._image_warning
+
+    def _publish(self, update: StepUpdate) -> None:
+        link = self._link_state().value
+        self.texts.publish(
+            VerifiedText(
+                header=self._header(update),
+                session_id=update.session_id,
+                step=update.step,
+                state=update.state.value,
+                text=update.text,
+                action=update.action,
+                action_complete=update.action_complete,
+                verified_tokens=update.verified_tokens,
+                target_passes=update.target_passes,
+                link_state=link,
+            )
+        )
+        if self._feedback is not None:
+            self._feedback(self._feedback_of(update, link))
+
+    def _feedback_of(self, update: StepUpdate, link: str) -> Any:
+        decoded = self._decoded
+        return Navigate.Feedback(
+            step=update.step,
+            text=update.text,
+            action=update.action,
+            accepted_tokens=update.verified_tokens,
+            tokens_per_s=decoded.tokens_per_s if decoded else 0.0,
+            tokens_per_round=decoded.tokens_per_round if decoded else 0.0,
+            latency_s=update.latency_s,
+            link_state=link,
+            distance_travelled_m=self._travelled_m,
+        )
+
+    def _header(self, update: StepUpdate) -> Header:
+        if update.frame is not None and isinstance(update.frame.token, Header):
+            return update.frame.token
+        return convert.header(self._node.get_clock().now().to_msg(), "base_link")
+
+
+_ROUND_FIELDS = (
+    "index",
+    "drafted",
+    "accepted",
+    "emitted",
+    "draft_s",
+    "verify_s",
+    "round_trip_s",
+    "started_s",
+    "finished_s",
+    "bytes_up",
+    "bytes_down",
+)

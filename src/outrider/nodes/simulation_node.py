@@ -1,0 +1,195 @@
+"""The simulated robot: the topics, frames and sport API of a Go2 around a `Simulator`."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+
+import cv2
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import SimulationState
+from rclpy.clock import Clock, ClockType
+from rosgraph_msgs.msg import Clock as ClockMsg
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.camera import SIM_CAMERA
+from outrider.core.errors import ConfigError
+from outrider.core.values import Velocity
+from outrider.navigation.safety import STANDSTILL, Deadman
+from outrider.nodes import convert, qos
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.simulation.homes import generate_home
+from outrider.simulation.mjcf import TIMESTEP_S
+from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
+from outrider.simulation.vocabulary import target_of
+
+PHYSICS_HZ = 50.0
+SENSOR_HZ = 25.0
+STATE_HZ = 10.0
+MAX_LAG_S = 0.25
+TOP_VIEW_PX = (480, 480)
+
+
+class SimulationNode(OutriderNode):
+    """Advances the home with the wall clock, holding the last commanded velocity for at most 0.3 s."""
+
+    spec_name = "simulation"
+
+    def configure(self) -> None:
+        target = target_of(self.value("instruction"))
+        if target is None:
+            self.get_logger().warning(
+                f"no object of the simulation is named in {self.value('instruction')!r}"
+            )
+        home = generate_home(self.value("seed"), target, self.value("placement"))
+        self.simulator = Simulator(home, self.value("seed"), self.value("odometry_noise"))
+        self._deadman = Deadman()
+        self._path_m = 0.0
+        self._open_topics()
+
+    def _open_topics(self) -> None:
+        self._image = self.publisher(Image, "camera/image_raw", qos.SENSOR)
+        self._camera_info = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
+        self._top_view = self.publisher(CompressedImage, "top_view/compressed", qos.SENSOR)
+        self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
+        self._scan = self.publisher(LaserScan, "scan", qos.SENSOR)
+        self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
+        self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
+        self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self._sim_clock = self.publisher(ClockMsg, "/clock", qos.COMMAND)
+        self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
+        self._sport = self._open_sport_api()
+
+    def _open_sport_api(self) -> ModuleType | None:
+        """The sport API is answered where its messages are installed."""
+        try:
+            from outrider.nodes import sport
+        except ImportError:
+            self.get_logger().info("unitree_api is not installed: the sport API is not simulated")
+            return None
+        self._responses = self.publisher(sport.Response, sport.RESPONSE_TOPIC, qos.EVENTS)
+        self.subscription(sport.Request, sport.REQUEST_TOPIC, self._on_sport_request, qos.EVENTS)
+        return sport
+
+    def activate(self) -> None:
+        self._tf_static.publish(TFMessage(transforms=convert.static_transforms(self._stamp())))
+        self._last_s = time.monotonic()
+        self._due_s = 0.0
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.active_timer(1.0 / PHYSICS_HZ, self._advance, clock=steady)
+        factor = self.value("real_time_factor")
+        for rate_hz, callback in (
+            (SENSOR_HZ, self._publish_motion),
+            (STATE_HZ, self._publish_state),
+            (self.value("camera_hz"), self._publish_camera),
+            (self.value("top_view_hz"), self._publish_top_view),
+        ):
+            self.active_timer(1.0 / (rate_hz * factor), callback, clock=steady)
+
+    def deactivate(self) -> None:
+        if hasattr(self, "_deadman"):
+            self._deadman = Deadman()
+
+    def cleanup(self) -> None:
+        if hasattr(self, "simulator"):
+            self.simulator.close()
+            del self.simulator
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not hasattr(self, "simulator"):
+            return "unconfigured", {}
+        return "", {"time_s": self.simulator.time_s, "collisions": self.simulator.collisions}
+
+    def _stamp(self) -> convert.Time:
+        if self.value("real_time_factor") == 1.0:
+            return self.get_clock().now().to_msg()
+        return convert.time_of(self.simulator.time_s)
+
+    def _advance(self) -> None:
+        """Bring the simulation up to the wall clock; where the machine is too slow for that, time slips."""
+        now_s = time.monotonic()
+        self._due_s += (now_s - self._last_s) * self.value("real_time_factor")
+        self._last_s = now_s
+        self._due_s = min(self._due_s, MAX_LAG_S)
+        if self._due_s < TIMESTEP_S:
+            return
+        before = self.simulator.truth()
+        start_s = self.simulator.time_s
+        self.simulator.drive(self._deadman.velocity(start_s), self._due_s)
+        self._due_s -= self.simulator.time_s - start_s
+        after = self.simulator.truth()
+        self._path_m += before.distance_to(after.x, after.y)
+        self._sim_clock.publish(ClockMsg(clock=convert.time_of(self.simulator.time_s)))
+
+    def _publish_motion(self) -> None:
+        stamp, odometry = self._stamp(), self.simulator.odometry()
+        self._odom.publish(convert.odometry_message(odometry, stamp))
+        base = convert.transform("odom", "base_link", stamp, odometry.pose, convert.BASE_HEIGHT_M)
+        self._tf.publish(TFMessage(transforms=[base]))
+        self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M))
+
+    def _publish_state(self) -> None:
+        home, truth = self.simulator.home, self.simulator.truth()
+        target = home.objects[home.target_index]
+        self._state.publish(
+            SimulationState(
+                header=convert.header(self._stamp(), "map"),
+                pose=convert.pose_message(truth),
+                target=target.spec.phrase,
+                target_x=target.x,
+                target_y=target.y,
+                distance_to_target_m=truth.distance_to(target.x, target.y),
+                path_m=self._path_m,
+                collisions=self.simulator.collisions,
+                time_s=self.simulator.time_s,
+            )
+        )
+
+    def _publish_camera(self) -> None:
+        stamp = self._stamp()
+        self._image.publish(
+            convert.image_message(self.simulator.render_camera(), stamp, "camera_optical_frame")
+        )
+        self._camera_info.publish(convert.camera_info_message(SIM_CAMERA, stamp, "camera_optical_frame"))
+
+    def _publish_top_view(self) -> None:
+        picture = cv2.cvtColor(self.simulator.render_top(*TOP_VIEW_PX), cv2.COLOR_RGB2BGR)
+        encoded = cv2.imencode(".jpg", picture)[1]
+        message = CompressedImage(header=convert.header(self._stamp(), "map"), format="jpeg")
+        message.data = encoded.tobytes()
+        self._top_view.publish(message)
+
+    def _on_cmd_vel(self, message: Twist) -> None:
+        self._deadman.feed(convert.velocity_of(message), self.simulator.time_s)
+
+    def _on_sport_request(self, message: object) -> None:
+        assert self._sport is not None
+        code = self._sport.CODE_OK
+        try:
+            self._deadman.feed(self._velocity_asked(message), self.simulator.time_s)
+        except ConfigError as error:
+            self.get_logger().warning(str(error))
+            code = self._sport.CODE_BAD_PARAMETER
+        except KeyError:
+            code = self._sport.CODE_UNKNOWN_API
+        self._responses.publish(self._sport.response(message, code))
+
+    def _velocity_asked(self, message: object) -> Velocity:
+        """Move moves; standing commands and StopMove stand; KeyError for anything else."""
+        assert self._sport is not None
+        api_id = message.header.identity.api_id  # type: ignore[attr-defined]
+        if api_id == self._sport.MOVE:
+            return self._sport.velocity_of(message)
+        if api_id in (self._sport.STOP_MOVE, self._sport.STAND_UP, self._sport.BALANCE_STAND):
+            return STANDSTILL
+        raise KeyError(api_id)
+
+
+def main() -> int:
+    return run_node(SimulationNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,48 @@
+"""The robot's half of the pair, from plain settings: draft model, decoder, and the words it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.core.ports import TextDecoder
+from outrider.core.values import LinkState
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.driver import LinkedDecoder
+from outrider.runtime.decoders import connect_decoder
+from outrider.runtime.paths import model_folder
+
+
+@dataclass(frozen=True)
+class EdgeSettings:
+    """`draft_model` is a folder as `paths.model_folder` finds it."""
+
+    endpoint: str
+    draft_model: str
+    config: DecodingConfig
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a navigator decodes with. `known_words` is None for models that know every word."""
+
+    decoder: TextDecoder
+    known_words: frozenset[str] | None
+
+    @property
+    def link_state(self) -> LinkState:
+        return self.decoder.link_state if isinstance(self.decoder, LinkedDecoder) else LinkState.LOCAL
+
+
+def open_edge(settings: EdgeSettings) -> Edge:
+    """Load the draft model and prepare the link, which need not be up. Raises ModelError and ConfigError."""
+    from outrider.models import load_model, load_tokenizer, read_card  # seconds to import
+
+    folder = model_folder(settings.draft_model)
+    card = read_card(folder)
+    draft = None
+    if settings.config.drafts:
+        draft = load_model(folder, role="draft", threads=settings.threads)
+    tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
+    decoder = connect_decoder(settings.endpoint, draft, settings.config, tokenizer=tokenizer)
+    return Edge(decoder, card.instruction_words)

@@ -1,0 +1,314 @@
+"""One navigation goal from instruction to result: frame, text, motion, and again.
+
+It blocks, and runs in a worker thread. It knows the decoder and the navigator; camera, odometry and base are
+behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Protocol
+
+from outrider.core.actions import split_answer
+from outrider.core.errors import Cancelled, FrameError, LinkError, OutriderError
+from outrider.core.ports import TextDecoder
+from outrider.core.prompt import render_prompt
+from outrider.core.values import Decoded, DecodeRequest, Odometry, Prompt, Verified
+from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome, StepKey
+from outrider.navigation.pilot import Ending, MotionEnd
+
+POLL_S = 0.05
+MAX_FAILED_MOTIONS = 3
+
+
+class StepState(Enum):
+    """Mirrors the constants of VerifiedText."""
+
+    DECODING = 0
+    FINISHED = 1
+    WITHDRAWN = 2
+
+
+class GoalError(Enum):
+    """Mirrors the error codes of Navigate."""
+
+    NONE = 0
+    BAD_INSTRUCTION = 1
+    NOT_FOUND = 2
+    LINK_LOST = 3
+    NO_SENSOR = 4
+    MOTION_FAILED = 5
+    CANCELLED = 6
+    MODEL_FAILED = 7
+    EMERGENCY_STOP = 8
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as both models see it. `stamp_s` is on `RobotSide`'s clock; `token` is the owner's own."""
+
+    jpeg: bytes
+    stamp_s: float
+    token: object = None
+
+
+@dataclass(frozen=True)
+class StepUpdate:
+    """What is known of a step now; a withdrawn one has the reason as its text."""
+
+    session_id: str
+    step: int
+    state: StepState
+    frame: Frame | None = None
+    text: str = ""
+    action: str = ""
+    action_complete: bool = False
+    verified_tokens: int = 0
+    target_passes: int = 0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class GoalResult:
+    """How a goal ended."""
+
+    success: bool
+    error: GoalError
+    message: str
+    steps: int
+
+
+class RobotSide(Protocol):
+    """What the loop needs of the robot. All calls return within their timeout."""
+
+    def now_s(self) -> float: ...
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        """The newest frame taken after a time, or None."""
+
+    def odometry(self) -> Odometry | None: ...
+
+    def tell(self, update: StepUpdate) -> None:
+        """Publish; the receiver moves the robot when an action is complete."""
+
+    def told_round(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Publish the statistics of a finished text."""
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """The report of a motion, or None after the timeout."""
+
+    def pause(self, duration_s: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class GoalSettings:
+    """Bounds of the loop, in seconds and tokens."""
+
+    max_new_tokens: int = 96
+    answer_deadline_s: float = 20.0
+    link_patience_s: float = 60.0
+    sensor_patience_s: float = 10.0
+    motion_patience_s: float = 15.0
+    settle_s: float = 0.1
+    navigator: NavigatorSettings = field(default_factory=NavigatorSettings)
+
+
+class _End(Exception):
+    """Unwinds the loop with its result's error and message."""
+
+    def __init__(self, error: GoalError, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class GoalRun:
+    """Runs one goal. The robot stands when `run` returns: the last thing told is a withdrawal."""
+
+    def __init__(
+        self,
+        instruction: str,
+        session_id: str,
+        robot: RobotSide,
+        decoder: TextDecoder,
+        settings: GoalSettings,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self.instruction = instruction
+        self.session_id = session_id
+        self.robot = robot
+        self.decoder = decoder
+        self.settings = settings
+        self.cancelled = cancelled
+        self._step = 0
+        self._seen_s = robot.now_s()
+        self._failed_motions = 0
+        self._trouble_since_s: float | None = None
+
+    def run(self) -> GoalResult:
+        """Blocks until the goal has ended; expected failures become results, defects go on after a stop."""
+        error, message, steps = GoalError.NONE, "", 0
+        navigator: Navigator | None = None
+        try:
+            start = self._first_odometry()
+            navigator = Navigator(self.instruction, self.settings.navigator, start, self.session_id)
+            while navigator.outcome is None:
+                self._one_step(navigator)
+                navigator.check_time(self.robot.now_s())
+            error, message = _error_of(navigator.outcome), navigator.message
+        except _End as end:
+            error, message = end.error, str(end)
+        except OutriderError as failure:
+            error, message = GoalError.MODEL_FAILED, str(failure)
+        finally:
+            self._withdraw(message or "the goal has ended")
+        steps = navigator.steps_taken if navigator else 0
+        return GoalResult(error is GoalError.NONE, error, message, steps)
+
+    def _one_step(self, navigator: Navigator) -> None:
+        """Frame, text, motion. Returns without a finished step where a fresh frame is to be tried."""
+        frame = self._next_frame()
+        self._step += 1
+        key = navigator.begin_step(frame.stamp_s)
+        update = StepUpdate(self.session_id, self._step, StepState.DECODING, frame)
+        odometry = self.robot.odometry() or self._first_odometry()
+        prompt = Prompt(render_prompt(navigator.context(odometry)), frame.jpeg)
+        finished = self._decode(navigator, key, update, prompt)
+        if finished is not None and finished.action_complete:
+            self._finish_motion(navigator, key, finished)
+
+    def _next_frame(self) -> Frame:
+        """A frame taken after the last motion has settled."""
+        waited_s = 0.0
+        while waited_s < self.settings.sensor_patience_s:
+            self._check_cancelled()
+            frame = self.robot.frame_after(self._seen_s + self.settings.settle_s, POLL_S * 4)
+            if frame is not None:
+                self._seen_s = frame.stamp_s
+                return frame
+            waited_s += POLL_S * 4
+        raise _End(
+            GoalError.NO_SENSOR,
+            f"no camera frame for {waited_s:.0f} s: check the camera node and its topic",
+        )
+
+    def _first_odometry(self) -> Odometry:
+        waited_s = 0.0
+        while waited_s < self.settings.sensor_patience_s:
+            self._check_cancelled()
+            odometry = self.robot.odometry()
+            if odometry is not None:
+                return odometry
+            self.robot.pause(POLL_S)
+            waited_s += POLL_S
+        raise _End(GoalError.NO_SENSOR, "no odometry: check that something publishes odom")
+
+    def _decode(
+        self, navigator: Navigator, key: StepKey, update: StepUpdate, prompt: Prompt
+    ) -> StepUpdate | None:
+        """The finished text, told as it grows; None where link or frame failed and may yet recover."""
+        growing = _Growing(self, navigator, key, update)
+        request = DecodeRequest(prompt, self.settings.max_new_tokens, self.settings.answer_deadline_s)
+        try:
+            decoded = self.decoder.decode(request, growing.on_verified, self.cancelled)
+        except Cancelled:
+            raise _End(GoalError.CANCELLED, "cancelled") from None
+        except (LinkError, FrameError) as failure:
+            self._recover_later(failure)
+            return None
+        self._trouble_since_s = None
+        update = growing.finish(decoded)
+        self.robot.told_round(update, decoded)
+        return update
+
+    def _recover_later(self, failure: OutriderError) -> None:
+        """The robot stands; the goal goes on once the cause is gone, within the patience for it."""
+        now_s = self.robot.now_s()
+        since_s = self._trouble_since_s = self._trouble_since_s or now_s
+        is_link = isinstance(failure, LinkError)
+        patience_s = self.settings.link_patience_s if is_link else self.settings.sensor_patience_s
+        self._withdraw(str(failure))
+        if now_s - since_s >= patience_s:
+            raise _End(GoalError.LINK_LOST if is_link else GoalError.NO_SENSOR, str(failure))
+        self.robot.pause(POLL_S * 4)
+        self._seen_s = self.robot.now_s()
+
+    def _finish_motion(self, navigator: Navigator, key: StepKey, update: StepUpdate) -> None:
+        end = self._await_end(update)
+        self._seen_s = self.robot.now_s()
+        if end.ending is Ending.EMERGENCY_STOP:
+            raise _End(GoalError.EMERGENCY_STOP, end.message)
+        if end.ending is Ending.STOPPED:
+            raise _End(GoalError.MOTION_FAILED, end.message)
+        self._failed_motions = self._failed_motions + 1 if end.ending is Ending.FAILED else 0
+        if self._failed_motions >= MAX_FAILED_MOTIONS:
+            raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
+        navigator.on_moved(key, self.robot.odometry() or self._first_odometry())
+
+    def _await_end(self, update: StepUpdate) -> MotionEnd:
+        waited_s = 0.0
+        while waited_s < self.settings.motion_patience_s:
+            self._check_cancelled()
+            end = self.robot.motion_end(self.session_id, update.step, POLL_S)
+            if end is not None:
+                return end
+            waited_s += POLL_S
+        raise _End(
+            GoalError.MOTION_FAILED,
+            f"no report of {update.action!r} for {waited_s:.0f} s: is the action node active?",
+        )
+
+    def _check_cancelled(self) -> None:
+        if self.cancelled():
+            raise _End(GoalError.CANCELLED, "cancelled")
+
+    def _withdraw(self, reason: str) -> None:
+        self.robot.tell(StepUpdate(self.session_id, self._step, StepState.WITHDRAWN, text=reason))
+
+
+class _Growing:
+    """The text of one step while it grows: each verified piece is told, the action once it is complete."""
+
+    def __init__(self, run: GoalRun, navigator: Navigator, key: StepKey, update: StepUpdate) -> None:
+        self._run, self._navigator, self._key = run, navigator, key
+        self.update = update
+
+    def on_verified(self, verified: Verified) -> None:
+        now_s = self._run.robot.now_s()
+        motion = self._navigator.on_verified(self._key, verified.text, now_s)
+        tokens = self.update.verified_tokens + len(verified.token_ids)
+        self.update = replace(self.update, text=verified.text, verified_tokens=tokens)
+        if motion is not None:
+            self._complete_action(verified.text, now_s)
+        self._run.robot.tell(self.update)
+
+    def finish(self, decoded: Decoded) -> StepUpdate:
+        """Tell the whole text. One line that has ended is an action; one cut short is none."""
+        now_s = self._run.robot.now_s()
+        if decoded.finished or "\n" in decoded.text:
+            motion = self._navigator.on_finished(self._key, decoded.text, now_s)
+            if motion is not None:
+                self._complete_action(decoded.text + "\n", now_s)
+        self.update = replace(
+            self.update,
+            state=StepState.FINISHED,
+            text=decoded.text,
+            verified_tokens=len(decoded.token_ids),
+            target_passes=decoded.target_passes,
+        )
+        self._run.robot.tell(self.update)
+        return self.update
+
+    def _complete_action(self, text: str, now_s: float) -> None:
+        latency_s = now_s - self._key.frame_stamp_s
+        action = split_answer(text).action
+        self.update = replace(self.update, action=action, action_complete=True, latency_s=latency_s)
+
+
+def _error_of(outcome: Outcome) -> GoalError:
+    if outcome is Outcome.ARRIVED:
+        return GoalError.NONE
+    if outcome is Outcome.CANCELLED:
+        return GoalError.CANCELLED
+    return GoalError.NOT_FOUND if outcome is Outcome.NOT_FOUND else GoalError.MODEL_FAILED

@@ -1,0 +1,291 @@
+"""The nodes of Outrider and their parameters, described once.
+
+The nodes declare their parameters from here, the launch files and the supervisor start processes from here,
+and the parameter files are tested against it. Nothing of ROS is imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from outrider.core.errors import ConfigError
+from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
+from outrider.simulation.homes import PLACEMENTS
+
+Value = bool | int | float | str
+DEFAULT_INSTRUCTION = "find the silver bottle"
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
+COMMAND_INTERFACES = ("cmd_vel", "cmd_vel_stamped", "sport")
+CAMERA_SOURCES = ("device", "file", "topic")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its type is its default's, and what it may be."""
+
+    name: str
+    default: Value
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+
+    def checked(self, value: Any, owner: str) -> Value:
+        """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""
+        kind = type(self.default)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(f"{owner}: parameter {self.name}={value!r} must be of type {kind.__name__}")
+        if self.choices and value not in self.choices:
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} must be one of {', '.join(self.choices)}"
+            )
+        if isinstance(value, (int, float)) and not self._in_range(value):
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} must lie between {self.minimum} and {self.maximum}"
+            )
+        return value
+
+    def _in_range(self, value: float) -> bool:
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return low <= value <= high
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node: its name in the graph, the executable that ROS starts, and its parameters."""
+
+    name: str
+    executable: str
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def module(self) -> str:
+        """What `python -m` starts where no executable is installed."""
+        return f"outrider.nodes.{self.executable}"
+
+    def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
+        """All parameters, given ones validated; ConfigError for a wrong or an unknown one."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ConfigError(
+                f"{self.name}: unknown parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+            )
+        return {name: p.checked(values.get(name, p.default), self.name) for name, p in known.items()}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a person gives to a launch file, and the (node, parameter) pairs it sets."""
+
+    name: str
+    targets: tuple[tuple[str, str], ...]
+
+    def description(self) -> str:
+        return self._parameter().description
+
+    def default(self) -> Value:
+        return self._parameter().default
+
+    def _parameter(self) -> Parameter:
+        node, name = self.targets[0]
+        return next(p for p in NODES[node].parameters if p.name == name)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes that are started together, with the arguments a person may give; `mission` ends them all."""
+
+    nodes: tuple[str, ...]
+    arguments: tuple[str, ...]
+    parameter_file: str
+
+
+AUTOSTART = Parameter("autostart", True, "configure and activate at start, without a lifecycle manager")
+
+_MODEL_PARAMETERS = (
+    Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
+    Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
+)
+
+SIMULATION = NodeSpec(
+    "simulation",
+    "simulation_node",
+    (
+        AUTOSTART,
+        Parameter(
+            "instruction", DEFAULT_INSTRUCTION, "what the home must hold; an unknown object is not placed"
+        ),
+        Parameter("seed", 1, "which home is generated", 0, 2**31 - 1),
+        Parameter("placement", "hidden", "where the object is at the start", choices=PLACEMENTS),
+        Parameter("odometry_noise", 0.02, "standard deviation of the relative odometry error", 0.0, 0.3),
+        Parameter("real_time_factor", 1.0, "simulated seconds in a second", 0.1, 10.0),
+        Parameter("camera_hz", 10.0, "camera frames per simulated second", 1.0, 30.0),
+        Parameter("top_view_hz", 5.0, "pictures from above per simulated second", 0.5, 30.0),
+    ),
+)
+
+CAMERA = NodeSpec(
+    "camera",
+    "camera_node",
+    (
+        AUTOSTART,
+        Parameter("source", "device", "where pictures come from", choices=CAMERA_SOURCES),
+        Parameter("device", 0, "number of the OpenCV device", 0, 63),
+        Parameter("path", "", "picture or video file of source=file"),
+        Parameter("topic", "image_in", "image topic that source=topic relays"),
+        Parameter("rate_hz", 10.0, "pictures per second", 1.0, 60.0),
+        Parameter("focal_px", 864.4, "focal length at a width of 1280 pixels", 100.0, 5000.0),
+        Parameter("frame_id", "camera_optical_frame", "tf frame of the pictures"),
+    ),
+)
+
+NAVIGATOR = NodeSpec(
+    "navigator",
+    "navigator_node",
+    (
+        AUTOSTART,
+        *_MODEL_PARAMETERS,
+        Parameter("draft_model", "models/draft", "folder of the draft model"),
+        Parameter("strategy", "sd", "decoding strategy", choices=STRATEGIES),
+        Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
+        Parameter("link_loss", "stop", "without a link: stop, or go on alone", choices=LINK_LOSS_POLICIES),
+        Parameter("max_new_tokens", 96, "longest text of a step, in tokens", 8, 1024),
+        Parameter("answer_deadline_s", 20.0, "longest wait for one text", 0.5, 300.0),
+        Parameter("link_patience_s", 60.0, "how long a goal waits for a lost verifier", 0.0, 3600.0),
+        Parameter("max_steps", 100, "steps before a goal is given up", 1, 10_000),
+        Parameter("max_travel_m", 80.0, "metres before a goal is given up", 1.0, 10_000.0),
+        Parameter("max_time_s", 900.0, "seconds before a goal is given up", 5.0, 86_400.0),
+    ),
+)
+
+ACTION = NodeSpec(
+    "action",
+    "action_node",
+    (
+        AUTOSTART,
+        Parameter("command_interface", "cmd_vel", "how the base is commanded", choices=COMMAND_INTERFACES),
+        Parameter("rate_hz", 30.0, "velocity commands per second", 20.0, 50.0, read_only=True),
+        Parameter("use_scan", True, "avoid obstacles by the scan; without one the base avoids nothing"),
+        Parameter(
+            "deadman_s", 0.3, "silence of the navigator that stops the robot", 0.1, 0.3, read_only=True
+        ),
+        Parameter("max_frame_age_s", 10.0, "older frames move nothing", 0.1, 60.0),
+        Parameter("max_forward_mps", 0.6, "hard clamp ahead", 0.05, 1.0, read_only=True),
+        Parameter("max_lateral_mps", 0.3, "hard clamp sideways", 0.05, 0.4, read_only=True),
+        Parameter("max_yaw_rps", 1.0, "hard clamp of turning", 0.1, 1.5, read_only=True),
+    ),
+)
+
+VERIFIER = NodeSpec(
+    "verifier",
+    "verifier_node",
+    (
+        AUTOSTART,
+        *_MODEL_PARAMETERS,
+        Parameter("model", "models/target", "folder of the target model"),
+    ),
+)
+
+MISSION = NodeSpec(
+    "mission",
+    "mission_node",
+    (
+        Parameter("instruction", DEFAULT_INSTRUCTION, "what the robot is told"),
+        Parameter("out", "", "folder for the report; empty for none"),
+        Parameter("server_wait_s", 120.0, "how long to wait for the other nodes", 1.0, 3600.0),
+        Parameter("time_limit_s", 600.0, "the goal is cancelled after this", 5.0, 86_400.0),
+        Parameter("reach_m", 1.2, "nearer than this to the right object counts as found", 0.2, 5.0),
+    ),
+)
+
+NODES = {spec.name: spec for spec in (SIMULATION, CAMERA, NAVIGATOR, ACTION, VERIFIER, MISSION)}
+
+ARGUMENTS = {
+    argument.name: argument
+    for argument in (
+        Argument("instruction", (("mission", "instruction"), ("simulation", "instruction"))),
+        Argument("out", (("mission", "out"),)),
+        Argument("seed", (("simulation", "seed"),)),
+        Argument("placement", (("simulation", "placement"),)),
+        Argument("real_time_factor", (("simulation", "real_time_factor"),)),
+        Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
+        Argument("strategy", (("navigator", "strategy"),)),
+        Argument("draft_model", (("navigator", "draft_model"),)),
+        Argument("model", (("verifier", "model"),)),
+        Argument("command_interface", (("action", "command_interface"),)),
+        Argument("source", (("camera", "source"),)),
+        Argument("topic", (("camera", "topic"),)),
+    )
+}
+
+SIM_GRAPH = Graph(
+    ("verifier", "simulation", "action", "navigator", "mission"),
+    (
+        "instruction",
+        "out",
+        "seed",
+        "placement",
+        "real_time_factor",
+        "endpoint",
+        "strategy",
+        "draft_model",
+        "model",
+    ),
+    "sim.yaml",
+)
+ROBOT_GRAPH = Graph(
+    ("camera", "action", "navigator", "mission"),
+    ("instruction", "out", "endpoint", "strategy", "draft_model", "command_interface", "source", "topic"),
+    "robot.yaml",
+)
+CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "model"), "cloud.yaml")
+
+
+def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:
+    """The parameters of each node in a ROS parameter file; ConfigError for an unreadable or foreign one."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"parameter file {path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"parameter file {path} must map node names to ros__parameters")
+    sections = {}
+    for node, section in content.items():
+        if node not in NODES or not isinstance(section, dict) or set(section) != {"ros__parameters"}:
+            raise ConfigError(
+                f"parameter file {path}: {node!r} must be one of {', '.join(NODES)}, above ros__parameters"
+            )
+        sections[node] = dict(section["ros__parameters"] or {})
+    return sections
+
+
+def graph_parameters(
+    graph: Graph, base: Mapping[str, Mapping[str, Any]], arguments: Mapping[str, Any]
+) -> dict[str, dict[str, Value]]:
+    """Every parameter of every node of a graph: defaults, then a parameter file's, then given arguments."""
+    unknown = sorted(set(arguments) - set(graph.arguments))
+    if unknown:
+        raise ConfigError(f"unknown argument {', '.join(unknown)}; known: {', '.join(graph.arguments)}")
+    given: dict[str, dict[str, Any]] = {name: dict(base.get(name, {})) for name in graph.nodes}
+    for name, value in arguments.items():
+        for node, parameter in ARGUMENTS[name].targets:
+            if node in given:
+                given[node][parameter] = value
+    return {name: NODES[name].checked(given[name]) for name in graph.nodes}
+
+
+def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value]]) -> None:
+    """A ROS parameter file of these parameters."""
+    content = {node: {"ros__parameters": dict(values)} for node, values in parameters.items()}
+    path.write_text(yaml.safe_dump(content, sort_keys=True))
