@@ -21,6 +21,7 @@ from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator
 
 REACH_M = 1.2
+FACING_RAD = math.radians(45)
 
 
 class Answerer(Protocol):
@@ -128,11 +129,15 @@ def _run(
 
 
 def stands_at_target(home: Home, pose: Pose2D) -> bool:
-    """Whether the base's centre is within reach of the target, nothing else nearer and no wall between."""
+    """Whether the robot stands within reach of the target, faces it, and has nothing nearer before it.
+
+    Reach is from the base's centre to the target's, with a clear line; things aside or behind do not count.
+    """
     target = home.target
-    distance_m = pose.distance_to(target.x, target.y)
-    nearest_m = min(pose.distance_to(thing.x, thing.y) for thing in home.objects)
-    return distance_m <= min(REACH_M, nearest_m) and home.sees(pose.x, pose.y, target.x, target.y)
+    faced = [thing for thing in home.objects if abs(pose.bearing_to(thing.x, thing.y)) <= FACING_RAD]
+    nearest = min(faced, key=lambda thing: pose.distance_to(thing.x, thing.y), default=None)
+    in_reach = pose.distance_to(target.x, target.y) <= REACH_M
+    return nearest is target and in_reach and home.sees(pose.x, pose.y, target.x, target.y)
 
 
 class _Path:

@@ -1,0 +1,115 @@
+"""run.mp4: the camera with the verified text and action beneath it, beside the map with the robot on it."""
+
+from __future__ import annotations
+
+import textwrap
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import Pose2D
+from outrider.runtime.drawing import (
+    FAINT,
+    GOOD,
+    INK,
+    PAPER,
+    PATH,
+    MapView,
+    Picture,
+    draw_map,
+    draw_path,
+    draw_robot,
+    fit_view,
+    write_text,
+)
+from outrider.simulation.homes import Home
+
+CAMERA_WIDTH, CAMERA_HEIGHT = 672, 376
+PANEL_HEIGHT = 224
+MAP_SIDE = CAMERA_HEIGHT + PANEL_HEIGHT
+FRAMES_PER_S = 10
+HOLD_LAST_S = 2.0
+LINE_CHARACTERS = 62
+LINES = 4
+CODECS = ("vp09", "mp4v")
+"""VP9 plays in browsers and VLC; MPEG-4 part 2 only in players, but every OpenCV writes it."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One camera picture (JPEG) with what was verified by then; seconds since the goal was given."""
+
+    time_s: float
+    jpeg: bytes
+    step: int
+    text: str
+    action: str
+
+
+def write_film(
+    file: Path,
+    instruction: str,
+    shots: Sequence[Shot],
+    path: Sequence[tuple[float, Pose2D]],
+    home: Home | None,
+) -> None:
+    """Write the film at the run's pace; none without shots. Raises OutriderError where no codec is there."""
+    if not shots:
+        return
+    view = fit_view(MAP_SIDE, MAP_SIDE, home, [pose for _, pose in path])
+    ground = draw_map(view, home)
+    writer = _open_writer(file)
+    try:
+        for time_s, shot in _at_even_pace(shots):
+            travelled = [pose for _, pose in path[: bisect_right(path, time_s, key=lambda entry: entry[0])]]
+            writer.write(_picture(instruction, time_s, shot, ground, view, travelled))
+    finally:
+        writer.release()
+
+
+def _open_writer(file: Path) -> cv2.VideoWriter:
+    size = (CAMERA_WIDTH + MAP_SIDE, MAP_SIDE)
+    for codec in CODECS:
+        writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), FRAMES_PER_S, size)
+        if writer.isOpened():
+            return writer
+    raise OutriderError(f"no film written to {file}: this OpenCV has none of the codecs {', '.join(CODECS)}")
+
+
+def _at_even_pace(shots: Sequence[Shot]) -> list[tuple[float, Shot]]:
+    """The newest shot at each instant of the film; the last one is held for a while."""
+    times = [shot.time_s for shot in shots]
+    count = round((times[-1] - times[0] + HOLD_LAST_S) * FRAMES_PER_S)
+    instants = [times[0] + index / FRAMES_PER_S for index in range(count)]
+    return [(now_s, shots[bisect_right(times, now_s + 1e-9) - 1]) for now_s in instants]
+
+
+def _picture(
+    instruction: str, time_s: float, shot: Shot, ground: Picture, view: MapView, travelled: Sequence[Pose2D]
+) -> Picture:
+    camera = cv2.imdecode(np.frombuffer(shot.jpeg, np.uint8), cv2.IMREAD_COLOR)
+    if camera is None:
+        camera = np.zeros((CAMERA_HEIGHT, CAMERA_WIDTH, 3), np.uint8)
+    camera = cv2.resize(camera, (CAMERA_WIDTH, CAMERA_HEIGHT), interpolation=cv2.INTER_CUBIC)
+    board = ground.copy()
+    draw_path(board, view, travelled, PATH, 3)
+    if travelled:
+        draw_robot(board, view, travelled[-1], GOOD)
+    return np.hstack([np.vstack([camera, _panel(instruction, time_s, shot)]), board])
+
+
+def _panel(instruction: str, time_s: float, shot: Shot) -> Picture:
+    """What was asked, what was decided, and why."""
+    panel = np.full((PANEL_HEIGHT, CAMERA_WIDTH, 3), PAPER, np.uint8)
+    write_text(panel, instruction, (18, 32), 0.62, INK, 1)
+    write_text(panel, f"step {shot.step}   {time_s:5.1f} s", (CAMERA_WIDTH - 190, 32), 0.5, FAINT)
+    write_text(panel, shot.action or "...", (18, 78), 0.95, GOOD if shot.action else FAINT, 2)
+    reason = shot.text.partition("\n")[2]
+    for row, line in enumerate(textwrap.wrap(reason, LINE_CHARACTERS)[:LINES]):
+        write_text(panel, line, (18, 114 + 28 * row), 0.55, INK)
+    return panel
