@@ -22,6 +22,7 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 ARCHITECTURE = "qwen2_vl"
+ALIGNMENT_BYTES = 64
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -52,6 +53,8 @@ def read_checkpoint(folder: Path, dtype: torch.dtype) -> Qwen2VLForConditionalGe
         raise ModelError(
             f"{folder} lacks {len(missing)} weights, the first {missing[0]}: restore {WEIGHTS_FILE}"
         )
+    for weight in modules.parameters():
+        weight.data = _aligned(weight.data)
     return modules.eval().requires_grad_(False)
 
 
@@ -127,6 +130,11 @@ def _check_weight_file(path: Path) -> None:
         raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
     if count == 0:
         raise ModelError(f"{path} holds no weights: restore the file")
+
+
+def _aligned(weight: Tensor) -> Tensor:
+    """Weights mapped from a file may lie anywhere; a product's last bits change with their alignment."""
+    return weight if weight.data_ptr() % ALIGNMENT_BYTES == 0 else weight.clone()
 
 
 def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:

@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.core.errors import FrameError
+from outrider.core.jpeg import jpeg_size
 
 MIN_PIXELS = 56 * 56
 MAX_PIXELS = 28 * 28 * 1280
 MAX_ASPECT_RATIO = 200
-MAX_SIDE_PX = 4096
 CHANNEL_MEAN = np.array([0.48145466, 0.4578275, 0.40821073], dtype=np.float32)
 CHANNEL_STD = np.array([0.26862954, 0.26130258, 0.27577711], dtype=np.float32)
-JPEG_START = b"\xff\xd8\xff"
-JPEG_END = b"\xff\xd9"
 
 
 @dataclass(frozen=True)
@@ -39,24 +37,15 @@ class PatchGeometry:
 
 
 def decode_jpeg(jpeg: bytes) -> NDArray[np.uint8]:
-    """RGB pixels (H, W, 3). Raises FrameError for anything but a whole JPEG of at most 4096 px a side.
-
-    OpenCV fills what a truncated file lacks with grey, so the end marker is asked for first.
-    """
-    if not jpeg.startswith(JPEG_START):
-        raise FrameError(f"frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
-    if not jpeg.endswith(JPEG_END):
-        raise FrameError(f"JPEG of {len(jpeg)} bytes is truncated: check the camera or the link")
+    """RGB pixels (H, W, 3). Raises FrameError for anything but a whole JPEG of bounded size."""
+    jpeg_size(jpeg)
     try:
         pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
     except cv2.error as error:
-        raise FrameError(f"JPEG cannot be decoded ({error.err}): check the camera") from error
+        raise FrameError(f"the JPEG cannot be decoded ({error.err}): check the camera") from error
     if pixels is None:
-        raise FrameError(f"JPEG of {len(jpeg)} bytes cannot be decoded: check the camera")
-    height, width = pixels.shape[:2]
-    if max(height, width) > MAX_SIDE_PX:
-        raise FrameError(f"JPEG is {width}x{height}; at most {MAX_SIDE_PX} px a side: scale the frame down")
-    return np.ascontiguousarray(pixels[:, :, ::-1])
+        raise FrameError(f"the JPEG of {len(jpeg)} bytes cannot be decoded: check the camera")
+    return np.ascontiguousarray(pixels[:, :, ::-1]).astype(np.uint8, copy=False)
 
 
 def model_size(height: int, width: int, factor_px: int) -> tuple[int, int]:

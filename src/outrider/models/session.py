@@ -165,10 +165,10 @@ def _lay_out(model: QwenModel, prompt: Prompt) -> _PromptLayout:
         return _PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
     if not prompt.jpeg:
         raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
+    _require_room(len(token_ids) - 1 + model.vision.count_tokens(prompt.jpeg), model.max_length)
     image = model.vision.encode(prompt.jpeg)
     at = token_ids.index(image_id)
     expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
-    _require_room(len(expanded), model.max_length)
     positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)
     return _PromptLayout(expanded, positions, at, image.features)
 

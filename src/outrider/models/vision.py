@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, patchify
+from outrider.core.jpeg import jpeg_size
+from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, model_size, patchify
 
 CACHED_FRAMES = 8
 
@@ -33,6 +34,12 @@ class VisionEncoder:
         self._geometry = geometry
         self._frames: OrderedDict[bytes, ImageTokens] = OrderedDict()
         self._lock = threading.Lock()
+
+    def count_tokens(self, jpeg: bytes) -> int:
+        """How many tokens `encode` would give, from the header alone. Raises FrameError for a bad JPEG."""
+        width, height = jpeg_size(jpeg)
+        new_height, new_width = model_size(height, width, self._geometry.factor_px)
+        return new_height * new_width // self._geometry.factor_px**2
 
     def encode(self, jpeg: bytes) -> ImageTokens:
         """Raises FrameError for a bad JPEG."""

@@ -45,10 +45,7 @@ def test_decoding_gives_rgb() -> None:
     assert decode_jpeg(jpeg)[5, 5].tolist() == pytest.approx([255, 0, 0], abs=3)
 
 
-def test_oversized_and_broken_frames_are_refused() -> None:
-    with pytest.raises(FrameError, match="4200x28"):
-        decode_jpeg(random_jpeg(0, width=4200, height=28))
-    with pytest.raises(FrameError, match="truncated"):
-        decode_jpeg(random_jpeg(0)[:500])
-    with pytest.raises(FrameError, match="no JPEG"):
-        decode_jpeg(b"\x89PNG\r\n")
+def test_a_frame_that_only_claims_to_be_a_jpeg_is_refused() -> None:
+    whole = random_jpeg(0)
+    with pytest.raises(FrameError, match="cannot be decoded"):
+        decode_jpeg(whole[: whole.index(b"\xff\xda")] + b"\xff\xd9")

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
-from support.tiny_models import SENTENCES, build_tiny_model
+from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import QwenModel, check_pair, load_model, load_tokenizer, read_card
@@ -83,6 +84,36 @@ def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, t
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     shutil.copy(folder.parent / "draft" / "model.safetensors", folder / "model.safetensors")
     with pytest.raises(ModelError, match=r"cannot be loaded|lacks"):
+        load_model(folder)
+
+
+def test_the_layout_of_the_published_checkpoints_is_read(folder: Path, target: QwenModel) -> None:
+    """As Qwen2-VL-2B and 7B: text settings at the top, `rope_scaling` of type mrope, shards, no card."""
+    config = json.loads((folder / "config.json").read_text())
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    del text["model_type"], text["layer_types"], text["sliding_window"]
+    config |= text | {
+        "rope_theta": rope["rope_theta"],
+        "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]},
+        "sliding_window": 32768,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = load_file(folder / "model.safetensors")
+    names = sorted(weights)
+    shards = {"model-00001-of-00002.safetensors": names[:20], "model-00002-of-00002.safetensors": names[20:]}
+    for file, part in shards.items():
+        save_file({name: weights[name] for name in part}, folder / file, metadata={"format": "pt"})
+    index = {"metadata": {}, "weight_map": {name: file for file, part in shards.items() for name in part}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "model.safetensors").unlink()
+    (folder / "card.json").unlink()
+    model = load_model(folder)
+    assert model.card.instruction_words is None
+    logits = [each.open_session().prefill(random_prompt(1)) for each in (model, target)]
+    assert torch.equal(*logits)
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"model-00002-of-00002.safetensors is missing"):
         load_model(folder)
 
 

@@ -164,6 +164,8 @@ def test_too_long_a_prompt_or_text_is_refused(tiny_model_folder: Path) -> None:
     session = model.open_session()
     with pytest.raises(ConfigError, match="do not fit"):
         session.prefill(random_prompt(1, instruction="find the bottle " * 40))
+    with pytest.raises(ConfigError, match="smaller frame"):
+        session.prefill(Prompt(random_prompt(1).text, random_jpeg(1, width=1280, height=720)))
     session.prefill(random_prompt(1))
     room = model.max_length - session.length
     session.forward([5] * room)

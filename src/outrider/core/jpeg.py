@@ -1,0 +1,43 @@
+"""What can be told of a JPEG from its bytes alone: whether it is whole, and how large."""
+
+from __future__ import annotations
+
+from outrider.core.errors import FrameError
+
+MAX_SIDE_PX = 4096
+_START = b"\xff\xd8\xff"
+_END = b"\xff\xd9"
+_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xDA)})
+_PICTURE_HEADERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def jpeg_size(jpeg: bytes) -> tuple[int, int]:
+    """Width and height in pixels, read from the header before anything is decoded.
+
+    Raises FrameError for bytes that are no JPEG, for a truncated one (decoders fill the missing part with
+    grey) and for sides beyond MAX_SIDE_PX (a few bytes can claim gigabytes).
+    """
+    if not jpeg.startswith(_START):
+        raise FrameError(f"the frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
+    if not jpeg.rstrip(b"\0").endswith(_END):
+        raise FrameError(f"the JPEG of {len(jpeg)} bytes is truncated: check the camera or the link")
+    width, height = _picture_header(jpeg)
+    if not (1 <= width <= MAX_SIDE_PX and 1 <= height <= MAX_SIDE_PX):
+        raise FrameError(f"the JPEG is {width}x{height}; sides may be 1 to {MAX_SIDE_PX} px: scale it down")
+    return width, height
+
+
+def _picture_header(jpeg: bytes) -> tuple[int, int]:
+    """Walk the marker segments up to the first frame header (ITU T.81, B.2.2)."""
+    at = 2
+    while at + 9 <= len(jpeg) and jpeg[at] == 0xFF:
+        marker = jpeg[at + 1]
+        if marker in _PICTURE_HEADERS:
+            return int.from_bytes(jpeg[at + 7 : at + 9], "big"), int.from_bytes(jpeg[at + 5 : at + 7], "big")
+        if marker == 0xFF:
+            at += 1
+        elif marker in _WITHOUT_LENGTH:
+            at += 2
+        else:
+            at += 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
+    raise FrameError(f"the JPEG of {len(jpeg)} bytes has no picture header: check the camera")
