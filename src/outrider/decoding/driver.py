@@ -12,22 +12,24 @@ from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import DraftToken, EdgeJob
-from outrider.decoding.rounds import RoundRecorder
+from outrider.decoding.patience import Patience
+from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
 
 _CANCEL_POLL_S = 0.02
 
 
-def _ignore(_: Verified) -> None:
-    return
+def ignore_verified(_: Verified) -> None:
+    """The default observer."""
 
 
-def _never() -> bool:
+def never_cancelled() -> bool:
+    """The default owner, who never changes its mind."""
     return False
 
 
 class LinkedDecoder:
-    """A TextDecoder. `where` names the verifier in messages. Not thread-safe, but `link_state` is."""
+    """A TextDecoder. `where` names the verifier in messages. For one thread; `link_state` is for any."""
 
     def __init__(
         self,
@@ -55,133 +57,86 @@ class LinkedDecoder:
     def decode(
         self,
         request: DecodeRequest,
-        on_verified: Callable[[Verified], None] = _ignore,
-        cancelled: Callable[[], bool] = _never,
+        on_verified: Callable[[Verified], None] = ignore_verified,
+        cancelled: Callable[[], bool] = never_cancelled,
     ) -> Decoded:
         """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
-        run = _Run(self, request, on_verified)
+        self._start_s = self._clock()
+        self._transcript = Transcript(self._tokenizer, on_verified)
+        self._patience = Patience(self._config, self._link.generation, 0.0)
         try:
+            self._perform(self._machine.begin(request.prompt, request.max_new_tokens))
             while not self._machine.done:
                 if cancelled():
                     raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
-                run.advance()
+                self._advance(request.deadline_s)
         except BaseException:
-            self._perform_quietly(self._machine.cancel())
+            self._abandon()
             raise
-        return run.decoded()
+        return self._transcript.decoded(self._machine, self._now(), self._link.state)
 
     def close(self) -> None:
+        """Free the session at the verifier and the link here."""
         self._link.send(Close(self._session, 0))
         self._link.close()
 
-    def text_of(self, tokens: tuple[int, ...]) -> str:
-        return self._tokenizer.decode([token for token in tokens if token != self._tokenizer.eos_id])
-
-    def _perform_quietly(self, actions: list[EdgeAction]) -> None:
-        for action in actions:
-            if isinstance(action, Send):
-                self._link.send(action.frame)
-
-
-class _Run:
-    """One call of `decode`."""
-
-    def __init__(
-        self, decoder: LinkedDecoder, request: DecodeRequest, on_verified: Callable[[Verified], None]
-    ) -> None:
-        self._decoder = decoder
-        self._machine = decoder._machine
-        self._link = decoder._link
-        self._config = decoder._config
-        self._request = request
-        self._on_verified = on_verified
-        self._recorder = RoundRecorder()
-        self._start_s = decoder._clock()
-        self._last_heard_s = 0.0
-        self._last_up_s = 0.0
-        self._generation = self._link.generation
-        self._perform(self._machine.begin(request.prompt, request.max_new_tokens))
-
-    def advance(self) -> None:
+    def _advance(self, deadline_s: float) -> None:
         """Take what has arrived; else do one small piece of work; else wait for news."""
         now_s = self._now()
-        if now_s > self._request.deadline_s:
-            raise self._deadline_error()
+        if now_s > deadline_s:
+            raise self._deadline_error(deadline_s)
         self._watch_link(now_s)
         job = self._machine.next_job()
-        received = self._link.receive(0.0 if job is not None else self._patience_s(now_s))
+        received = self._link.receive(0.0 if job is not None else min(_CANCEL_POLL_S, deadline_s - now_s))
         if received is not None:
             frame, num_bytes = received
-            self._recorder.on_received(num_bytes)
-            self._last_heard_s = self._now()
+            self._transcript.on_received(num_bytes)
+            self._patience.on_heard(now_s)
             self._perform(self._machine.receive(frame))
         elif job is not None:
             self._work(job)
 
-    def decoded(self) -> Decoded:
-        tokens = self._machine.tokens
-        unverified = self._recorder.unverified_tokens
-        return Decoded(
-            text=self._decoder.text_of(tokens),
-            token_ids=tokens,
-            finished=True,
-            elapsed_s=self._now(),
-            prefill_s=self._machine.target_prefill_s,
-            target_passes=self._machine.target_passes,
-            rounds=tuple(self._recorder.rounds),
-            link=LinkState.LOST if unverified else self._link.state,
-            unverified_tokens=unverified,
-        )
-
     def _now(self) -> float:
-        return self._decoder._clock() - self._start_s
-
-    def _patience_s(self, now_s: float) -> float:
-        return max(0.0, min(_CANCEL_POLL_S, self._request.deadline_s - now_s))
+        """Seconds since the request."""
+        return self._clock() - self._start_s
 
     def _work(self, job: EdgeJob) -> None:
-        worker = self._decoder._worker
-        assert worker is not None
+        assert self._worker is not None
         started_s = self._now()
-        token = worker.run(job)
+        token = self._worker.run(job)
         if isinstance(job, DraftToken):
-            self._recorder.on_drafted(self._now() - started_s)
+            self._transcript.on_drafted(self._now() - started_s)
         self._perform(self._machine.complete(job, token))
 
     def _watch_link(self, now_s: float) -> None:
-        """Ask again after a reconnect or a long silence; go alone once the link was down for too long."""
-        if self._link.state in (LinkState.CONNECTED, LinkState.LOCAL):
-            self._last_up_s = now_s
-            reconnected = self._link.generation != self._generation
-            if reconnected or now_s - self._last_heard_s > self._config.silence_s:
-                self._generation = self._link.generation
-                self._last_heard_s = now_s
-                self._perform(self._machine.ask_again())
-        elif now_s - self._last_up_s > self._config.link_grace_s:
+        advice = self._patience.verdict(self._link_is_up(), self._link.generation, now_s)
+        if advice == "ask again":
+            self._perform(self._machine.ask_again())
+        elif advice == "go alone":
             self._perform(self._machine.go_alone())
+
+    def _link_is_up(self) -> bool:
+        return self._link.state in (LinkState.CONNECTED, LinkState.LOCAL)
 
     def _perform(self, actions: list[EdgeAction]) -> None:
         for action in actions:
             if isinstance(action, Send):
-                self._recorder.on_sent(action.frame, self._link.send(action.frame), self._now())
+                self._transcript.on_sent(action.frame, self._link.send(action.frame), self._now())
             elif isinstance(action, Commit):
-                self._announce(action)
+                self._transcript.on_commit(action, self._now())
             elif isinstance(action, Fail):
                 raise action.error
 
-    def _announce(self, commit: Commit) -> None:
-        now_s = self._now()
-        self._recorder.on_commit(commit, now_s)
-        self._on_verified(Verified(commit.tokens, self._decoder.text_of(self._machine.tokens), now_s))
+    def _abandon(self) -> None:
+        for action in self._machine.cancel():
+            if isinstance(action, Send):
+                self._link.send(action.frame)
 
-    def _deadline_error(self) -> LinkError:
-        done = f"{len(self._machine.tokens)} tokens verified"
-        limit = f"within {self._request.deadline_s:g} s"
-        if self._link.state in (LinkState.CONNECTED, LinkState.LOCAL):
-            return LinkError(
-                f"{self._decoder._where} did not finish the text {limit} ({done}): raise the deadline"
-            )
+    def _deadline_error(self, deadline_s: float) -> LinkError:
+        limit = f"within {deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
+        if self._link_is_up():
+            return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")
         return LinkError(
-            f"{self._decoder._where} cannot be reached: no full text {limit} ({done}). "
+            f"{self._where} cannot be reached: no full text {limit}. "
             "Start it with `outrider verifier`, or correct the endpoint"
         )

@@ -93,6 +93,7 @@ class EdgeMachine:
         self.done = False
         self.target_prefill_s = 0.0
         self.target_passes = 0
+        self._passes_before = 0
         return [Send(self._open()), *self._send_full_branch()]
 
     @property
@@ -133,14 +134,13 @@ class EdgeMachine:
         if isinstance(frame, Opened):
             return self._on_opened(frame)
         if isinstance(frame, PrefillAgain):
-            self._opened = False
-            return self.ask_again()
+            return self._on_prefill_again()
         if isinstance(frame, Refused):
             return self._fail(_ERRORS[frame.reason](f"the verifier refused: {frame.message}"))
         return []
 
     def ask_again(self) -> list[EdgeAction]:
-        """The link came (back) up or was silent for too long: repeat what may be lost. Harmless if none is."""
+        """The link came (back) up or was silent for too long: repeat what may be lost. Harmless otherwise."""
         if self.done:
             return []
         self._alone = False
@@ -205,6 +205,13 @@ class EdgeMachine:
         self.target_prefill_s = frame.prefill_us / 1e6
         return []
 
+    def _on_prefill_again(self) -> list[EdgeAction]:
+        """The cloud has no such text (any more); what it did for this epoch before it lost it still counts."""
+        if self._opened:
+            self._passes_before = self.target_passes
+        self._opened = False
+        return self.ask_again()
+
     def _on_verdict(self, verdict: Verdict) -> list[EdgeAction]:
         """Commit what is new in it; after a gap or a contradiction tell the cloud where this side stands."""
         known = self._text.tokens + tuple(self._branch)
@@ -224,7 +231,7 @@ class EdgeMachine:
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
         if verdict is not None:
-            self.target_passes = max(self.target_passes, verdict.passes)
+            self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
         drafted = len(self._chunk.tokens) if self._chunk else 0
         commit = Commit(new, drafted, common_length(new, self._branch), verdict)
         self._text.extend(new)

@@ -12,6 +12,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.cloud import CloudLimits, CloudMachine, Reply
+from outrider.decoding.jobs import CloudJob, Judgement
 from outrider.decoding.workers import TargetWorker
 
 _log = logging.getLogger(__name__)
@@ -50,23 +51,37 @@ class VerifierService:
         self._worker.keep_only(self._machine.keys)
         return replies
 
-    def step(self) -> list[Reply] | None:
-        """Run one job of the model; None where there is none."""
-        job = self._machine.next_job()
-        if job is None:
-            return None
+    def next_job(self) -> CloudJob | None:
+        """What the model should do now, if anything."""
+        return self._machine.next_job()
+
+    def run(self, job: CloudJob) -> Judgement | Exception | None:
+        """Let the model do a job. A failure is a result: one session's input must not end the others'."""
         self._jobs += 1
-        started_s = self._clock()
         try:
-            judgement = self._worker.run(job)
-        except Exception as error:  # one session's input must not end the others' service
+            return self._worker.run(job)
+        except Exception as error:
             self._failed_jobs += 1
             if not isinstance(error, OutriderError):
                 _log.exception("a model job failed")
-            return self._machine.fail(job, error)
-        if judgement is not None:
-            self._smallest_margin = min(self._smallest_margin, judgement.margin)
-        return self._machine.complete(job, judgement, self._clock() - started_s)
+            return error
+
+    def finish(self, job: CloudJob, result: Judgement | Exception | None, compute_s: float) -> list[Reply]:
+        """Tell the machine what came of a job."""
+        if isinstance(result, Exception):
+            return self._machine.fail(job, result)
+        if result is not None:
+            self._smallest_margin = min(self._smallest_margin, result.margin)
+        return self._machine.complete(job, result, compute_s)
+
+    def step(self) -> list[Reply] | None:
+        """Do one job from start to end; None where there is none."""
+        job = self.next_job()
+        if job is None:
+            return None
+        started_s = self._clock()
+        result = self.run(job)
+        return self.finish(job, result, self._clock() - started_s)
 
     def evict_idle(self) -> None:
         self._machine.evict_idle(self._clock())

@@ -82,7 +82,7 @@ class TargetText:
 
     def on_judged(self, job: Verify, judgement: Judgement, compute_us: int) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        self._passes += 1
+        self._passes += bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._verify_us = compute_us
         if job.tokens != self._text.tokens:
             return []

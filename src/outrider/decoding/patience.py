@@ -1,0 +1,31 @@
+"""When to ask the cloud again and when to go on without it: pure policy, the driver tells the time."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from outrider.decoding.config import DecodingConfig
+
+
+class Patience:
+    """Times in seconds on any monotonic clock."""
+
+    def __init__(self, config: DecodingConfig, generation: int, now_s: float) -> None:
+        self._config = config
+        self._generation = generation
+        self._heard_s = now_s
+        self._up_s = now_s
+
+    def on_heard(self, now_s: float) -> None:
+        self._heard_s = now_s
+
+    def verdict(self, up: bool, generation: int, now_s: float) -> Literal["ask again", "go alone"] | None:
+        """Ask again after a reconnect or a long silence; go alone once the link was down for too long."""
+        if not up:
+            return "go alone" if now_s - self._up_s > self._config.link_grace_s else None
+        self._up_s = now_s
+        if generation == self._generation and now_s - self._heard_s <= self._config.silence_s:
+            return None
+        self._generation = generation
+        self._heard_s = now_s
+        return "ask again"

@@ -1,0 +1,83 @@
+"""What the edge's driver observes during one text: tokens told to the owner, one RoundStats a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outrider.core.frames import Chunk, EdgeFrame, Verdict
+from outrider.core.ports import Tokenizer
+from outrider.core.values import Decoded, LinkState, RoundStats, Verified
+from outrider.decoding.edge import Commit, EdgeMachine
+
+
+class Transcript:
+    """Times in seconds since the request, given by the driver. A verdict that brings tokens ends a round."""
+
+    def __init__(self, tokenizer: Tokenizer, on_verified: Callable[[Verified], None]) -> None:
+        self._tokenizer = tokenizer
+        self._on_verified = on_verified
+        self._tokens: tuple[int, ...] = ()
+        self._rounds: list[RoundStats] = []
+        self._unverified_tokens = 0
+        self._started_s = 0.0
+        self._sent_s = 0.0
+        self._draft_s = 0.0
+        self._bytes_up = 0
+        self._bytes_down = 0
+
+    def on_drafted(self, compute_s: float) -> None:
+        self._draft_s += compute_s
+
+    def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:
+        self._bytes_up += num_bytes
+        if isinstance(frame, Chunk):
+            self._sent_s = now_s
+
+    def on_received(self, num_bytes: int) -> None:
+        self._bytes_down += num_bytes
+
+    def on_commit(self, commit: Commit, now_s: float) -> None:
+        """Tell the owner; the end token counts as a token but is no text."""
+        self._tokens += commit.tokens
+        if commit.verdict is None:
+            self._unverified_tokens += len(commit.tokens)
+        else:
+            self._end_round(commit, commit.verdict, now_s)
+        self._on_verified(Verified(commit.tokens, self._text(), now_s))
+
+    def decoded(self, machine: EdgeMachine, elapsed_s: float, link: LinkState) -> Decoded:
+        """The finished text of a machine that is done."""
+        return Decoded(
+            text=self._text(),
+            token_ids=self._tokens,
+            finished=True,
+            elapsed_s=elapsed_s,
+            prefill_s=machine.target_prefill_s,
+            target_passes=machine.target_passes,
+            rounds=tuple(self._rounds),
+            link=LinkState.LOST if self._unverified_tokens else link,
+            unverified_tokens=self._unverified_tokens,
+        )
+
+    def _text(self) -> str:
+        return self._tokenizer.decode([token for token in self._tokens if token != self._tokenizer.eos_id])
+
+    def _end_round(self, commit: Commit, verdict: Verdict, now_s: float) -> None:
+        self._rounds.append(
+            RoundStats(
+                index=len(self._rounds),
+                drafted=commit.drafted,
+                accepted=commit.accepted,
+                emitted=len(commit.tokens),
+                draft_s=self._draft_s,
+                verify_s=verdict.verify_us / 1e6,
+                round_trip_s=now_s - max(self._sent_s, self._started_s),
+                started_s=self._started_s,
+                finished_s=now_s,
+                bytes_up=self._bytes_up,
+                bytes_down=self._bytes_down,
+            )
+        )
+        self._started_s = now_s
+        self._draft_s = 0.0
+        self._bytes_up = self._bytes_down = 0

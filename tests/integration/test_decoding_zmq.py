@@ -1,0 +1,278 @@
+"""Edge and verifier over real sockets on the loopback: threads, processes, keys, bad peers, deaths."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import zmq
+from support.toys import greedy_text, request, toy_pair
+
+from outrider.core.errors import BusyError, Cancelled, ConfigError, FrameError, LinkError, ModelError
+from outrider.core.values import DecodeRequest, LinkState, Prompt
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.runtime.decoders import connect_decoder, probe_verifier, serve_verifier
+from outrider.wire.keys import create_keys
+
+SEED = 3
+TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
+SERVE_TOY = f"""
+import sys
+import outrider.models as models
+from outrider.decoding.toy import ToyModel, ToySettings
+models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
+from outrider.runtime.decoders import serve
+serve(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def endpoint() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def verifier(endpoint: str, **options) -> Iterator[None]:
+    """A verifier in a thread of this process."""
+    stop, ready = threading.Event(), threading.Event()
+    thread = threading.Thread(
+        target=serve_verifier,
+        args=(options.pop("model", TARGET), endpoint),
+        kwargs={"stop": stop, "on_ready": ready.set, **options},
+    )
+    thread.start()
+    try:
+        assert ready.wait(10.0)
+        yield
+    finally:
+        stop.set()
+        thread.join(10.0)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def connected(endpoint: str, strategy: str = "sd", draft: ToyModel = DRAFT, **options):
+    decoder = connect_decoder(endpoint, draft, DecodingConfig(strategy=strategy), **options)
+    try:
+        yield decoder
+    finally:
+        decoder.close()
+
+
+def start_process(endpoint: str) -> subprocess.Popen:
+    """A verifier in a process of its own, ready to serve."""
+    process = subprocess.Popen([sys.executable, "-c", SERVE_TOY, endpoint], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("verifier ready")
+    return process
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd"])
+def test_the_text_is_the_targets_own_and_bytes_are_counted(endpoint, strategy):
+    with verifier(endpoint), connected(endpoint, strategy) as decoder:
+        for name in ("first", "second"):
+            decoded = decoder.decode(request(name))
+            assert decoded.token_ids == greedy_text(TARGET, request(name))
+            assert decoded.link is LinkState.CONNECTED
+            assert decoded.prefill_s > 0
+        assert all(stats.bytes_down > 15 for stats in decoded.rounds)
+        assert strategy == "ar" or all(15 < stats.bytes_up < 300 for stats in decoded.rounds)
+
+
+def test_several_robots_share_one_verifier(endpoint):
+    texts: dict[int, tuple[int, ...]] = {}
+
+    def ride(number: int) -> None:
+        with connected(endpoint, "ar" if number % 2 else "sd") as decoder:
+            texts[number] = decoder.decode(request(f"task {number}")).token_ids
+
+    with verifier(endpoint):
+        threads = [threading.Thread(target=ride, args=(number,)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert texts == {number: greedy_text(TARGET, request(f"task {number}")) for number in range(5)}
+
+
+def test_the_verifier_may_start_late(endpoint):
+    with connected(endpoint) as decoder:
+        assert decoder.link_state is LinkState.CONNECTING
+        late = threading.Timer(0.3, _serve_until_closed, args=(endpoint, stop := threading.Event()))
+        late.start()
+        try:
+            assert decoder.decode(request()).token_ids == greedy_text(TARGET, request())
+        finally:
+            stop.set()
+            late.join()
+
+
+def _serve_until_closed(endpoint: str, stop: threading.Event) -> None:
+    serve_verifier(TARGET, endpoint, stop=stop)
+
+
+def test_no_verifier_is_a_link_error_at_the_deadline(endpoint):
+    with connected(endpoint) as decoder:
+        started_s = time.monotonic()
+        with pytest.raises(LinkError, match="cannot be reached.*outrider verifier"):
+            decoder.decode(request(deadline_s=0.3))
+        assert 0.25 < time.monotonic() - started_s < 2.0
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd"])
+def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, strategy):
+    processes = [start_process(endpoint)]
+    told: list[int] = []
+
+    def observe(verified) -> None:
+        told.extend(verified.token_ids)
+        if len(told) > 10 and len(processes) == 1:
+            processes[0].kill()
+            processes[0].wait()
+            processes.append(start_process(endpoint))
+
+    try:
+        with connected(endpoint, strategy) as decoder:
+            asked = request(max_new_tokens=400 if strategy == "ar" else 120)
+            decoded = decoder.decode(asked, observe)
+        assert len(processes) == 2
+        assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+        processes[1].send_signal(signal.SIGTERM)
+        assert processes[1].wait(10.0) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_frozen_verifier_is_noticed_and_continues_after_the_thaw(endpoint):
+    """Stopped, not dead: no connection breaks, heartbeats tell."""
+    process = start_process(endpoint)
+    states = []
+
+    def observe(verified) -> None:
+        if not states:
+            os.kill(process.pid, signal.SIGSTOP)
+            states.append(LinkState.CONNECTED)
+
+    def thaw_once_lost() -> bool:
+        if states and states[-1] is LinkState.CONNECTED and decoder.link_state is LinkState.LOST:
+            states.append(LinkState.LOST)
+            os.kill(process.pid, signal.SIGCONT)
+        return False
+
+    try:
+        with connected(endpoint) as decoder:
+            asked = request(max_new_tokens=120)
+            assert decoder.decode(asked, observe, thaw_once_lost).token_ids == greedy_text(TARGET, asked)
+        assert states == [LinkState.CONNECTED, LinkState.LOST]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_cancel_raises_and_the_next_text_is_right(endpoint):
+    with verifier(endpoint), connected(endpoint) as decoder:
+        seen: list[int] = []
+        with pytest.raises(Cancelled):
+            decoder.decode(request("first"), lambda verified: seen.append(1), lambda: len(seen) > 2)
+        assert decoder.decode(request("second")).token_ids == greedy_text(TARGET, request("second"))
+
+
+def test_refusals_reach_the_caller_as_the_right_error(endpoint):
+    with verifier(endpoint, limits=CloudLimits(max_sessions=1)), connected(endpoint, "ar") as first:
+        with pytest.raises(FrameError, match="no JPEG"):
+            first.decode(DecodeRequest(Prompt("find it", b"\x89PNG")))
+        with pytest.raises(ConfigError, match="max_new_tokens=4000"):
+            first.decode(request(max_new_tokens=4000))
+        with connected(endpoint, "ar") as second, pytest.raises(BusyError, match="all 1 sessions"):
+            second.decode(request())
+        assert first.decode(request()).finished
+
+
+def test_a_pair_that_does_not_fit_is_refused(endpoint):
+    stranger = ToyModel(ToySettings(vocab_size=40))
+    with (
+        verifier(endpoint),
+        connected(endpoint, draft=stranger) as decoder,
+        pytest.raises(ModelError, match="same tokenizer"),
+    ):
+        decoder.decode(request())
+
+
+def test_endpoints_in_use_or_unguarded_are_refused(endpoint):
+    stop = threading.Event()
+    with verifier(endpoint), pytest.raises(ConfigError, match="in use.*--endpoint"):
+        serve_verifier(TARGET, endpoint, stop=stop)
+    with pytest.raises(ConfigError, match="needs keys"):
+        serve_verifier(TARGET, "tcp://0.0.0.0:5999", stop=stop)
+    with pytest.raises(ConfigError, match="cannot bind"):
+        serve_verifier(TARGET, "ipc:///nowhere/at/all", stop=stop)
+
+
+def test_garbage_harms_nobody_and_is_answered(endpoint):
+    rng = random.Random(1)
+    with verifier(endpoint), connected(endpoint) as decoder:
+        context = zmq.Context()
+        peer = context.socket(zmq.DEALER)
+        peer.connect(endpoint)
+
+        def throw_garbage(_) -> None:
+            for _ in range(50):
+                peer.send_multipart([rng.randbytes(rng.randint(0, 60)) for _ in range(rng.randint(1, 3))])
+
+        decoded = decoder.decode(request(), throw_garbage)
+        assert decoded.token_ids == greedy_text(TARGET, request())
+        assert peer.poll(5000)
+        assert b"protocol" in peer.recv()
+        context.destroy(linger=0)
+
+
+def test_keys_let_known_robots_in_and_others_see_silence(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path / "ours")
+    _, stranger_key = create_keys(tmp_path / "theirs")
+    with verifier(endpoint, key_file=server_key):
+        with connected(endpoint, key_file=robot_key) as decoder:
+            assert decoder.decode(request()).token_ids == greedy_text(TARGET, request())
+        assert probe_verifier(endpoint, key_file=robot_key).open_sessions <= 1
+        for key_file in (stranger_key, None):
+            with connected(endpoint, key_file=key_file) as decoder, pytest.raises(LinkError, match="reached"):
+                decoder.decode(request(deadline_s=0.5))
+
+
+def test_a_key_of_another_verifier_is_refused_by_name(endpoint, tmp_path):
+    server_key, _ = create_keys(tmp_path / "ours")
+    keys = create_keys(tmp_path / "theirs")
+    ours = server_key.read_text().split('"public": "')[1].split('"')[0]
+    content = keys[1].read_text()
+    keys[1].write_text(content.replace(content.split('"server": "')[1].split('"')[0], ours))
+    with verifier(endpoint, key_file=server_key), pytest.raises(LinkError, match="refuses this key"):
+        probe_verifier(endpoint, 1.0, keys[1])
+
+
+def test_the_probe_tells_who_serves(endpoint):
+    with pytest.raises(LinkError, match="no verifier answers"):
+        probe_verifier(endpoint, 0.2)
+    with verifier(endpoint):
+        card = probe_verifier(endpoint)
+    assert (card.model, card.vocab_size, card.max_sessions) == (f"toy-{SEED}", 32, 8)
+    assert 0 < card.round_trip_s < 1
+
+
+def test_a_draft_is_needed_where_the_strategy_drafts(endpoint):
+    with pytest.raises(ConfigError, match="needs a draft model"):
+        connect_decoder(endpoint, None, DecodingConfig(strategy="sd"))
+    with pytest.raises(ConfigError, match="tokenizer"):
+        connect_decoder(endpoint, None, DecodingConfig(strategy="ar"))

@@ -1,0 +1,238 @@
+"""The cloud machine alone: sessions, stale epochs, refusals, and that peers cannot hurt each other."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.toys import JPEG, greedy_text, request, toy_pair
+
+from outrider.core.frames import (
+    Cancel,
+    Chunk,
+    Close,
+    Open,
+    Opened,
+    Peer,
+    Ping,
+    Pong,
+    PrefillAgain,
+    Refused,
+    Resume,
+    Verdict,
+)
+from outrider.core.values import Prompt
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.local import LocalLink
+from outrider.decoding.service import VerifierService
+
+PROMPT = Prompt("find the chair", JPEG)
+ROOT = prompt_digest(PROMPT)
+ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def service(**limits) -> VerifierService:
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    return VerifierService(target, CloudLimits(**limits), Clock())
+
+
+def opening(
+    epoch: int = 1, tokens: tuple[int, ...] = (), when_idle="wait", digest: int | None = None, **changes
+) -> Open:
+    digest = extend_digest(ROOT, tokens) if digest is None else digest
+    values = {"text": PROMPT.text, "jpeg": JPEG, "max_new_tokens": 20, **changes}
+    return Open(5, epoch, digest, values["text"], values["jpeg"], tokens, values["max_new_tokens"], when_idle)
+
+
+def frames(replies) -> list:
+    return [reply.frame for reply in replies or []]
+
+
+def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
+    assert frames(cloud.receive(peer, opening(**options))) == []
+    assert isinstance(frames(cloud.step())[0], Opened)
+
+
+def test_a_chunk_is_judged_and_a_doubled_one_is_answered_with_what_it_missed():
+    cloud = service()
+    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    opened(cloud)
+    wrong = (text[2] + 1) % 32
+    chunk = Chunk(5, 1, 0, ROOT, (*text[:2], wrong))
+    assert frames(cloud.receive(ALICE, chunk)) == frames(cloud.receive(ALICE, chunk)) == []
+    [verdict] = frames(cloud.step())
+    assert (verdict.base, verdict.accepted, verdict.tokens) == (0, 2, (text[2],))
+    assert verdict.digest == extend_digest(ROOT, text[:3])
+    assert cloud.step() is None
+    [repeated] = frames(cloud.receive(ALICE, chunk))
+    assert (repeated.base, repeated.accepted, repeated.tokens) == (0, 0, text[:3])
+
+
+def test_the_longest_waiting_chunk_is_verified():
+    cloud = service()
+    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    opened(cloud)
+    for length in (2, 5, 3):
+        cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, text[:length]))
+    [verdict] = frames(cloud.step())
+    assert verdict.accepted == 5
+
+
+def test_a_lost_prefix_is_never_continued_from_an_empty_cache():
+    cloud = service()
+    again = [PrefillAgain(5, 1)]
+    assert frames(cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, (1,)))) == again
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == again
+    opened(cloud)
+    assert frames(cloud.receive(ALICE, Chunk(5, 1, 3, ROOT, (1,)))) == again
+    assert frames(cloud.receive(ALICE, Chunk(5, 1, 0, ROOT + 1, (1,)))) == again
+    assert cloud.step() is None
+
+
+def test_an_open_with_tokens_continues_after_them():
+    cloud = service()
+    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    opened(cloud, tokens=text[:7], when_idle="step")
+    [verdict] = frames(cloud.step())
+    assert (verdict.base, verdict.tokens) == (7, (text[7],))
+
+
+def test_stale_epochs_are_dropped_and_newer_ones_replace():
+    cloud = service()
+    opened(cloud, epoch=3)
+    assert frames(cloud.receive(ALICE, opening(epoch=2))) == []
+    assert frames(cloud.receive(ALICE, Chunk(5, 2, 0, ROOT, (1,)))) == []
+    assert cloud.step() is None
+    opened(cloud, epoch=4)
+    cloud.receive(ALICE, Cancel(5, 4))
+    assert frames(cloud.receive(ALICE, opening(epoch=4))) == []
+    assert cloud.step() is None
+
+
+def test_the_result_of_a_cancelled_job_is_dropped():
+    cloud = service()
+    cloud.receive(ALICE, opening())
+    job = cloud.next_job()
+    cloud.receive(ALICE, Cancel(5, 1))
+    assert cloud.finish(job, cloud.run(job), 0.1) == []
+
+
+def test_the_table_is_bounded_and_idle_places_are_freed():
+    cloud = service(max_sessions=1, idle_s=10.0)
+    opened(cloud)
+    [refusal] = frames(cloud.receive(BOB, opening()))
+    assert refusal.reason == "busy"
+    assert isinstance(frames(cloud.receive(BOB, Ping(0, 0)))[0], Pong)
+    cloud._clock.now_s = 11.0
+    opened(cloud, BOB)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
+    cloud.receive(BOB, Close(5, 0))
+    assert cloud.stats.open_sessions == 0
+
+
+def test_bad_opens_are_refused_with_the_reason_again_and_again():
+    for bad, word in [
+        (opening(digest=ROOT + 1), "digest"),
+        (opening(tokens=(31, 32)), "vocabulary"),
+        (opening(tokens=(1,) * 21), "allowed"),
+    ]:
+        cloud = service()
+        [refusal] = frames(cloud.receive(ALICE, bad))
+        assert (refusal.reason, word in refusal.message) == ("protocol", True)
+        assert cloud.step() is None
+    cloud = service()
+    cloud.receive(ALICE, opening(jpeg=b"none", digest=prompt_digest(Prompt(PROMPT.text, b"none"))))
+    [refusal] = frames(cloud.step())
+    assert refusal.reason == "frame"
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [refusal]
+
+
+def test_a_text_that_outgrows_the_model_is_a_config_refusal():
+    cloud = service()
+    cloud.receive(ALICE, opening(max_new_tokens=4000))
+    [refusal] = frames(cloud.step())
+    assert refusal.reason == "config"
+    assert "max_new_tokens=4000" in refusal.message
+
+
+def test_an_unexpected_failure_ends_one_text_only(caplog):
+    cloud = service()
+    opened(cloud, ALICE)
+    cloud.receive(BOB, opening())
+    job = cloud.next_job()
+    [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
+    assert refusal.reason == "internal"
+    cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, (1,)))
+    assert isinstance(frames(cloud.step())[0], Verdict)
+
+
+def test_sessions_take_turns():
+    cloud = service()
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, opening(when_idle="step"))
+    peers = [cloud.step()[0].peer for _ in range(6)]
+    assert peers in ([ALICE, BOB] * 3, [BOB, ALICE] * 3)
+
+
+small = st.integers(0, 3)
+tokens = st.lists(st.integers(0, 40), max_size=4).map(tuple)
+any_digest = st.sampled_from([ROOT, 7])
+any_frame = st.one_of(
+    st.builds(
+        Open,
+        small,
+        small,
+        any_digest,
+        st.just(PROMPT.text),
+        st.sampled_from([JPEG, b""]),
+        tokens,
+        st.integers(1, 9),
+        st.sampled_from(["wait", "step"]),
+    ),
+    st.builds(Resume, small, small, small, any_digest),
+    st.builds(Chunk, small, small, small, any_digest, tokens),
+    st.builds(Cancel, small, small),
+    st.builds(Close, small, small),
+    st.builds(Ping, small, small),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(any_frame, st.booleans()), max_size=30), st.integers(0, 10))
+def test_no_peer_can_disturb_another(noise, seed):
+    """A stranger sends any well-formed frames, the same session number included, between another's own."""
+    target, draft = toy_pair(seed, 0.7)
+    cloud = VerifierService(target, CloudLimits(max_sessions=3))
+    link = _NoisyLink(cloud, noise)
+    decoder = LinkedDecoder(link, draft, target.tokenizer, DecodingConfig(), 1, "the target")
+    assert decoder.decode(request()).token_ids == greedy_text(target, request())
+    assert cloud.stats.open_sessions <= 3
+
+
+class _NoisyLink(LocalLink):
+    """Before each frame of its own it lets a stranger speak. One that fills the table comes after the first frame."""
+
+    def __init__(self, cloud: VerifierService, noise: list) -> None:
+        super().__init__(cloud)
+        self._cloud = cloud
+        self._noise = iter(noise)
+
+    def send(self, frame) -> int:
+        sent = super().send(frame)
+        for noise_frame, steps in self._noise:
+            for reply in self._cloud.receive(BOB, noise_frame):
+                assert reply.peer == BOB
+                assert not isinstance(reply.frame, Refused) or reply.frame.reason in ("protocol", "busy")
+            if steps:
+                self._inbox.extend(reply.frame for reply in self._cloud.step() or [] if reply.peer != BOB)
+                break
+        return sent

@@ -1,0 +1,122 @@
+"""Whatever the link does, `sd` and `ar` write the target's own greedy text, token for token."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.toys import greedy_text, request, toy_pair
+
+from outrider.core.errors import Cancelled
+from outrider.core.values import LinkState
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.local import LocalLink
+from outrider.decoding.service import VerifierService
+from outrider.decoding.virtual import LinkProfile, Outage, VirtualDecoder, VirtualWorld
+from outrider.wire.codec import encode, wire_bytes
+
+times = st.floats(0.0, 0.3)
+links = st.builds(
+    LinkProfile,
+    delay_s=times,
+    jitter_s=times,
+    loss=st.floats(0.0, 0.4),
+    retransmit_s=st.none() | st.just(0.2),
+    bytes_per_s=st.sampled_from([float("inf"), 20_000.0]),
+    ordered=st.booleans(),
+)
+outages = st.lists(
+    st.builds(
+        lambda start_s, length_s, restarts: Outage(start_s, start_s + length_s, restarts),
+        st.floats(0.0, 4.0),
+        st.floats(0.01, 1.5),
+        st.booleans(),
+    ),
+    max_size=3,
+)
+worlds = st.builds(
+    VirtualWorld,
+    frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
+    uplink=links,
+    downlink=links,
+    outages=outages.map(tuple),
+    seed=st.integers(0, 1000),
+)
+configs = st.builds(
+    DecodingConfig,
+    strategy=st.sampled_from(["sd", "ar"]),
+    num_draft_tokens=st.integers(1, 9),
+    silence_s=st.just(0.4),
+)
+schedules = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@schedules
+@given(
+    worlds,
+    configs,
+    st.integers(0, 50),
+    st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    st.sampled_from([-3.0, 1.5]),
+    st.integers(1, 40),
+)
+def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement, eos_bias, max_new_tokens):
+    target, draft = toy_pair(seed, agreement, eos_bias)
+    decoder = VirtualDecoder(target, draft, config, world)
+    for name in ("first", "second"):
+        asked = request(name, max_new_tokens, deadline_s=1e5)
+        told: list[int] = []
+        decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
+        assert decoded.token_ids == greedy_text(target, asked)
+        assert tuple(told) == decoded.token_ids
+        assert decoded.unverified_tokens == 0
+        assert sum(stats.emitted for stats in decoded.rounds) == len(decoded.token_ids)
+        assert all(stats.accepted <= stats.drafted for stats in decoded.rounds)
+
+
+@schedules
+@given(worlds, configs, st.integers(0, 50), st.integers(0, 60))
+def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cancel_after_events):
+    target, draft = toy_pair(seed, agreement=0.7, eos_bias=-3.0)
+    decoder = VirtualDecoder(target, draft, config, world)
+    left = iter(range(cancel_after_events))
+    first, second = request("first", deadline_s=1e5), request("second", deadline_s=1e5)
+    try:
+        assert decoder.decode(first, cancelled=lambda: next(left, None) is None).finished
+    except Cancelled:
+        pass
+    assert decoder.decode(second).token_ids == greedy_text(target, second)
+
+
+@pytest.mark.parametrize("num_draft_tokens", [1, 2, 4, 8])
+@pytest.mark.parametrize("agreement", [0.0, 0.6, 1.0])
+def test_sd_in_process_saves_target_passes(num_draft_tokens, agreement):
+    target, draft = toy_pair(7, agreement, eos_bias=-9.0)
+    asked = request(max_new_tokens=48)
+    texts = {}
+    for strategy in ("ar", "sd"):
+        config = DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens)
+        link = LocalLink(VerifierService(target))
+        texts[strategy] = LinkedDecoder(link, draft, target.tokenizer, config, 1, "the target").decode(asked)
+    assert texts["sd"].token_ids == texts["ar"].token_ids == greedy_text(target, asked)
+    assert texts["ar"].target_passes == 47
+    assert texts["ar"].link is LinkState.LOCAL
+    rounds = len(texts["sd"].rounds)
+    assert texts["sd"].target_passes == rounds
+    if agreement == 1.0:
+        assert rounds == -(-48 // (num_draft_tokens + 1))
+    if agreement == 0.0:
+        assert texts["sd"].tokens_per_round < 1.2
+
+
+def test_the_verified_text_grows_by_whole_tokens_and_hides_the_end_token():
+    target, draft = toy_pair(3, 0.8, eos_bias=1.5)
+    link = LocalLink(VerifierService(target))
+    decoder = LinkedDecoder(link, draft, target.tokenizer, DecodingConfig(), 1, "the target")
+    seen = []
+    decoded = decoder.decode(request(max_new_tokens=200), seen.append)
+    assert decoded.token_ids[-1] == target.eos_id
+    assert decoded.text == target.tokenizer.decode(decoded.token_ids[:-1]) == seen[-1].text
+    assert all(later.text.startswith(earlier.text) for earlier, later in zip(seen, seen[1:], strict=False))
+    assert [item.elapsed_s for item in seen] == sorted(item.elapsed_s for item in seen)

@@ -1,0 +1,107 @@
+"""The virtual clock: modelled times add up, and a lost link is handled by policy."""
+
+from __future__ import annotations
+
+import pytest
+from support.toys import greedy_text, request, toy_pair
+
+from outrider.core.errors import FrameError, LinkError
+from outrider.core.values import DecodeRequest, LinkState, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.virtual import ComputeProfile, LinkProfile, Outage, VirtualDecoder, VirtualWorld
+
+COMPUTE = ComputeProfile(
+    draft_prefill_s=0.1, draft_token_s=0.01, target_prefill_s=0.3, verify_s=0.05, verify_token_s=0.001
+)
+
+
+def world(delay_s: float = 0.02, outages: tuple[Outage, ...] = ()) -> VirtualWorld:
+    link = LinkProfile(delay_s=delay_s)
+    return VirtualWorld(lambda frame: 10, COMPUTE, uplink=link, downlink=link, outages=outages)
+
+
+def test_ar_pays_the_round_trip_once():
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    decoded = VirtualDecoder(target, None, DecodingConfig(strategy="ar"), world()).decode(
+        request(max_new_tokens=10)
+    )
+    assert decoded.elapsed_s == pytest.approx(0.02 + 0.3 + 10 * 0.05 + 0.02)
+    assert decoded.prefill_s == pytest.approx(0.3)
+
+
+def test_both_sides_prefill_at_the_same_time_and_sd_pays_every_round():
+    target, draft = toy_pair(1, 1.0, eos_bias=-9.0)
+    decoded = VirtualDecoder(target, draft, DecodingConfig(num_draft_tokens=4), world()).decode(
+        request(max_new_tokens=10)
+    )
+    first = 0.02 + 0.3 + 0.054 + 0.02
+    second = 4 * 0.01 + 0.02 + 0.054 + 0.02
+    assert decoded.elapsed_s == pytest.approx(first + second)
+    assert [stats.bytes_up for stats in decoded.rounds] == [20, 10]
+    assert [stats.draft_s for stats in decoded.rounds] == pytest.approx([0.04, 0.04])
+    assert decoded.rounds[1].round_trip_s == pytest.approx(0.02 + 0.054 + 0.02)
+
+
+def test_the_same_seed_gives_the_same_schedule():
+    target, draft = toy_pair(5, 0.6)
+    noisy = LinkProfile(delay_s=0.05, jitter_s=0.1, loss=0.3, retransmit_s=0.1, ordered=False)
+    times = []
+    for _ in range(2):
+        one_world = VirtualWorld(lambda frame: 10, COMPUTE, uplink=noisy, downlink=noisy, seed=9)
+        decoded = VirtualDecoder(target, draft, DecodingConfig(), one_world).decode(request())
+        times.append([stats.finished_s for stats in decoded.rounds])
+    assert times[0] == times[1]
+
+
+def test_draft_only_goes_on_alone_and_the_cloud_takes_over_again():
+    target, draft = toy_pair(2, 0.3, eos_bias=-9.0)
+    config = DecodingConfig(link_loss="draft_only", link_grace_s=0.2)
+    asked = request(max_new_tokens=60)
+    lost = world(outages=(Outage(0.9, 1.3, verifier_restarts=True),))
+    decoded = VirtualDecoder(target, draft, config, lost).decode(asked)
+    sources = [_sources(target, draft, asked, decoded.token_ids, at) for at in range(60)]
+    assert all(sources)
+    only_draft = [at for at, source in enumerate(sources) if source == {"draft"}]
+    assert only_draft
+    assert decoded.unverified_tokens >= len(only_draft)
+    assert {"target"} in sources[: only_draft[0]]
+    assert {"target"} in sources[only_draft[-1] :]
+    assert decoded.link is LinkState.LOST
+
+
+def _sources(target, draft, asked, tokens, at) -> set[str]:
+    """Which models would have written the token at a position, given those before it."""
+    names = set()
+    for name, model in (("target", target), ("draft", draft)):
+        session = model.open_session()
+        row = session.prefill(asked.prompt)
+        if at:
+            row = session.forward(tokens[:at])[-1]
+        if int(row.argmax()) == tokens[at]:
+            names.add(name)
+    return names
+
+
+def test_draft_only_finishes_when_the_link_never_comes_back():
+    target, draft = toy_pair(2, 0.3)
+    config = DecodingConfig(link_loss="draft_only", link_grace_s=0.2)
+    decoded = VirtualDecoder(target, draft, config, world(outages=(Outage(0.0, 1e9),))).decode(request())
+    assert decoded.token_ids == greedy_text(draft, request())
+    assert decoded.unverified_tokens == len(decoded.token_ids)
+    assert decoded.rounds == ()
+
+
+def test_stop_raises_at_the_deadline_when_the_link_never_comes_back():
+    target, draft = toy_pair(2, 0.3)
+    decoder = VirtualDecoder(target, draft, DecodingConfig(), world(outages=(Outage(0.5, 1e9),)))
+    with pytest.raises(LinkError, match="within 3 virtual s"):
+        decoder.decode(request(deadline_s=3.0))
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd"])
+def test_a_bad_frame_is_refused_and_the_next_text_is_fine(strategy):
+    target, draft = toy_pair(2, 0.9)
+    decoder = VirtualDecoder(target, draft, DecodingConfig(strategy=strategy), world())
+    with pytest.raises(FrameError):
+        decoder.decode(DecodeRequest(Prompt("find it", b"no jpeg")))
+    assert decoder.decode(request()).token_ids == greedy_text(target, request())

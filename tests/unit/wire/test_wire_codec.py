@@ -1,0 +1,114 @@
+"""The codec accepts exactly its own frames."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from support.toys import JPEG
+
+from outrider.core import frames as f
+from outrider.core.errors import ProtocolError
+from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
+
+EDGE_FRAMES = [
+    f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "wait"),
+    f.Resume(1, 2, 3, 4),
+    f.Chunk(1, 2, 3, 1 << 31, (5, 150_000)),
+    f.Cancel(1, 2),
+    f.Close(1, 2),
+    f.Ping(1, 2),
+]
+CLOUD_FRAMES = [
+    f.Opened(1, 2, 3, 4, 5, 32, 0),
+    f.Verdict(1, 2, 3, 4, 5, (6,), 7, 8),
+    f.PrefillAgain(1, 2),
+    f.Refused(1, 2, "busy", "later"),
+    f.Pong(1, 2, "toy", 32, 0, 8),
+]
+
+
+@pytest.mark.parametrize("frame", EDGE_FRAMES, ids=lambda frame: type(frame).__name__)
+def test_edge_frames_survive_and_are_no_cloud_frames(frame):
+    assert decode_edge_frame(encode(frame)) == frame
+    with pytest.raises(ProtocolError):
+        decode_cloud_frame(encode(frame))
+
+
+@pytest.mark.parametrize("frame", CLOUD_FRAMES, ids=lambda frame: type(frame).__name__)
+def test_cloud_frames_survive_and_are_no_edge_frames(frame):
+    assert decode_cloud_frame(encode(frame)) == frame
+    with pytest.raises(ProtocolError):
+        decode_edge_frame(encode(frame))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [3, 1, 2, 3, 4, [5], 6],
+        [3, 1, 2, 3, 4],
+        [3, 1, 2, 3, 4, [-1]],
+        [3, 1, 2, 3, 4, [1 << 20]],
+        [3, 1, 2, 3, 4, [1.5]],
+        [3, 1, 2, 3, 4, [float("nan")]],
+        [3, 1, 2, 3, 4, [1] * 65],
+        [3, 1 << 32, 2, 3, 4, [1]],
+        [3, 1, 2, 4097, 4, [1]],
+        [3, 1, 2, True, 4, [1]],
+        [99, 1, 2],
+        [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "wait"],
+        [1, 1, 2, 3, "x", b"", [], 0, "wait"],
+        [1, 1, 2, 3, "x", b"", [], 4, "hurry"],
+        {"session": 1},
+        7,
+    ],
+)
+def test_a_wrong_field_is_refused(fields):
+    with pytest.raises(ProtocolError, match="malformed frame"):
+        decode_edge_frame(bytes([f.PROTOCOL_VERSION]) + msgspec.msgpack.encode(fields))
+
+
+def test_other_versions_empty_and_oversized_payloads_are_refused():
+    with pytest.raises(ProtocolError, match="version 2, this side speaks 1"):
+        decode_edge_frame(b"\x02" + encode(EDGE_FRAMES[1])[1:])
+    with pytest.raises(ProtocolError, match="empty"):
+        decode_edge_frame(b"")
+    with pytest.raises(ProtocolError, match="exceeds"):
+        decode_edge_frame(bytes(f.MAX_FRAME_BYTES + 1))
+    with pytest.raises(ProtocolError, match="smaller image"):
+        encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "wait"))
+
+
+def test_mutated_frames_are_frames_or_protocol_errors():
+    rng = random.Random(4)
+    payloads = [encode(frame) for frame in EDGE_FRAMES + CLOUD_FRAMES]
+    refused = 0
+    for _ in range(5000):
+        payload = _mutate(bytearray(rng.choice(payloads)), rng)
+        for decode in (decode_edge_frame, decode_cloud_frame):
+            try:
+                assert encode(decode(payload))
+            except ProtocolError:
+                refused += 1
+    assert refused > 5000
+
+
+def _mutate(payload: bytearray, rng: random.Random) -> bytes:
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(payload) + 1)
+        kind = rng.randrange(3)
+        if kind == 0:
+            payload[at:at] = rng.randbytes(rng.randint(1, 5))
+        elif kind == 1:
+            del payload[at : at + rng.randint(1, 5)]
+        elif at < len(payload):
+            payload[at] = rng.randrange(256)
+    return bytes(payload)
+
+
+def test_a_round_of_the_wire_is_small():
+    chunk = f.Chunk(1 << 31, 1000, 90, 1 << 31, (151_000,) * 4)
+    verdict = f.Verdict(1 << 31, 1000, 90, 1 << 31, 4, (151_000,), 30, 40_000)
+    assert wire_bytes(encode(chunk)) <= 41
+    assert wire_bytes(encode(verdict)) <= 32
