@@ -22,6 +22,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.episode import EpisodeResult, expert_answerer, model_answerer, run_episode
+from outrider.runtime.held_out import first_home_seed, load_pair
 from outrider.runtime.paths import models_folder
 from outrider.simulation.contexts import phrase
 from outrider.simulation.homes import generate_home
@@ -29,8 +30,6 @@ from outrider.simulation.homes import generate_home
 MODELS = ("target", "draft", "pair", "expert")
 PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 ODOMETRY_NOISE = 0.02
-FIRST_HOME_SEED = 2_000_000_000
-"""Above every seed of the training homes: no home is evaluated that was trained on."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class EpisodePair:
 
 def plan(episodes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
-    first = FIRST_HOME_SEED + seed * 1_000_000
+    first = first_home_seed(seed)
     return [
         EpisodeTask(first + index, PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)], model, folder, max_steps)
         for index in range(episodes)
@@ -79,8 +78,8 @@ def _decoder(model: str, folder: Path) -> TextDecoder:
     from outrider.models import load_model  # seconds to import, and the expert needs none
 
     if model == "pair":
-        draft = load_model(folder / "draft", role="draft")
-        return local_decoder(load_model(folder / "target"), draft, DecodingConfig(strategy="sd"))
+        pair = load_pair(folder)
+        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd"))
     return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
 
 

@@ -33,7 +33,8 @@ CAMERA_WIDTH, CAMERA_HEIGHT = 672, 376
 PANEL_HEIGHT = 224
 MAP_SIDE = CAMERA_HEIGHT + PANEL_HEIGHT
 FRAMES_PER_S = 10
-HOLD_LAST_S = 2.0
+SPEED = 2.0
+HOLD_LAST_S = 4.0
 LINE_CHARACTERS = 62
 LINES = 4
 CODECS = ("vp09", "mp4v")
@@ -58,7 +59,7 @@ def write_film(
     path: Sequence[tuple[float, Pose2D]],
     home: Home | None,
 ) -> None:
-    """Write the film at the run's pace; none without shots. Raises OutriderError where no codec is there."""
+    """Write the film at twice the run's pace; none without shots. Raises OutriderError without a codec."""
     if not shots:
         return
     view = fit_view(MAP_SIDE, MAP_SIDE, home, [pose for _, pose in path])
@@ -84,8 +85,9 @@ def _open_writer(file: Path) -> cv2.VideoWriter:
 def _at_even_pace(shots: Sequence[Shot]) -> list[tuple[float, Shot]]:
     """The newest shot at each instant of the film; the last one is held for a while."""
     times = [shot.time_s for shot in shots]
-    count = round((times[-1] - times[0] + HOLD_LAST_S) * FRAMES_PER_S)
-    instants = [times[0] + index / FRAMES_PER_S for index in range(count)]
+    period_s = SPEED / FRAMES_PER_S
+    count = round((times[-1] - times[0] + HOLD_LAST_S) / period_s)
+    instants = [times[0] + index * period_s for index in range(count)]
     return [(now_s, shots[bisect_right(times, now_s + 1e-9) - 1]) for now_s in instants]
 
 
@@ -107,7 +109,8 @@ def _panel(instruction: str, time_s: float, shot: Shot) -> Picture:
     """What was asked, what was decided, and why."""
     panel = np.full((PANEL_HEIGHT, CAMERA_WIDTH, 3), PAPER, np.uint8)
     write_text(panel, instruction, (18, 32), 0.62, INK, 1)
-    write_text(panel, f"step {shot.step}   {time_s:5.1f} s", (CAMERA_WIDTH - 190, 32), 0.5, FAINT)
+    clock = f"step {shot.step}   {time_s:5.1f} s   x{SPEED:g}"
+    write_text(panel, clock, (CAMERA_WIDTH - 200, 32), 0.5, FAINT)
     write_text(panel, shot.action or "...", (18, 78), 0.95, GOOD if shot.action else FAINT, 2)
     reason = shot.text.partition("\n")[2]
     for row, line in enumerate(textwrap.wrap(reason, LINE_CHARACTERS)[:LINES]):

@@ -1,0 +1,50 @@
+"""Prompts of homes that no training saw, and the shipped pair to answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+from outrider.core.ports import LanguageModel
+from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.values import Prompt
+from outrider.runtime.dataset import home_examples
+from outrider.runtime.paths import models_folder
+
+FIRST_HOME_SEED = 2_000_000_000
+"""Above every seed of the training homes."""
+HOMES_PER_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    target: LanguageModel
+    draft: LanguageModel
+
+
+def load_pair(models: Path | None = None) -> Pair:
+    """The target and the draft of a models folder. Raises ModelError where they are missing or do not fit."""
+    from outrider.models import check_pair, load_model  # seconds to import
+
+    folder = models_folder(models)
+    target, draft = load_model(folder / "target"), load_model(folder / "draft", role="draft")
+    check_pair(target, draft)
+    return Pair(target, draft)
+
+
+def first_home_seed(seed: int) -> int:
+    return FIRST_HOME_SEED + seed * HOMES_PER_SEED
+
+
+def held_out_prompts(number: int, seed: int) -> Iterator[Prompt]:
+    """One prompt for each of `number` frames, from as many homes as it takes."""
+    return islice(_endless_prompts(seed), number)
+
+
+def _endless_prompts(seed: int) -> Iterator[Prompt]:
+    for home_seed in count(first_home_seed(seed)):
+        for index, example in enumerate(home_examples(home_seed)):
+            query = example.queries[index % len(example.queries)]
+            yield Prompt(PROMPT_PREFIX + query.user_text + PROMPT_SUFFIX, example.jpeg)
