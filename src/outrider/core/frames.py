@@ -38,6 +38,7 @@ class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
 
     `when_idle` is what the cloud does while no draft fits: wait for one, or step autoregressively.
+    `tokenizer` is the fingerprint of the edge's, for both must give every token the same id.
     """
 
     session: U32
@@ -48,6 +49,7 @@ class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     tokens: TextTokens
     max_new_tokens: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
     when_idle: Literal["wait", "step"]
+    tokenizer: ShortText
 
 
 class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
@@ -91,15 +93,13 @@ class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
 
 
 class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=16):
-    """The prompt is in the cache; vocabulary and end token let the edge check that the pair fits."""
+    """The prompt is in the target's cache, which took so long."""
 
     session: U32
     epoch: U32
     base: Position
     digest: U32
     prefill_us: U32
-    vocab_size: Annotated[int, Meta(ge=1, le=MAX_VOCABULARY)]
-    eos_id: TokenId
 
 
 class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
@@ -126,7 +126,7 @@ class PrefillAgain(Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     epoch: U32
 
 
-RefusalReason = Literal["busy", "frame", "config", "protocol", "internal"]
+RefusalReason = Literal["busy", "frame", "config", "model", "protocol", "internal"]
 
 
 class Refused(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=19):

@@ -27,6 +27,10 @@ class Tokenizer(Protocol):
     vocab_size: int
     eos_id: int
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for tokenizers that give every token the same id."""
+
     def encode(self, text: str) -> list[int]: ...
 
     def decode(self, token_ids: Sequence[int]) -> str: ...

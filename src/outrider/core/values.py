@@ -48,7 +48,7 @@ class Odometry:
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step` (left positive), inf if free."""
+    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step`, left positive; inf if free."""
 
     ranges: tuple[float, ...]
     angle_min: float
@@ -65,11 +65,12 @@ class Prompt:
 
 
 class LinkState(str, Enum):
-    """How the edge stands with the verifier."""
+    """How the edge stands with the verifier. `refused`: it is there but does not accept this robot's key."""
 
     CONNECTED = "connected"
     CONNECTING = "connecting"
     LOST = "lost"
+    REFUSED = "refused"
     LOCAL = "local"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from outrider.core.errors import ConfigError, FrameError, ProtocolError
+from outrider.core.errors import ConfigError, FrameError, ModelError, ProtocolError
 from outrider.core.frames import (
     Cancel,
     Chunk,
@@ -20,8 +20,16 @@ from outrider.core.frames import (
     Refused,
     Resume,
 )
+from outrider.core.ports import Tokenizer
 from outrider.decoding.jobs import CloudJob, Judgement, SessionKey, Verify
 from outrider.decoding.session import TargetText
+
+_REASONS: dict[type[Exception], RefusalReason] = {
+    FrameError: "frame",
+    ConfigError: "config",
+    ModelError: "model",
+    ProtocolError: "protocol",
+}
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,9 @@ class _Session:
 class CloudMachine:
     """Frames and finished jobs in, replies out. Sessions with work take turns."""
 
-    def __init__(self, name: str, vocab_size: int, eos_id: int, limits: CloudLimits) -> None:
+    def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits) -> None:
         self._name = name[:500]
-        self._vocab_size = vocab_size
-        self._eos_id = eos_id
+        self._tokenizer = tokenizer
         self._limits = limits
         self._sessions: dict[SessionKey, _Session] = {}
 
@@ -80,8 +87,8 @@ class CloudMachine:
         key = SessionKey(peer, frame.session)
         try:
             frames = self._dispatch(key, frame, now_s)
-        except ProtocolError as error:
-            frames = self._refuse(key, frame.epoch, "protocol", str(error))
+        except (ProtocolError, ModelError) as error:
+            frames = self._refuse(key, frame.epoch, _REASONS[type(error)], str(error))
         return [Reply(peer, answer) for answer in frames]
 
     def next_job(self) -> CloudJob | None:
@@ -107,8 +114,7 @@ class CloudMachine:
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
         """A job could not be done: its text ends, nobody else's does."""
-        reasons: dict[type[Exception], RefusalReason] = {FrameError: "frame", ConfigError: "config"}
-        reason = reasons.get(type(error), "internal")
+        reason = _REASONS.get(type(error), "internal")
         if self._text_of(job.key, job.epoch) is None:
             return []
         return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]
@@ -146,7 +152,7 @@ class CloudMachine:
         if session.text is not None and frame.epoch == session.epoch:
             return session.text.on_open(frame)
         session.epoch = frame.epoch
-        session.text = TargetText(key, frame, self._eos_id, self._vocab_size)
+        session.text = TargetText(key, frame, self._tokenizer)
         return []
 
     def _on_text_frame(self, key: SessionKey, frame: Resume | Chunk) -> list[CloudFrame]:
@@ -184,7 +190,7 @@ class CloudMachine:
             frame.session,
             frame.epoch,
             self._name,
-            self._vocab_size,
+            self._tokenizer.vocab_size,
             len(self._sessions),
             self._limits.max_sessions,
         )

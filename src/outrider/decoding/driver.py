@@ -46,7 +46,7 @@ class LinkedDecoder:
         self._tokenizer = tokenizer
         self._config = config
         self._session = session
-        self._machine = EdgeMachine(session, config, tokenizer.vocab_size, tokenizer.eos_id)
+        self._machine = EdgeMachine(session, config, tokenizer)
         self._where = where
         self._clock = clock
 
@@ -136,6 +136,8 @@ class LinkedDecoder:
         limit = f"within {deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
         if self._link_is_up():
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")
+        if self._link.state is LinkState.REFUSED:
+            return LinkError(f"{self._where} refuses this robot's key: check both key files ({limit})")
         return LinkError(
             f"{self._where} cannot be reached: no full text {limit}. "
             "Start it with `outrider verifier`, or correct the endpoint"

@@ -27,6 +27,7 @@ from outrider.core.frames import (
     Resume,
     Verdict,
 )
+from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
@@ -63,6 +64,7 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
     "busy": BusyError,
     "frame": FrameError,
     "config": ConfigError,
+    "model": ModelError,
     "protocol": ProtocolError,
     "internal": LinkError,
 }
@@ -71,11 +73,12 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
 class EdgeMachine:
     """One session, one text (epoch) at a time. Every call returns the actions it causes, in order."""
 
-    def __init__(self, session: int, config: DecodingConfig, vocab_size: int, eos_id: int) -> None:
+    def __init__(self, session: int, config: DecodingConfig, tokenizer: Tokenizer) -> None:
         self._session = session
         self._config = config
-        self._vocab_size = vocab_size
-        self._eos_id = eos_id
+        self._vocab_size = tokenizer.vocab_size
+        self._eos_id = tokenizer.eos_id
+        self._fingerprint = tokenizer.fingerprint
         self._epoch = 0
         self.done = True
 
@@ -132,7 +135,8 @@ class EdgeMachine:
         if isinstance(frame, Verdict):
             return self._on_verdict(frame)
         if isinstance(frame, Opened):
-            return self._on_opened(frame)
+            self._opened = True
+            self.target_prefill_s = frame.prefill_us / 1e6
         if isinstance(frame, PrefillAgain):
             return self._on_prefill_again()
         if isinstance(frame, Refused):
@@ -140,7 +144,7 @@ class EdgeMachine:
         return []
 
     def ask_again(self) -> list[EdgeAction]:
-        """The link came (back) up or was silent for too long: repeat what may be lost. Harmless otherwise."""
+        """The link came up or was silent for too long: repeat what may be lost. Harmless at any time."""
         if self.done:
             return []
         self._alone = False
@@ -178,6 +182,7 @@ class EdgeMachine:
             self._text.tokens,
             self._max_new_tokens,
             self._config.when_idle,
+            self._fingerprint,
         )
 
     def _wants_draft(self) -> bool:
@@ -193,20 +198,8 @@ class EdgeMachine:
         self._chunk = Chunk(self._session, self._epoch, base, self._text.digest, tuple(self._branch))
         return [Send(self._chunk)]
 
-    def _on_opened(self, frame: Opened) -> list[EdgeAction]:
-        if (frame.vocab_size, frame.eos_id) != (self._vocab_size, self._eos_id):
-            return self._fail(
-                ModelError(
-                    f"the verifier's model has {frame.vocab_size} tokens and end token {frame.eos_id}, this "
-                    f"side {self._vocab_size} and {self._eos_id}: use a pair with the same tokenizer"
-                )
-            )
-        self._opened = True
-        self.target_prefill_s = frame.prefill_us / 1e6
-        return []
-
     def _on_prefill_again(self) -> list[EdgeAction]:
-        """The cloud has no such text (any more); what it did for this epoch before it lost it still counts."""
+        """The cloud has no such text (any more); what it did for this epoch before still counts."""
         if self._opened:
             self._passes_before = self.target_passes
         self._opened = False

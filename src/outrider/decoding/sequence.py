@@ -30,8 +30,8 @@ class CachedSequence:
         self._prompt_length = self._session.length
         if self._prompt_length + max_new_tokens > self._model.max_length:
             raise ConfigError(
-                f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it exceeds "
-                f"the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
+                f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
+                f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
 
     def logits(self, tokens: Sequence[int], num_last: int) -> Array:

@@ -39,7 +39,7 @@ class VerifierService:
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._machine = CloudMachine(model.name, model.vocab_size, model.eos_id, limits or CloudLimits())
+        self._machine = CloudMachine(model.name, model.tokenizer, limits or CloudLimits())
         self._worker = TargetWorker(model)
         self._clock = clock
         self._frames = self._jobs = self._failed_jobs = 0

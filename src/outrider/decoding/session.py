@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.core.errors import ProtocolError
+from outrider.core.errors import ModelError, ProtocolError
 from outrider.core.frames import Chunk, CloudFrame, Open, Opened, PrefillAgain, Resume, Verdict
+from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.jobs import CloudJob, Judgement, PrefillTarget, SessionKey, Verify
@@ -12,10 +13,15 @@ from outrider.decoding.jobs import CloudJob, Judgement, PrefillTarget, SessionKe
 class TargetText:
     """The text of one epoch. The newest waiting chunk whose parent is the committed text is verified next."""
 
-    def __init__(self, key: SessionKey, frame: Open, eos_id: int, vocab_size: int) -> None:
+    def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer) -> None:
+        """Raises ModelError for an edge with another tokenizer, ProtocolError for a broken frame."""
+        if frame.tokenizer != tokenizer.fingerprint:
+            raise ModelError(
+                "the draft's tokenizer is not the target's: use a draft and a target made as a pair"
+            )
         self._key = key
-        self._eos_id = eos_id
-        self._vocab_size = vocab_size
+        self._eos_id = tokenizer.eos_id
+        self._vocab_size = tokenizer.vocab_size
         self.epoch = frame.epoch
         self._prompt = Prompt(frame.text, frame.jpeg)
         self._max_new_tokens = frame.max_new_tokens
@@ -113,8 +119,6 @@ class TargetText:
             len(self._text),
             self._text.digest,
             self._prefill_us or 0,
-            self._vocab_size,
-            self._eos_id,
         )
 
     def _verdict(self, base: int, accepted: int, tokens: tuple[int, ...]) -> Verdict:

@@ -20,6 +20,7 @@ class ToyTokenizer:
     def __init__(self, vocab_size: int, eos_id: int = 0) -> None:
         self.vocab_size = vocab_size
         self.eos_id = eos_id
+        self.fingerprint = f"toy-{vocab_size}-{eos_id}"
 
     def encode(self, text: str) -> list[int]:
         return [int(word[1:]) for word in text.split()]

@@ -116,7 +116,7 @@ class VirtualDecoder:
         self._config = config
         self._target = target
         self._worker = DraftWorker(draft) if draft is not None and config.drafts else None
-        self._machine = EdgeMachine(1, config, target.vocab_size, target.eos_id)
+        self._machine = EdgeMachine(1, config, target.tokenizer)
         self._service = self._new_service()
         rng = random.Random(world.seed)
         self._uplink = _Channel(world.uplink, rng)

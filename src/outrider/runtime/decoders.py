@@ -13,6 +13,7 @@ from pathlib import Path
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
 from outrider.core.ports import LanguageModel, Tokenizer
+from outrider.core.values import LinkState
 from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
@@ -30,8 +31,8 @@ def local_decoder(
 ) -> LinkedDecoder:
     """Both models in this process. Raises ConfigError or ModelError where they do not fit."""
     _check_draft(draft, config)
-    if draft is not None and (draft.vocab_size, draft.eos_id) != (target.vocab_size, target.eos_id):
-        raise ModelError(f"{draft.name} and {target.name} have different vocabularies: use a matching pair")
+    if draft is not None and draft.tokenizer.fingerprint != target.tokenizer.fingerprint:
+        raise ModelError(f"{draft.name} and {target.name} have different tokenizers: use a matching pair")
     link = LocalLink(VerifierService(target))
     return LinkedDecoder(link, draft, target.tokenizer, config, _new_session(), f"the target {target.name}")
 
@@ -126,9 +127,10 @@ def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None 
                 return VerifierCard(
                     pong.model, pong.vocab_size, pong.open_sessions, pong.max_sessions, round_trip_s
                 )
+        state = link.state
     finally:
         link.close()
-    hint = "it refuses this key" if link.refused_handshakes else "start it with `outrider verifier`"
+    hint = "it refuses this key" if state is LinkState.REFUSED else "start it with `outrider verifier`"
     raise LinkError(f"no verifier answers at {endpoint} within {timeout_s:g} s: {hint}")
 
 

@@ -21,13 +21,7 @@ _RECONNECT_MS = 100
 _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
-_WATCHED_EVENTS = (
-    zmq.EVENT_HANDSHAKE_SUCCEEDED
-    | zmq.EVENT_DISCONNECTED
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-)
+_WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
 class DealerLink:
@@ -43,7 +37,6 @@ class DealerLink:
         self._monitor_lock = threading.Lock()
         self._state = LinkState.CONNECTING
         self._generation = 0
-        self.refused_handshakes = 0
         self.malformed_frames = 0
         self._socket.connect(endpoint)
 
@@ -96,10 +89,10 @@ class DealerLink:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._state = LinkState.CONNECTED
             self._generation += 1
-        elif event == zmq.EVENT_DISCONNECTED:
-            self._state = LinkState.LOST if self._generation else LinkState.CONNECTING
-        else:
-            self.refused_handshakes += 1
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            self._state = LinkState.REFUSED
+        elif self._state is LinkState.CONNECTED:
+            self._state = LinkState.LOST
 
 
 def _configure(socket: zmq.Socket, keys: ClientKeys | None) -> None:

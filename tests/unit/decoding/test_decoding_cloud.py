@@ -50,7 +50,17 @@ def opening(
 ) -> Open:
     digest = extend_digest(ROOT, tokens) if digest is None else digest
     values = {"text": PROMPT.text, "jpeg": JPEG, "max_new_tokens": 20, **changes}
-    return Open(5, epoch, digest, values["text"], values["jpeg"], tokens, values["max_new_tokens"], when_idle)
+    return Open(
+        5,
+        epoch,
+        digest,
+        values["text"],
+        values["jpeg"],
+        tokens,
+        values["max_new_tokens"],
+        when_idle,
+        "toy-32-0",
+    )
 
 
 def frames(replies) -> list:
@@ -197,6 +207,7 @@ any_frame = st.one_of(
         tokens,
         st.integers(1, 9),
         st.sampled_from(["wait", "step"]),
+        st.sampled_from(["toy-32-0", "other"]),
     ),
     st.builds(Resume, small, small, small, any_digest),
     st.builds(Chunk, small, small, small, any_digest, tokens),
@@ -219,7 +230,7 @@ def test_no_peer_can_disturb_another(noise, seed):
 
 
 class _NoisyLink(LocalLink):
-    """Before each frame of its own it lets a stranger speak. One that fills the table comes after the first frame."""
+    """After each frame of its own it lets a stranger speak."""
 
     def __init__(self, cloud: VerifierService, noise: list) -> None:
         super().__init__(cloud)
@@ -231,7 +242,12 @@ class _NoisyLink(LocalLink):
         for noise_frame, steps in self._noise:
             for reply in self._cloud.receive(BOB, noise_frame):
                 assert reply.peer == BOB
-                assert not isinstance(reply.frame, Refused) or reply.frame.reason in ("protocol", "busy")
+                assert not isinstance(reply.frame, Refused) or reply.frame.reason in (
+                    "protocol",
+                    "busy",
+                    "model",
+                    "frame",
+                )
             if steps:
                 self._inbox.extend(reply.frame for reply in self._cloud.step() or [] if reply.peer != BOB)
                 break

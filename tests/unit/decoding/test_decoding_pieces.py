@@ -38,7 +38,7 @@ def test_a_wrong_option_is_named_with_its_value(field, value):
 
 
 def test_unknown_and_contradicting_options_are_refused():
-    with pytest.raises(ConfigError, match="unknown decoding option.* gamma; known: acceptance"):
+    with pytest.raises(ConfigError, match=r"unknown decoding option.* gamma; known: acceptance"):
         DecodingConfig.from_mapping({"gamma": 4})
     with pytest.raises(ConfigError, match="draft_only"):
         DecodingConfig(strategy="ar", link_loss="draft_only")

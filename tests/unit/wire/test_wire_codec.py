@@ -13,7 +13,7 @@ from outrider.core.errors import ProtocolError
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
 EDGE_FRAMES = [
-    f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "wait"),
+    f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "wait", "toy"),
     f.Resume(1, 2, 3, 4),
     f.Chunk(1, 2, 3, 1 << 31, (5, 150_000)),
     f.Cancel(1, 2),
@@ -21,7 +21,7 @@ EDGE_FRAMES = [
     f.Ping(1, 2),
 ]
 CLOUD_FRAMES = [
-    f.Opened(1, 2, 3, 4, 5, 32, 0),
+    f.Opened(1, 2, 3, 4, 5),
     f.Verdict(1, 2, 3, 4, 5, (6,), 7, 8),
     f.PrefillAgain(1, 2),
     f.Refused(1, 2, "busy", "later"),
@@ -57,9 +57,9 @@ def test_cloud_frames_survive_and_are_no_edge_frames(frame):
         [3, 1, 2, 4097, 4, [1]],
         [3, 1, 2, True, 4, [1]],
         [99, 1, 2],
-        [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "wait"],
-        [1, 1, 2, 3, "x", b"", [], 0, "wait"],
-        [1, 1, 2, 3, "x", b"", [], 4, "hurry"],
+        [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "wait", "toy"],
+        [1, 1, 2, 3, "x", b"", [], 0, "wait", "toy"],
+        [1, 1, 2, 3, "x", b"", [], 4, "hurry", "toy"],
         {"session": 1},
         7,
     ],
@@ -77,7 +77,7 @@ def test_other_versions_empty_and_oversized_payloads_are_refused():
     with pytest.raises(ProtocolError, match="exceeds"):
         decode_edge_frame(bytes(f.MAX_FRAME_BYTES + 1))
     with pytest.raises(ProtocolError, match="smaller image"):
-        encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "wait"))
+        encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "wait", "toy"))
 
 
 def test_mutated_frames_are_frames_or_protocol_errors():

@@ -1,0 +1,59 @@
+"""The engine on real (tiny, random) Qwen2-VL models: `sd` and `ar` agree to the token."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+
+from outrider.core.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
+from outrider.core.prompt import PromptContext, render_prompt
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.virtual import LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.models import load_model
+from outrider.runtime.decoders import local_decoder
+from outrider.wire.codec import encode, wire_bytes
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_model_folder):
+    return (
+        load_model(tiny_model_folder / "target", role="target"),
+        load_model(tiny_model_folder / "draft", role="draft"),
+    )
+
+
+def asked(seed: int) -> DecodeRequest:
+    pixels = np.random.default_rng(seed).integers(
+        0, 256, (MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, 3), np.uint8
+    )
+    _, jpeg = cv2.imencode(".jpg", cv2.blur(pixels, (9, 9)))
+    return DecodeRequest(
+        Prompt(render_prompt(PromptContext("find the red chair")), jpeg.tobytes()), 24, 600.0
+    )
+
+
+def test_strategies_agree_on_real_models(pair):
+    target, draft = pair
+    noisy = LinkProfile(delay_s=0.05, jitter_s=0.2, loss=0.2, ordered=False)
+    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), uplink=noisy, downlink=noisy, seed=4)
+    ar = local_decoder(target, None, DecodingConfig(strategy="ar"))
+    others = [
+        local_decoder(target, draft, DecodingConfig(num_draft_tokens=4)),
+        local_decoder(target, target, DecodingConfig(num_draft_tokens=6)),
+        VirtualDecoder(target, draft, DecodingConfig(num_draft_tokens=3), world),
+        VirtualDecoder(target, None, DecodingConfig(strategy="ar"), world),
+    ]
+    for seed in range(4):
+        expected = ar.decode(asked(seed))
+        for decoder in others:
+            decoded = decoder.decode(asked(seed))
+            assert decoded.token_ids == expected.token_ids
+            assert decoded.text == expected.text
+
+
+def test_a_draft_like_the_target_is_always_accepted(pair):
+    target, _ = pair
+    decoded = local_decoder(target, target, DecodingConfig(num_draft_tokens=5)).decode(asked(1))
+    assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)
