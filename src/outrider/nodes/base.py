@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import rclpy
@@ -17,6 +17,7 @@ from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescri
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
+from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import OutriderError
@@ -71,9 +72,15 @@ class OutriderNode(LifecycleNode):
 
     spec_name: str
 
-    def __init__(self) -> None:
+    def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
         spec = NODES[self.spec_name]
-        super().__init__(spec.name, automatically_declare_parameters_from_overrides=True)
+        super().__init__(
+            spec.name,
+            parameter_overrides=[
+                RosParameter(name, value=given) for name, given in (overrides or {}).items()
+            ],
+            automatically_declare_parameters_from_overrides=True,
+        )
         self.spec = spec
         declare_parameters(self, spec)
         self._kept: list[tuple[Callable[[Any], Any], Any]] = []

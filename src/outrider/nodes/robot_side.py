@@ -42,7 +42,6 @@ class RosRobotSide:
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
-        self._decoded: Decoded | None = None
         self._travelled_m = 0.0
 
     def on_image(self, message: Image) -> None:
@@ -119,8 +118,7 @@ class RosRobotSide:
             self._update = update
             self._publish(update)
 
-    def told_round(self, update: StepUpdate, decoded: Decoded) -> None:
-        self._decoded = decoded
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         stamp = self._header(update)
         for round_ in decoded.rounds:
             self.rounds.publish(
@@ -137,7 +135,7 @@ class RosRobotSide:
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
         with self._changed:
             self._ends.clear()
-            self._feedback, self._decoded, self._travelled_m = feedback, None, 0.0
+            self._feedback, self._travelled_m = feedback, 0.0
 
     def end_goal(self) -> None:
         """From now on the text is not re-sent: the last message was its withdrawal."""
@@ -179,6 +177,9 @@ class RosRobotSide:
                 action_complete=update.action_complete,
                 verified_tokens=update.verified_tokens,
                 target_passes=update.target_passes,
+                latency_s=update.latency_s,
+                tokens_per_s=update.tokens_per_s,
+                tokens_per_round=update.tokens_per_round,
                 link_state=link,
             )
         )
@@ -186,14 +187,13 @@ class RosRobotSide:
             self._feedback(self._feedback_of(update, link))
 
     def _feedback_of(self, update: StepUpdate, link: str) -> Any:
-        decoded = self._decoded
         return Navigate.Feedback(
             step=update.step,
             text=update.text,
             action=update.action,
             accepted_tokens=update.verified_tokens,
-            tokens_per_s=decoded.tokens_per_s if decoded else 0.0,
-            tokens_per_round=decoded.tokens_per_round if decoded else 0.0,
+            tokens_per_s=update.tokens_per_s,
+            tokens_per_round=update.tokens_per_round,
             latency_s=update.latency_s,
             link_state=link,
             distance_travelled_m=self._travelled_m,

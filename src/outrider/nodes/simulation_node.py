@@ -137,6 +137,9 @@ class SimulationNode(OutriderNode):
             SimulationState(
                 header=convert.header(self._stamp(), "map"),
                 pose=convert.pose_message(truth),
+                seed=home.seed,
+                placement=home.placement,
+                instruction=self.value("instruction"),
                 target=target.spec.phrase,
                 target_x=target.x,
                 target_y=target.y,
@@ -155,6 +158,8 @@ class SimulationNode(OutriderNode):
         self._camera_info.publish(convert.camera_info_message(SIM_CAMERA, stamp, "camera_optical_frame"))
 
     def _publish_top_view(self) -> None:
+        if self._top_view.get_subscription_count() == 0:
+            return
         picture = cv2.cvtColor(self.simulator.render_top(*TOP_VIEW_PX), cv2.COLOR_RGB2BGR)
         encoded = cv2.imencode(".jpg", picture)[1]
         message = CompressedImage(header=convert.header(self._stamp(), "map"), format="jpeg")

@@ -68,6 +68,8 @@ class StepUpdate:
     verified_tokens: int = 0
     target_passes: int = 0
     latency_s: float = 0.0
+    tokens_per_s: float = 0.0
+    tokens_per_round: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class RobotSide(Protocol):
     def tell(self, update: StepUpdate) -> None:
         """Publish; the receiver moves the robot when an action is complete."""
 
-    def told_round(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Publish the statistics of a finished text."""
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Publish the statistics of a finished text, round by round."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         """The report of a motion, or None after the timeout."""
@@ -219,7 +221,7 @@ class GoalRun:
             return None
         self._trouble_since_s = None
         update = growing.finish(decoded)
-        self.robot.told_round(update, decoded)
+        self.robot.tell_rounds(update, decoded)
         return update
 
     def _recover_later(self, failure: OutriderError) -> None:
@@ -296,6 +298,8 @@ class _Growing:
             text=decoded.text,
             verified_tokens=len(decoded.token_ids),
             target_passes=decoded.target_passes,
+            tokens_per_s=decoded.tokens_per_s,
+            tokens_per_round=decoded.tokens_per_round,
         )
         self._run.robot.tell(self.update)
         return self.update

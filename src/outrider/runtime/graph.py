@@ -205,7 +205,6 @@ MISSION = NodeSpec(
         Parameter("out", "", "folder for the report; empty for none"),
         Parameter("server_wait_s", 120.0, "how long to wait for the other nodes", 1.0, 3600.0),
         Parameter("time_limit_s", 600.0, "the goal is cancelled after this", 5.0, 86_400.0),
-        Parameter("reach_m", 1.2, "nearer than this to the right object counts as found", 0.2, 5.0),
     ),
 )
 

@@ -1,0 +1,211 @@
+"""Sends one goal, shows the run live, writes its report. Exit status 0 only if the robot found the object."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import cv2
+import rclpy
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, SimulationState, SpeculationStats, VerifiedText
+from rclpy.action import ActionClient
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import LinkError, OutriderError
+from outrider.core.values import RoundStats
+from outrider.navigation.pilot import Ending, MotionEnd
+from outrider.nodes import convert, qos
+from outrider.nodes.base import declare_parameters
+from outrider.runtime.episode import stands_at_target
+from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
+from outrider.runtime.graph import MISSION
+from outrider.runtime.live_view import LiveState, LiveView
+from outrider.runtime.recorder import Recorder, Truth
+from outrider.runtime.report import write_report
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.vocabulary import target_of
+
+CANCEL_TIMEOUT_S = 5.0
+LAST_LOOK_S = 1.0
+
+
+class MissionNode(Node):
+    """Listens to everything a report needs; `run` drives one goal from start to verdict."""
+
+    def __init__(self) -> None:
+        super().__init__(MISSION.name, automatically_declare_parameters_from_overrides=True)
+        self._values = declare_parameters(self, MISSION)
+        self._recorder = Recorder(str(self._values["instruction"]))
+        self._started_s: float | None = None
+        self._truth_message: SimulationState | None = None
+        self._link_state = "connecting"
+        self._travelled_m = 0.0
+        self._goals = ActionClient(self, Navigate, "navigate")
+        self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
+        self.create_subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
+        self.create_subscription(SimulationState, "simulation_state", self._on_truth, qos.EVENTS)
+        self.create_subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
+
+    def run(self, view: LiveView, stopping: threading.Event) -> int:
+        """0 where the object was found, else 1; LinkError where no navigator answers."""
+        view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
+        self._wait_for_navigator(stopping)
+        result = self._drive_goal(view, stopping)
+        duration_s = self._time_s()
+        self._spin_for(LAST_LOOK_S)
+        success, verdict = self._judge(result)
+        view.show(self._live_state())
+        record = self._recorder.finish(result, success, duration_s, self._home())
+        if self._values["out"]:
+            view.say(f"report: {write_report(record, Path(str(self._values['out'])))}")
+        view.say(f"{'SUCCESS' if success else 'FAILED'}: {verdict}")
+        return 0 if success else 1
+
+    def _wait_for_navigator(self, stopping: threading.Event) -> None:
+        deadline_s = time.monotonic() + float(self._values["server_wait_s"])
+        while not stopping.is_set():
+            if self._goals.server_is_ready() and self._navigator_is_listening():
+                return
+            if time.monotonic() > deadline_s:
+                waited_s = self._values["server_wait_s"]
+                raise LinkError(f"no navigator answers after {waited_s:.0f} s: is navigator_node active?")
+            rclpy.spin_once(self, timeout_sec=0.1)
+        raise LinkError("interrupted before the goal was sent")
+
+    def _navigator_is_listening(self) -> bool:
+        return self.count_subscribers("verified_text") > 1 and self.count_publishers("odom") > 0
+
+    def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
+        goal = Navigate.Goal(instruction=str(self._values["instruction"]))
+        handle = self._wait(self._goals.send_goal_async(goal), view, threading.Event())
+        if not handle.accepted:
+            return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
+        self._started_s = time.monotonic()
+        outcome = handle.get_result_async()
+        finished = self._wait(outcome, view, stopping, float(self._values["time_limit_s"]))
+        if finished is None:
+            handle.cancel_goal_async()
+            finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
+        if finished is None:
+            return GoalResult(False, GoalError.CANCELLED, "the navigator did not confirm the cancellation", 0)
+        message = finished.result
+        return GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
+
+    def _wait(
+        self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float = float("inf")
+    ) -> Any:
+        """The future's result, or None once stopped or out of time."""
+        deadline_s = time.monotonic() + limit_s
+        while not future.done():
+            if stopping.is_set() or time.monotonic() > deadline_s:
+                return None
+            rclpy.spin_once(self, timeout_sec=0.05)
+            if self._started_s is not None:
+                view.show(self._live_state())
+        return future.result()
+
+    def _spin_for(self, duration_s: float) -> None:
+        deadline_s = time.monotonic() + duration_s
+        while time.monotonic() < deadline_s:
+            rclpy.spin_once(self, timeout_sec=0.05)
+
+    def _judge(self, result: GoalResult) -> tuple[bool, str]:
+        """By the truth where there is a simulation, else by the navigator's word."""
+        home, truth = self._home(), self._recorder.truth
+        if home is None or truth is None or target_of(self._recorder.instruction) is None:
+            return result.success, result.message
+        place = f"{truth.target_distance_m:.2f} m from the {home.target.spec.phrase}"
+        stands = stands_at_target(home, truth.pose)
+        return result.success and stands, f"{result.message}; stands {place}, {truth.collisions} collisions"
+
+    def _home(self) -> Home | None:
+        message = self._truth_message
+        if message is None:
+            return None
+        return generate_home(message.seed, target_of(message.instruction), message.placement)
+
+    def _live_state(self) -> LiveState:
+        truth = self._recorder.truth
+        return LiveState(
+            self._recorder.instruction,
+            self._time_s(),
+            self._recorder.latest,
+            self._link_state,
+            self._travelled_m,
+            truth.target_distance_m if truth else None,
+        )
+
+    def _time_s(self) -> float:
+        return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+
+    def _on_text(self, message: VerifiedText) -> None:
+        self._link_state = message.link_state
+        update = StepUpdate(
+            session_id=message.session_id,
+            step=message.step,
+            state=StepState(message.state),
+            text=message.text,
+            action=message.action,
+            action_complete=message.action_complete,
+            verified_tokens=message.verified_tokens,
+            target_passes=message.target_passes,
+            latency_s=message.latency_s,
+            tokens_per_s=message.tokens_per_s,
+            tokens_per_round=message.tokens_per_round,
+        )
+        self._recorder.on_text(update, message.link_state, self._time_s())
+
+    def _on_round(self, message: SpeculationStats) -> None:
+        names = RoundStats.__dataclass_fields__
+        stats = RoundStats(**{name: getattr(message, name) for name in names})
+        self._recorder.on_round(message.step, message.strategy, stats)
+
+    def _on_motion(self, message: MotionReport) -> None:
+        ending = Ending(message.outcome)
+        end = MotionEnd(message.session_id, message.step, message.action, ending, message.message)
+        self._travelled_m += message.distance_m
+        self._recorder.on_motion_end(end, self._time_s())
+
+    def _on_truth(self, message: SimulationState) -> None:
+        self._truth_message = message
+        pose = convert.pose_of(message.pose)
+        self._recorder.truth = Truth(pose, message.distance_to_target_m, message.collisions)
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        if self._started_s is not None:
+            self._recorder.on_odometry(convert.pose_of(message.pose.pose), self._time_s())
+
+    def _on_image(self, message: Image) -> None:
+        time_s = self._time_s()
+        if self._started_s is not None and self._values["out"] and self._recorder.wants_frame(time_s):
+            picture = convert.rgb_of(message)[:, :, ::-1]
+            self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), time_s)
+
+
+def main() -> int:
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        with LiveView() as view:
+            return MissionNode().run(view, stopping)
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    finally:
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,206 @@
+"""Starts a graph of nodes as processes, watches them, and ends them all when one ends: `outrider demo`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit
+
+from outrider.core.errors import ConfigError, OutriderError
+from outrider.runtime.graph import (
+    NODES,
+    SIM_GRAPH,
+    Graph,
+    graph_parameters,
+    read_parameter_file,
+    write_parameter_file,
+)
+from outrider.runtime.paths import config_file
+from outrider.runtime.ros_env import free_domain, ros_environment
+
+POLL_S = 0.1
+STOP_TIMEOUT_S = 5.0
+LOG_TAIL_LINES = 15
+MISSION = "mission"
+
+
+@dataclass
+class _Child:
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path | None
+
+
+class Supervisor:
+    """The processes of one graph. Use as a context manager: leaving it ends every process it started."""
+
+    def __init__(self, log_folder: Path, env: Mapping[str, str]) -> None:
+        self._log_folder = log_folder
+        self._env = dict(env)
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> Supervisor:
+        self._log_folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_all()
+
+    def start(self, name: str, parameter_file: Path, to_terminal: bool = False) -> None:
+        """Start a node; its output goes to its log, or to the terminal."""
+        spec = NODES[name]
+        command = [sys.executable, "-m", spec.module, "--ros-args", "--params-file", str(parameter_file)]
+        log = None if to_terminal else self._log_folder / f"{name}.log"
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(log.open("wb")) if log else None
+            # A group of its own: Ctrl-C must not reach the nodes before the supervisor has stopped the robot.
+            process = subprocess.Popen(
+                command, env=self._env, stdout=output, stderr=output, start_new_session=True
+            )
+        self._children.append(_Child(name, process, log))
+
+    def wait(self, last: str, stopping: threading.Event) -> int:
+        """Until `last` ends: its exit status. OutriderError where another ends before; 130 when stopped."""
+        while not stopping.wait(POLL_S):
+            for child in self._children:
+                status = child.process.poll()
+                if status is None:
+                    continue
+                if child.name == last:
+                    return status
+                raise OutriderError(f"{child.name} ended with exit status {status}:\n{_tail(child.log)}")
+        return 130
+
+    def stop(self, name: str) -> None:
+        """Ask a node to end, and wait for it."""
+        for child in self._children:
+            if child.name == name:
+                _end(child.process, STOP_TIMEOUT_S)
+
+    def stop_all(self) -> None:
+        """End all, in the reverse order of starting; what does not end in time is killed."""
+        running = [child.process for child in reversed(self._children) if child.process.poll() is None]
+        for process in running:
+            process.terminate()
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        for process in running:
+            _end(process, max(0.1, deadline_s - time.monotonic()))
+
+    def pids(self) -> dict[str, int]:
+        return {child.name: child.process.pid for child in self._children}
+
+
+def run_demo(
+    instruction: str,
+    *,
+    out: Path = Path("out/demo"),
+    strategy: str = "sd",
+    seed: int | None = None,
+    placement: str | None = None,
+    endpoint: str | None = None,
+    models: Path | None = None,
+    real_time_factor: float = 1.0,
+) -> int:
+    """The whole graph in simulation, from instruction to report. The exit status is the mission's.
+
+    `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
+    Raises ConfigError for a bad argument and OutriderError where a node dies.
+    """
+    arguments: dict[str, Any] = {
+        "instruction": instruction,
+        "out": str(out.resolve()),
+        "strategy": strategy,
+        "seed": seed,
+        "placement": placement,
+        "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
+        "real_time_factor": real_time_factor,
+    }
+    if models is not None:
+        arguments |= {"draft_model": str(models / "draft"), "model": str(models / "target")}
+    given = {name: value for name, value in arguments.items() if value is not None}
+    return run_graph(SIM_GRAPH, given, out / "logs")
+
+
+def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path) -> int:
+    """Start every node of a graph and wait for its mission."""
+    base = read_parameter_file(config_file(graph.parameter_file))
+    parameters = graph_parameters(graph, base, arguments)
+    check_endpoint_free(str(parameters["verifier"]["endpoint"]))
+    log_folder.mkdir(parents=True, exist_ok=True)
+    parameter_file = log_folder / "parameters.yaml"
+    write_parameter_file(parameter_file, parameters)
+    stopping = threading.Event()
+    with _signals(stopping), Supervisor(log_folder, ros_environment(free_domain())) as supervisor:
+        for name in graph.nodes:
+            supervisor.start(name, parameter_file, to_terminal=name == MISSION)
+        status = supervisor.wait(MISSION, stopping)
+        # The robot's side first: it must stand before those it listens to are gone.
+        for name in (MISSION, "action", "navigator"):
+            supervisor.stop(name)
+        return status
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def check_endpoint_free(endpoint: str) -> None:
+    """ConfigError where something already listens at a local endpoint."""
+    address = urlsplit(endpoint)
+    if address.port is None:
+        raise ConfigError(f"endpoint {endpoint!r} must look like tcp://127.0.0.1:5757")
+    with socket.socket() as probe:
+        if probe.connect_ex((address.hostname or "127.0.0.1", address.port)) == 0:
+            raise ConfigError(f"port {address.port} is in use: stop its listener or give another endpoint")
+
+
+@contextlib.contextmanager
+def _signals(stopping: threading.Event) -> Any:
+    """SIGINT and SIGTERM set the event while inside."""
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before: list[Callable[..., Any] | int | None] = [signal.signal(n, ask_to_stop) for n in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Terminate, then kill with everything the process started."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _tail(log: Path | None) -> str:
+    if log is None or not log.is_file():
+        return "(its output is above)"
+    lines = log.read_text(errors="replace").splitlines()
+    return "\n".join([*lines[-LOG_TAIL_LINES:], f"(the whole log: {log})"])
