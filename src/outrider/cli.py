@@ -1,0 +1,165 @@
+"""The command `outrider`. Every command's body is a late import and one call, so that --help is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.core.errors import OutriderError
+
+app = typer.Typer(
+    help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
+    epilog='Start with:  outrider demo "find the silver bottle"',
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+eval_app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure speed.", no_args_is_help=True)
+train_app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
+app.add_typer(eval_app, name="eval")
+app.add_typer(bench_app, name="bench")
+app.add_typer(train_app, name="train")
+
+Models = Annotated[
+    Path | None,
+    typer.Option(help="Folder with target/, draft/ and tokenizer/; the shipped one by default."),
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier.")]
+Seed = Annotated[int, typer.Option(min=0, help="Which homes and frames; the same seed gives the same ones.")]
+Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
+Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
+
+
+@app.command(epilog='Example:  outrider demo "go to the blue chair" --placement other_room --seed 7')
+def demo(
+    instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
+    out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
+    strategy: Annotated[str, typer.Option(help="Decoding strategy: ar or sd.")] = "sd",
+    seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(help="Where the target is at the start: in_view, hidden or other_room."),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="Where the verifier listens; a free local port by default."),
+    ] = None,
+    models: Models = None,
+    real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
+) -> None:
+    """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
+    from outrider.runtime.supervisor import run_demo
+
+    raise typer.Exit(
+        run_demo(
+            instruction,
+            out=out,
+            strategy=strategy,
+            seed=seed,
+            placement=placement,
+            endpoint=endpoint,
+            models=models,
+            real_time_factor=real_time_factor,
+        )
+    )
+
+
+@app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
+def verifier(
+    endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
+    model: Annotated[Path, typer.Option(help="Folder of the target model.")] = Path("models/target"),
+    max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
+    key_file: KeyFile = None,
+) -> None:
+    """Serve the target model to robots until interrupted."""
+    from outrider.runtime.decoders import serve
+    from outrider.runtime.paths import model_folder
+
+    serve(endpoint, model_folder(str(model)), max_sessions=max_sessions, threads=threads, key_file=key_file)
+
+
+@app.command(epilog="Example:  outrider keys keys/ --robot go2-a --robot go2-b")
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Folder for the key files; none is overwritten.")],
+    robot: Annotated[list[str] | None, typer.Option(help="Name of a robot; repeatable.")] = None,
+) -> None:
+    """Make the keys with which a verifier and its robots know each other."""
+    from outrider.wire.keys import create_keys
+
+    for path in create_keys(folder, tuple(robot or ["robot"])):
+        typer.echo(path)
+
+
+@eval_app.command(
+    "navigation", epilog="Example:  outrider eval navigation --episodes 40 --model pair --json n.json"
+)
+def eval_navigation(
+    episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option(help="Who answers: target, draft, pair or expert.")] = "target",
+    json_file: Json = None,
+    models: Models = None,
+    processes: Processes = 1,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 100,
+) -> None:
+    """Success, collisions and path in closed loop over freshly generated homes."""
+    from outrider.runtime.evaluation import evaluate_navigation
+
+    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps)
+
+
+@eval_app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")
+def eval_lossless(
+    frames: Frames = 500, seed: Seed = 0, json_file: Json = None, models: Models = None
+) -> None:
+    """Whether the pair's text is the target's own, token for token; exit status 1 if it is not."""
+    from outrider.runtime.lossless import evaluate_lossless
+
+    figures = evaluate_lossless(frames, seed, models, json_file)
+    raise typer.Exit(0 if figures["lossless"] else 1)
+
+
+@bench_app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
+def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+    """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
+    from outrider.runtime.latency import bench_latency
+
+    bench_latency(frames, seed, models, json_file)
+
+
+@train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
+def train_data(
+    folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],
+    shards: Annotated[int, typer.Option(min=1, help="Files of a thousand frames each.")] = 120,
+    seed: Seed = 0,
+    processes: Processes = 1,
+) -> None:
+    """Render homes and write down what the expert says, in resumable shards."""
+    from rich.progress import track
+
+    from outrider.runtime.dataset import write_dataset
+
+    for _ in track(write_dataset(folder, shards, seed, processes), "shards", total=shards):
+        pass
+
+
+def main() -> None:
+    """Run the command line. Expected failures are one red line and exit status 1."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("MUJOCO_GL", "egl")
+    try:
+        app()
+    except OutriderError as error:
+        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
