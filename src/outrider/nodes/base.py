@@ -146,7 +146,7 @@ class OutriderNode(LifecycleNode):
         return super().on_activate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        outcome = self._guarded(self._stop_acting)
+        outcome = self._guarded(self.stop_acting)
         return super().on_deactivate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -168,10 +168,11 @@ class OutriderNode(LifecycleNode):
 
     def end(self) -> None:
         """Stop acting and free everything; safe to call in any state and twice."""
-        self._stop_acting()
+        self.stop_acting()
         self._free()
 
-    def _stop_acting(self) -> None:
+    def stop_acting(self) -> None:
+        """End the active timers and deactivate; safe to call in any state and twice."""
         for timer in self._active_timers:
             self.destroy_timer(timer)
         self._active_timers.clear()
@@ -243,7 +244,8 @@ def run_node(
     return 0
 
 
-def spin_until(node: Node, executor: Any, stopping: threading.Event) -> None:
+def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
+    """Spin until asked to stop; the robot stands and no callback runs when this returns."""
     executor.add_node(node)
     try:
         while not stopping.is_set() and rclpy.ok():
@@ -251,4 +253,6 @@ def spin_until(node: Node, executor: Any, stopping: threading.Event) -> None:
     except ExternalShutdownException:
         pass
     finally:
+        # First this: the executor waits for its callbacks, and a goal's worker ends only once deactivated.
+        node.stop_acting()
         executor.shutdown(timeout_sec=1.0)

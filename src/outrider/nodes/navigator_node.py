@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 import uuid
 from typing import Any
 
@@ -108,8 +109,10 @@ class NavigatorNode(OutriderNode):
             goal.canceled()
         else:
             goal.abort()
-        log = self.get_logger()
-        (log.info if result.success else log.error)(result.message)
+        if result.success:
+            self.get_logger().info(result.message)
+        else:
+            self.get_logger().error(result.message)
         return Navigate.Result(
             success=result.success,
             error_code=result.error.value,
@@ -134,8 +137,9 @@ class NavigatorNode(OutriderNode):
         try:
             return run.run()
         except Exception as defect:
-            self.get_logger().error(f"defect in a goal: {type(defect).__name__}: {defect}")
-            raise
+            self.get_logger().error(traceback.format_exc())
+            message = f"the navigator failed ({type(defect).__name__}: {defect}): see its log"
+            return GoalResult(False, GoalError.MODEL_FAILED, message, 0)
         finally:
             self._robot.end_goal()
 

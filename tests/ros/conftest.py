@@ -1,0 +1,137 @@
+"""Nodes in threads of this process, on a DDS domain of this session's own, local to the machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randint(1, 100))
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+
+rclpy = pytest.importorskip("rclpy")
+pytest.importorskip("outrider_interfaces")
+
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor  # noqa: E402
+
+from outrider.nodes.base import spin_until  # noqa: E402
+
+WAIT_S = 20.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
+    """The condition's first true value; the test fails where it stays false."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {timeout_s:g} s: {what}")
+
+
+class NodeThread:
+    """A node that is made, started, spun and destroyed in one thread of its own, as its process would."""
+
+    def __init__(self, make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> None:
+        self.node: Any = None
+        self.error: BaseException | None = None
+        self._make_node, self._start, self._threads = make_node, start, threads
+        self._stopping, self._made = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._made.wait(WAIT_S), "the node was not made in time"
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        executor = SingleThreadedExecutor() if self._threads == 1 else MultiThreadedExecutor(self._threads)
+        try:
+            self.node = self._make_node()
+            if self._start:
+                self.node.start()
+        except BaseException as error:
+            self.error = error
+            return
+        finally:
+            self._made.set()
+        spin_until(self.node, executor, self._stopping)
+        self.node.end()
+        self.node.destroy_node()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive(), "the node did not end"
+
+
+@pytest.fixture
+def ros() -> Iterator[None]:
+    """An initialised rclpy."""
+    rclpy.init()
+    yield
+    rclpy.shutdown()
+
+
+@pytest.fixture
+def run_node(ros: None) -> Iterator[Callable[..., NodeThread]]:
+    """Starts nodes that are stopped at the end of the test."""
+    running: list[NodeThread] = []
+
+    def run(make_node: Callable[[], Any], start: bool = True, threads: int = 1) -> NodeThread:
+        thread = NodeThread(make_node, start, threads)
+        running.append(thread)
+        return thread
+
+    yield run
+    for thread in reversed(running):
+        thread.stop()
+
+
+class Client:
+    """A plain node with publishers and subscriptions for a test."""
+
+    def __init__(self) -> None:
+        self.node = rclpy.create_node("test_client")
+        self._publishers: dict[str, Any] = {}
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self.node)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        while not self._stopping.is_set():
+            self._executor.spin_once(timeout_sec=0.02)
+
+    def listen(self, message: type, topic: str, qos: Any) -> list[Any]:
+        """The messages of a topic, growing."""
+        received: list[Any] = []
+        self.node.create_subscription(message, topic, received.append, qos)
+        return received
+
+    def publish(self, message: Any, topic: str, qos: Any, wait: bool = True) -> None:
+        """Publish once somebody listens."""
+        if topic not in self._publishers:
+            self._publishers[topic] = self.node.create_publisher(type(message), topic, qos)
+        publisher = self._publishers[topic]
+        if wait:
+            wait_until(lambda: publisher.get_subscription_count() > 0, f"a subscriber of {topic}")
+        publisher.publish(message)
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join(WAIT_S)
+        self.node.destroy_node()
+
+
+@pytest.fixture
+def client(ros: None) -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.close()

@@ -1,0 +1,53 @@
+"""Decoders that need no model, behind the real port."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from outrider.core.errors import Cancelled, LinkError
+from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, Verified
+
+ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
+
+
+@dataclass
+class ScriptedDecoder:
+    """Gives the texts of a script in turn, then stops; a LinkError in the script is raised instead.
+
+    `between_s` passes after the action line, as if the reason were still being verified.
+    """
+
+    script: list[str | Exception]
+    between_s: float = 0.0
+    prompts: list[str] = field(default_factory=list)
+    link_state: LinkState = LinkState.CONNECTED
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        self.prompts.append(request.prompt.text)
+        assert request.prompt.jpeg.startswith(b"\xff\xd8"), "the prompt carries a JPEG"
+        text = self.script.pop(0) if self.script else "stop\nthere: done"
+        if isinstance(text, Exception):
+            raise text
+        line = text.partition("\n")[0] + "\n"
+        on_verified(Verified((1, 2), line, 0.01))
+        deadline_s = time.monotonic() + self.between_s
+        while time.monotonic() < deadline_s:
+            if cancelled():
+                raise Cancelled("cancelled")
+            time.sleep(0.005)
+        on_verified(Verified((3,), text, 0.02))
+        return Decoded(text, (1, 2, 3), True, 0.03, 0.01, 1, (ROUND,), LinkState.CONNECTED)
+
+    def close(self) -> None:
+        self.script.clear()
+
+
+def link_error() -> LinkError:
+    return LinkError("the verifier does not answer")

@@ -1,0 +1,116 @@
+"""A base without physics for the action node, and a client of `Navigate`."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+from conftest import Client, wait_until
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, VerifiedText
+from rclpy.action import ActionClient
+from sensor_msgs.msg import LaserScan
+
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.nodes import convert, qos
+
+PERIOD_S = 0.02
+SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
+
+
+class FakeBase:
+    """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.pose = Pose2D(0.0, 0.0, 0.0)
+        self.commands: list[tuple[float, Velocity]] = []
+        self.reports = client.listen(MotionReport, "motion_report", qos.EVENTS)
+        self.odometry_on = True
+        self._velocity = Velocity()
+        self._odom = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
+        self._scan = client.node.create_publisher(LaserScan, "scan", qos.SENSOR)
+        client.node.create_subscription(Twist, "cmd_vel", self._on_command, qos.COMMAND)
+        client.node.create_timer(PERIOD_S, self._step)
+
+    def _on_command(self, message: Twist) -> None:
+        self._velocity = convert.velocity_of(message)
+        self.commands.append((time.monotonic(), self._velocity))
+
+    def _step(self) -> None:
+        yaw = self.pose.yaw + self._velocity.wz * PERIOD_S
+        ahead = self._velocity.vx * PERIOD_S
+        x, y = self.pose.x + ahead * math.cos(yaw), self.pose.y + ahead * math.sin(yaw)
+        self.pose = Pose2D(x, y, yaw)
+        stamp = self.client.node.get_clock().now().to_msg()
+        if self.odometry_on:
+            odometry = Odometry(self.pose, self._velocity, 0.0)
+            self._odom.publish(convert.odometry_message(odometry, stamp))
+        self._scan.publish(convert.scan_message(SCAN, stamp, 8.0))
+
+    def is_moving(self) -> bool:
+        return bool(self.commands) and self.commands[-1][1] != Velocity()
+
+    def stands_after(self, moment_s: float, within_s: float) -> bool:
+        """Whether nothing but zero was commanded later than `within_s` after a moment."""
+        return all(
+            velocity == Velocity() for time_s, velocity in self.commands if time_s > moment_s + within_s
+        )
+
+
+class Speaker:
+    """Repeats a verified text as a living navigator does, until silenced."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._message: VerifiedText | None = None
+        self._publisher = client.node.create_publisher(VerifiedText, "verified_text", qos.EVENTS)
+        client.node.create_timer(0.05, self._beat)
+
+    def say(self, step: int, action: str, link_state: str = "connected", session: str = "s") -> None:
+        wait_until(lambda: self._publisher.get_subscription_count() > 0, "the action node's subscription")
+        message = VerifiedText(session_id=session, step=step, action=action, link_state=link_state)
+        message.action_complete = True
+        message.header.stamp = self._client.node.get_clock().now().to_msg()
+        self._message = message
+        self._beat()
+
+    def silence(self) -> float:
+        """Say nothing any more; the moment of it."""
+        self._message = None
+        return time.monotonic()
+
+    def _beat(self) -> None:
+        message = self._message
+        if message is not None:
+            self._publisher.publish(message)
+
+
+class Goals:
+    """Sends goals and waits for their results from the test's thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._goals = ActionClient(client.node, Navigate, "navigate")
+        self.feedback: list[Any] = []
+
+    def send(self, instruction: str) -> Any:
+        """The accepted or rejected goal's handle."""
+        wait_until(self._goals.server_is_ready, "the Navigate server")
+        goal = Navigate.Goal(instruction=instruction)
+        return result_of(
+            self._goals.send_goal_async(goal, lambda message: self.feedback.append(message.feedback))
+        )
+
+    def result(self, handle: Any, timeout_s: float = 40.0) -> Any:
+        return result_of(handle.get_result_async(), timeout_s).result
+
+
+def result_of(future: Any, timeout_s: float = 20.0) -> Any:
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    assert done.wait(timeout_s), f"no answer within {timeout_s:g} s"
+    return future.result()

@@ -1,0 +1,137 @@
+"""The action node over DDS: motion, deadman, stop, emergency stop, lifecycle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from outrider_interfaces.msg import MotionReport
+from rclpy.lifecycle import TransitionCallbackReturn
+from std_msgs.msg import Bool
+from support_ros import FakeBase, Speaker
+from unitree_api.msg import Request
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Velocity
+from outrider.nodes import qos, sport
+from outrider.nodes.action_node import ActionNode
+
+pytestmark = pytest.mark.ros
+Run = Callable[..., NodeThread]
+
+
+def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run, client: Client) -> None:
+    run_node(ActionNode)
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: client.node.count_subscribers("odom"), "the odom subscription")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert (report.session_id, report.step, report.outcome) == ("s", 1, MotionReport.DONE), report.message
+    assert base.pose.x == pytest.approx(0.25, abs=0.05)
+    wait_until(lambda: [v for _, v in base.commands[-5:]] == [Velocity()] * 5, "a burst of zeros")
+
+
+def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, client: Client) -> None:
+    run_node(ActionNode)
+    base, speaker = FakeBase(client), Speaker(client)
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    silent_s = speaker.silence()
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "sign of life" in report.message
+    assert base.stands_after(silent_s, within_s=0.6)
+
+
+@pytest.mark.parametrize("cause", ["odometry", "link", "withdrawal", "deactivation"])
+def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None:
+    thread = run_node(ActionNode)
+    base, speaker = FakeBase(client), Speaker(client)
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    moment_s = time.monotonic()
+    if cause == "odometry":
+        base.odometry_on = False
+    elif cause == "link":
+        speaker.say(1, "move forward large", link_state="lost")
+    elif cause == "withdrawal":
+        speaker.silence()
+        speaker.say(2, "wander off")
+    else:
+        assert thread.node.trigger_deactivate() is TransitionCallbackReturn.SUCCESS
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome != MotionReport.DONE
+    wait_until(lambda: not base.is_moving(), "a stop")
+    assert base.stands_after(moment_s, within_s=0.8)
+
+
+def test_a_latched_emergency_stop_is_heard_by_a_node_that_starts_later(run_node: Run, client: Client) -> None:
+    client.publish(Bool(data=True), "e_stop", qos.LATCHED, wait=False)
+    thread = run_node(ActionNode)
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: thread.node.pilot.emergency, "the latched emergency stop")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.EMERGENCY_STOP and base.pose.x == 0.0
+
+
+def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> None:
+    run_node(ActionNode)
+    base, speaker = FakeBase(client), Speaker(client)
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    moment_s = time.monotonic()
+    client.publish(Bool(data=True), "e_stop", qos.COMMAND)
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.EMERGENCY_STOP
+    assert base.stands_after(moment_s, within_s=0.5)
+
+
+def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:
+    requests: list[Request] = client.listen(Request, sport.REQUEST_TOPIC, qos.EVENTS)
+    run_node(lambda: ActionNode({"command_interface": "sport"}))
+    base, speaker = FakeBase(client), Speaker(client)
+    speaker.say(1, "move forward large")
+    calls = lambda: [r.header.identity.api_id for r in requests]  # noqa: E731
+    wait_until(lambda: calls().count(sport.MOVE) >= 5, "repeated Move requests")
+    assert sport.velocity_of(next(r for r in requests if r.header.identity.api_id == sport.MOVE)).vx >= 0.0
+    speaker.silence()
+    wait_until(lambda: calls()[-1] == sport.STOP_MOVE, "StopMove")
+    ids = [r.header.identity.id for r in requests]
+    assert len(set(ids)) == len(ids)
+    assert base.commands == []
+
+
+def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> None:
+    node = run_node(lambda: ActionNode({"autostart": False})).node
+    success = TransitionCallbackReturn.SUCCESS
+    for _ in range(2):
+        assert node.trigger_configure() is success and node.trigger_activate() is success
+        assert client.node.count_subscribers("verified_text") >= 0
+        assert node.trigger_deactivate() is success and node.trigger_cleanup() is success
+    assert node.trigger_configure() is success
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"speed": 3.0}, ("unknown parameter speed", "rate_hz")),
+        ({"rate_hz": 500.0}, ("rate_hz=500.0", "20.0", "50.0")),
+        ({"use_scan": "yes"}, ("use_scan='yes'", "bool")),
+        ({"command_interface": "telepathy"}, ("telepathy", "cmd_vel")),
+    ],
+)
+def test_wrong_parameters_are_named(parameters: dict[str, object], words: tuple[str, ...], ros: None) -> None:
+    with pytest.raises(ConfigError) as raised:
+        ActionNode(parameters)  # type: ignore[arg-type]
+    assert all(word in str(raised.value) for word in words)
+
+
+def test_declared_parameters_carry_descriptions_and_ranges(run_node: Run) -> None:
+    node = run_node(ActionNode).node
+    for parameter in node.spec.parameters:
+        descriptor = node.describe_parameter(parameter.name)
+        assert descriptor.description
+    assert node.describe_parameter("rate_hz").floating_point_range[0].to_value == 50.0
+    assert node.describe_parameter("max_forward_mps").read_only

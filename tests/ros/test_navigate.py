@@ -1,0 +1,161 @@
+"""`Navigate` end to end: simulation, action node and navigator over DDS, with a scripted decoder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from action_msgs.msg import GoalStatus
+from conftest import Client, NodeThread, wait_until
+from fakes import ScriptedDecoder, link_error
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import SimulationState, VerifiedText
+from support_ros import Goals, result_of
+
+from outrider.core.values import Pose2D
+from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
+from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.simulation_node import SimulationNode
+from outrider.runtime.edge import Edge
+
+pytestmark = pytest.mark.ros
+WORDS = frozenset(["find", "the", "red", "chair"])
+
+
+@dataclass
+class Robot:
+    """The running graph and what it said."""
+
+    decoder: ScriptedDecoder
+    goals: Goals
+    texts: list[VerifiedText]
+    states: list[SimulationState]
+
+    def pose(self) -> Pose2D:
+        return convert.pose_of(wait_until(lambda: self.states, "the simulation")[-1].pose)
+
+    def stands(self) -> bool:
+        """Whether the pose has not changed over the last few states."""
+        recent = [convert.pose_of(state.pose) for state in self.states[-4:]]
+        return len(recent) == 4 and all(p.distance_to(recent[0].x, recent[0].y) < 0.01 for p in recent)
+
+
+@pytest.fixture
+def robot(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Robot]:
+    decoder = ScriptedDecoder([])
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, WORDS)
+
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
+    run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
+    run_node(ActionNode)
+    run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0}), threads=4)
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text") >= 2, "the action node's subscription")
+    wait_until(lambda: states, "the simulation")
+    yield Robot(decoder, goals, texts, states)
+
+
+def test_a_goal_moves_step_by_step_and_succeeds_at_the_stop(robot: Robot) -> None:
+    robot.decoder.script += ["turn left small\nlook: nothing", "turn right small\nlook: nothing"]
+    before = robot.pose()
+    result = robot.goals.result(robot.goals.send("find the red chair"))
+    assert result.success and result.error_code == Navigate.Result.NONE, result.message
+    assert result.steps == 3
+    assert robot.pose().distance_to(before.x, before.y) < 0.1
+    actions = [f.action for f in robot.goals.feedback if f.action]
+    assert set(actions) == {"turn left small", "turn right small", "stop"}
+    assert "turn left small" in robot.decoder.prompts[1] and "turned: 15" in robot.decoder.prompts[1]
+    latencies = [f.latency_s for f in robot.goals.feedback if f.action]
+    assert min(latencies) > 0.0 and max(latencies) < 5.0
+
+
+def test_the_robot_moves_while_the_reason_is_still_being_verified(robot: Robot) -> None:
+    robot.decoder.script += ["turn left large\nlook: a long reason"]
+    robot.decoder.between_s = 1.5
+    before = robot.pose()
+    handle = robot.goals.send("find the red chair")
+    wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.2, "the turn")
+    assert not any(text.state == VerifiedText.FINISHED for text in robot.texts)
+    assert robot.goals.result(handle).success
+
+
+def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None:
+    robot.decoder.script += ["turn left large\nlook: x"] * 30
+    handle = robot.goals.send("find the red chair")
+    before = robot.pose()
+    wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
+    result_of(handle.cancel_goal_async())
+    assert robot.goals.result(handle).error_code == Navigate.Result.CANCELLED
+    assert result_of(handle.get_result_async()).status == GoalStatus.STATUS_CANCELED
+    yaw = robot.pose().yaw
+    wait_until(robot.stands, "a standing robot")
+    assert abs(robot.pose().yaw - yaw) < 0.35
+    robot.decoder.script.clear()
+    assert robot.goals.result(robot.goals.send("find the red chair")).success
+
+
+@pytest.mark.parametrize(
+    ("instruction", "words"), [("", "empty"), ("   ", "empty"), ("find the red unicorn", "unicorn")]
+)
+def test_a_bad_instruction_is_aborted_with_the_reason_and_nothing_moves(
+    robot: Robot, instruction: str, words: str
+) -> None:
+    before = robot.pose()
+    result = robot.goals.result(robot.goals.send(instruction))
+    assert not result.success and result.error_code == Navigate.Result.BAD_INSTRUCTION
+    assert words in result.message
+    assert robot.decoder.prompts == [] and robot.pose().distance_to(before.x, before.y) < 0.01
+
+
+def test_a_lost_link_stands_still_and_the_run_goes_on_when_it_is_back(robot: Robot) -> None:
+    robot.decoder.script += [link_error(), link_error(), "turn left small\nlook: x"]
+    result = robot.goals.result(robot.goals.send("find the red chair"))
+    assert result.success, result.message
+    withdrawn = [text.text for text in robot.texts if text.state == VerifiedText.WITHDRAWN]
+    assert withdrawn[0] == "the verifier does not answer"
+
+
+def test_texts_that_are_no_actions_never_move_the_robot(robot: Robot) -> None:
+    robot.decoder.script += ["rm -rf\nx: y", "move backward\nx: y", "move forward\nx: y"]
+    before = robot.pose()
+    result = robot.goals.result(robot.goals.send("find the red chair"))
+    assert not result.success and "no action" in result.message
+    assert robot.pose().distance_to(before.x, before.y) < 0.01
+
+
+def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
+    robot.decoder.script += ["turn left large\nlook: x"] * 10
+    first = robot.goals.send("find the red chair")
+    wait_until(lambda: robot.decoder.prompts, "the first prompt")
+    assert not robot.goals.send("find the red chair").accepted
+    result_of(first.cancel_goal_async())
+    robot.goals.result(first)
+
+
+def test_a_dead_action_node_ends_the_goal_with_a_reason(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    decoder = ScriptedDecoder(["turn left small\nlook: x"])
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+        def _goal_settings(self) -> object:  # type: ignore[override]
+            from dataclasses import replace
+
+            return replace(super()._goal_settings(), motion_patience_s=0.5)
+
+    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))
+    run_node(ScriptedNavigator, threads=4)
+    goals, started_s = Goals(client), time.monotonic()
+    result = goals.result(goals.send("find the red chair"))
+    assert result.error_code == Navigate.Result.MOTION_FAILED and "action node" in result.message
+    assert time.monotonic() - started_s < 20.0

@@ -1,0 +1,151 @@
+"""The pilot: one motion for each text, and a stop for everything else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.pilot import STOP_BURST_TICKS, Drive, Ending, Pilot, PilotSettings, StepText
+
+PERIOD_S = 0.04
+FREE = (math.inf,) * 36
+
+
+class Rig:
+    """A perfect base under a pilot, on its own clock."""
+
+    def __init__(self, **settings: float) -> None:
+        self.pilot = Pilot(PilotSettings(**settings))
+        self.now_s = 100.0
+        self.pose = Pose2D(0.0, 0.0, 0.0)
+        self.sent: list[Drive] = []
+
+    def say(
+        self, step: int = 1, action: str = "move forward medium", session: str = "a", **more: object
+    ) -> None:
+        more.setdefault("complete", True)
+        self.pilot.on_text(StepText(session, step, action, **more), self.now_s)  # type: ignore[arg-type]
+
+    def tick(self) -> Drive:
+        odometry = Odometry(self.pose, Velocity(), self.now_s)
+        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now_s)
+        drive = self.pilot.tick(odometry, scan, self.now_s)
+        velocity = drive.velocity or Velocity()
+        yaw = self.pose.yaw + velocity.wz * PERIOD_S
+        x = self.pose.x + velocity.vx * math.cos(yaw) * PERIOD_S
+        self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * PERIOD_S, yaw)
+        self.now_s += PERIOD_S
+        self.sent.append(drive)
+        return drive
+
+    def run(self, alive: bool = True, ticks: int = 400, **text: object) -> Drive:
+        """Tick until a report comes; the text is repeated as the navigator does."""
+        for _ in range(ticks):
+            if alive:
+                self.say(**text)  # type: ignore[arg-type]
+            drive = self.tick()
+            if drive.end is not None:
+                return drive
+        raise AssertionError("no report")
+
+
+def test_a_complete_action_is_carried_out_once_and_reported_once() -> None:
+    rig = Rig()
+    end = rig.run().end
+    assert end is not None and end.ending is Ending.DONE
+    assert rig.pose.x == pytest.approx(0.5, abs=0.03)
+    where = rig.pose
+    for _ in range(50):
+        rig.say()
+        assert rig.tick().end is None
+    assert rig.pose == where
+
+
+def test_an_incomplete_action_moves_nothing() -> None:
+    rig = Rig()
+    rig.say(complete=False)
+    assert rig.tick() == Drive()
+
+
+@pytest.mark.parametrize("text", ["move forward", "Move forward small", "stop now", "", "turn left huge"])
+def test_what_is_not_in_the_table_is_refused_and_stops(text: str) -> None:
+    rig = Rig()
+    rig.say(action=text)
+    drive = rig.tick()
+    assert drive.stop and drive.velocity == Velocity()
+    assert drive.end is not None and drive.end.ending is Ending.REFUSED and text in drive.end.message
+
+
+def test_silence_of_the_navigator_stops_within_the_deadman_time() -> None:
+    rig = Rig(silence_s=0.3)
+    rig.say()
+    rig.tick()
+    heard_s = rig.now_s
+    end = rig.run(alive=False).end
+    assert end is not None and end.ending is Ending.FAILED and "sign of life" in end.message
+    assert rig.now_s - heard_s < 0.3 + 3 * PERIOD_S
+    burst = [rig.tick().velocity for _ in range(STOP_BURST_TICKS + 3)]
+    assert burst.count(Velocity()) >= STOP_BURST_TICKS - 1 and burst[-1] is None
+
+
+def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.say(withdrawn=True, text="cancelled")
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.STOPPED and drive.stop
+    rig.say()
+    assert not rig.pilot.is_moving
+
+
+def test_a_step_withdrawn_before_it_began_never_starts() -> None:
+    rig = Rig()
+    rig.say(step=2, withdrawn=True, complete=False)
+    rig.say(step=2)
+    assert not rig.pilot.is_moving
+
+
+def test_the_emergency_stop_ends_a_motion_and_blocks_the_next() -> None:
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.pilot.on_emergency_stop(True, rig.now_s)
+    drive = rig.tick()
+    assert drive.stop and drive.velocity == Velocity()
+    assert drive.end is not None and drive.end.ending is Ending.EMERGENCY_STOP
+    rig.say(step=2)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.EMERGENCY_STOP and not rig.pilot.is_moving
+    rig.pilot.on_emergency_stop(False, rig.now_s)
+    assert rig.run(step=3).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+def test_an_old_frame_moves_nothing() -> None:
+    rig = Rig(max_frame_age_s=2.0)
+    rig.say(frame_age_s=2.5)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.FAILED and "2.5 s old" in drive.end.message
+
+
+def test_without_odometry_or_scan_nothing_moves() -> None:
+    rig = Rig()
+    rig.say()
+    drive = rig.pilot.tick(None, None, rig.now_s)
+    assert drive.end is not None and "odom" in drive.end.message and drive.velocity == Velocity()
+    rig.say(step=2)
+    drive = rig.pilot.tick(Odometry(rig.pose, Velocity(), rig.now_s), None, rig.now_s)
+    assert drive.end is not None and "scan" in drive.end.message
+
+
+def test_a_newer_text_takes_over() -> None:
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.say(step=2, action="turn left small")
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.step == 1 and drive.end.ending is Ending.STOPPED
+    end = rig.run(step=2, action="turn left small").end
+    assert end is not None and end.step == 2 and math.degrees(rig.pose.yaw) == pytest.approx(15.0, abs=1.5)
