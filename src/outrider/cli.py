@@ -97,6 +97,16 @@ def keys(
         typer.echo(path)
 
 
+@app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
+def doctor(
+    endpoint: Annotated[str, typer.Option(help="The verifier to look for.")] = "tcp://127.0.0.1:5757",
+) -> None:
+    """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
+    from outrider.runtime.doctor import run
+
+    raise typer.Exit(run(endpoint))
+
+
 @eval_app.command(
     "navigation", epilog="Example:  outrider eval navigation --episodes 40 --model pair --json n.json"
 )
