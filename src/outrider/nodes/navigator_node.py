@@ -65,7 +65,11 @@ class NavigatorNode(OutriderNode):
             link_loss=self.value("link_loss"),
         )
         settings = EdgeSettings(
-            self.value("endpoint"), self.value("draft_model"), config, self.value("threads")
+            self.value("endpoint"),
+            self.value("draft_model"),
+            config,
+            self.value("threads"),
+            self.value("key_file"),
         )
         return open_edge(settings)
 

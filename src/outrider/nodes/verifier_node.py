@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 from outrider.core.errors import OutriderError
 from outrider.core.ports import LanguageModel
@@ -50,7 +51,14 @@ class VerifierNode(OutriderNode):
 
     def _serve(self) -> None:
         try:
-            serve_verifier(self._model, self.value("endpoint"), stop=self._stop, on_ready=self._ready.set)
+            key_file = Path(self.value("key_file")) if self.value("key_file") else None
+            serve_verifier(
+                self._model,
+                self.value("endpoint"),
+                stop=self._stop,
+                key_file=key_file,
+                on_ready=self._ready.set,
+            )
         except OutriderError as error:
             self._error = error
         finally:

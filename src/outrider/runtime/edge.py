@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
@@ -20,6 +21,7 @@ class EdgeSettings:
     draft_model: str
     config: DecodingConfig
     threads: int = 1
+    key_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,5 +46,8 @@ def open_edge(settings: EdgeSettings) -> Edge:
     if settings.config.drafts:
         draft = load_model(folder, role="draft", threads=settings.threads)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
-    decoder = connect_decoder(settings.endpoint, draft, settings.config, tokenizer=tokenizer)
+    key_file = Path(settings.key_file) if settings.key_file else None
+    decoder = connect_decoder(
+        settings.endpoint, draft, settings.config, tokenizer=tokenizer, key_file=key_file
+    )
     return Edge(decoder, card.instruction_words)

@@ -115,6 +115,7 @@ AUTOSTART = Parameter("autostart", True, "configure and activate at start, witho
 
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
+    Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
     Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
 )
 
@@ -219,6 +220,7 @@ ARGUMENTS = {
         Argument("placement", (("simulation", "placement"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
         Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
+        Argument("key_file", (("navigator", "key_file"), ("verifier", "key_file"))),
         Argument("strategy", (("navigator", "strategy"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
         Argument("model", (("verifier", "model"),)),
@@ -245,10 +247,20 @@ SIM_GRAPH = Graph(
 )
 ROBOT_GRAPH = Graph(
     ("camera", "action", "navigator", "mission"),
-    ("instruction", "out", "endpoint", "strategy", "draft_model", "command_interface", "source", "topic"),
+    (
+        "instruction",
+        "out",
+        "endpoint",
+        "key_file",
+        "strategy",
+        "draft_model",
+        "command_interface",
+        "source",
+        "topic",
+    ),
     "robot.yaml",
 )
-CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "model"), "cloud.yaml")
+CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "key_file", "model"), "cloud.yaml")
 
 
 def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:
@@ -281,7 +293,11 @@ def graph_parameters(
         for node, parameter in ARGUMENTS[name].targets:
             if node in given:
                 given[node][parameter] = value
-    return {name: NODES[name].checked(given[name]) for name in graph.nodes}
+    checked = {name: NODES[name].checked(given[name]) for name in graph.nodes}
+    if checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0:
+        for values in checked.values():
+            values["use_sim_time"] = True
+    return checked
 
 
 def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value]]) -> None:

@@ -1,0 +1,10 @@
+"""The cloud's side: ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=server.key"""
+
+from launch import LaunchDescription
+
+from outrider.nodes.launching import describe
+from outrider.runtime.graph import CLOUD_GRAPH
+
+
+def generate_launch_description() -> LaunchDescription:
+    return describe(CLOUD_GRAPH)

@@ -1,0 +1,178 @@
+"""`outrider doctor`: looks at the installation, the ROS graph and the link, and says what to do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.errors import OutriderError
+from outrider.runtime.graph_health import Check, Grade
+from outrider.runtime.paths import models_folder
+from outrider.runtime.ros_env import ros_environment
+
+CHILD_TIMEOUT_S = 60.0
+PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "opencv-python-headless")
+SETUP_ADVICE = "run `make setup` in the checkout"
+RENDERING = """
+import mujoco
+model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
+renderer = mujoco.Renderer(model, 32, 32)
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer.update_scene(data)
+print(renderer.render().shape)
+"""
+ROS_IMPORT = """
+import rclpy
+from outrider_interfaces.action import Navigate
+from tf2_msgs.msg import TFMessage
+rclpy.init()
+rclpy.create_node("outrider_doctor_import")
+print(rclpy.get_rmw_implementation_identifier())
+"""
+_STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "red"}
+
+
+def run(endpoint: str) -> int:
+    """Print all checks; 1 if one failed."""
+    console = Console()
+    checks: list[Check] = []
+    with console.status("looking ..."):
+        for group in _groups(endpoint):
+            checks += group()
+    console.print(_table(checks))
+    return int(any(check.grade is Grade.FAIL for check in checks))
+
+
+def _groups(endpoint: str) -> list[Callable[[], list[Check]]]:
+    return [
+        check_python,
+        check_packages,
+        check_models,
+        check_rendering,
+        check_ros,
+        check_graph,
+        lambda: check_verifier(endpoint),
+    ]
+
+
+def check_python() -> list[Check]:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    if (3, 10) <= sys.version_info[:2] <= (3, 12):
+        return [Check("Python", Grade.OK, version)]
+    return [Check("Python", Grade.FAIL, version, "Outrider needs 3.10 to 3.12: make setup PYTHON=python3.11")]
+
+
+def check_packages() -> list[Check]:
+    missing = [name for name in PACKAGES if not _version(name)]
+    if missing:
+        return [Check("packages", Grade.FAIL, f"missing: {', '.join(missing)}", SETUP_ADVICE)]
+    return [
+        Check("packages", Grade.OK, f"torch {_version('torch')}, transformers {_version('transformers')}")
+    ]
+
+
+def check_models() -> list[Check]:
+    """Every file of the pair is there and whole enough to open."""
+    try:
+        folder = models_folder()
+        return [_check_model(folder / role) for role in ("target", "draft")]
+    except OutriderError as error:
+        return [Check("models", Grade.FAIL, str(error), "restore the folder models/ of the checkout")]
+
+
+def check_rendering() -> list[Check]:
+    advice = "sudo apt-get install -y libegl1 libgl1 libgl1-mesa-dri"
+    return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", advice)]
+
+
+def check_ros() -> list[Check]:
+    advice = f"{SETUP_ADVICE}, or source your ROS 2 and build with colcon"
+    return [_child_check("ROS 2", ["-c", ROS_IMPORT], "", advice)]
+
+
+def check_graph() -> list[Check]:
+    """The running graph, seen by a child process that may import ROS."""
+    try:
+        output = _child(["-m", "outrider.nodes.graph_check"])
+        return [Check(**{**entry, "grade": Grade(entry["grade"])}) for entry in json.loads(output)]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return [Check("ROS graph", Grade.FAIL, f"cannot be looked at: {_last_line(error)}", SETUP_ADVICE)]
+
+
+def check_verifier(endpoint: str) -> list[Check]:
+    from outrider.runtime.decoders import probe_verifier  # imports torch
+
+    try:
+        card = probe_verifier(endpoint)
+    except OutriderError as error:
+        return [Check("verifier", Grade.WARN, str(error), "`outrider demo` brings its own")]
+    sessions = f"{card.open_sessions} of {card.max_sessions} sessions"
+    detail = f"{card.model} at {endpoint}, {sessions}, round trip {card.round_trip_s * 1000:.1f} ms"
+    return [Check("verifier", Grade.OK, detail)]
+
+
+def _check_model(folder: Path) -> Check:
+    from safetensors import SafetensorError, safe_open
+
+    weights = sorted(folder.glob("*.safetensors"))
+    name = f"models/{folder.name}"
+    if not (folder / "config.json").is_file() or not weights:
+        return Check(
+            name, Grade.FAIL, f"{folder} lacks config.json or weights", "restore it from the checkout"
+        )
+    try:
+        for path in weights:
+            with safe_open(path, framework="np") as tensors:
+                count = len(list(tensors.keys()))
+    except (SafetensorError, OSError) as error:
+        return Check(name, Grade.FAIL, f"{path.name}: {error}", "restore it from the checkout")
+    return Check(name, Grade.OK, f"{count} tensors")
+
+
+def _child_check(name: str, arguments: list[str], detail: str, advice: str) -> Check:
+    try:
+        output = _child(arguments)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check(name, Grade.FAIL, _last_line(error), advice)
+    return Check(name, Grade.OK, detail or output.strip().splitlines()[-1])
+
+
+def _child(arguments: list[str]) -> str:
+    """A Python child's output; a crash in a graphics or DDS library must not take the doctor with it."""
+    command = [sys.executable, *arguments]
+    result = subprocess.run(
+        command, env=ros_environment(), capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=True
+    )
+    return result.stdout
+
+
+def _last_line(error: BaseException) -> str:
+    output = getattr(error, "stderr", None) or str(error)
+    lines = [line for line in str(output).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _table(checks: list[Check]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "check", "found", "what to do"):
+        table.add_column(title, overflow="fold")
+    for check in checks:
+        style = _STYLES[check.grade]
+        advice = check.advice if check.grade is not Grade.OK else ""
+        table.add_row(f"[{style}]{check.grade.value}[/]", check.name, check.detail, advice)
+    return table
