@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyModel, ToySettings
 
 JPEG = b"\xff\xd8 a frame"
@@ -28,3 +29,8 @@ def greedy_text(model: ToyModel, asked: DecodeRequest) -> tuple[int, ...]:
     while tokens[-1] != model.eos_id and len(tokens) < asked.max_new_tokens:
         tokens.append(int(session.forward(tokens[-1:])[0].argmax()))
     return tuple(tokens)
+
+
+def greedy_token_after(model: ToyModel, asked: DecodeRequest, tokens: tuple[int, ...]) -> int:
+    """What a model would write next."""
+    return int(model.row(extend_digest(prompt_digest(asked.prompt), tokens)).argmax())

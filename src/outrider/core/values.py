@@ -48,7 +48,7 @@ class Odometry:
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: ranges in metres at bearings `angle_min + i * angle_step`, left positive; inf if free."""
+    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive); inf where free."""
 
     ranges: tuple[float, ...]
     angle_min: float

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.toys import greedy_text, request, toy_pair
+from support.toys import greedy_text, greedy_token_after, request, toy_pair
 
 from outrider.core.errors import Cancelled
 from outrider.core.values import LinkState
@@ -52,7 +52,9 @@ configs = st.builds(
     num_draft_tokens=st.integers(1, 9),
     silence_s=st.just(0.4),
 )
-schedules = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+schedules = settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 @schedules
@@ -88,6 +90,26 @@ def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cance
     with contextlib.suppress(Cancelled):
         assert decoder.decode(first, cancelled=lambda: next(left, None) is None).finished
     assert decoder.decode(second).token_ids == greedy_text(target, second)
+
+
+@schedules
+@given(worlds, st.integers(1, 6), st.integers(0, 50))
+def test_alone_or_not_every_token_is_the_targets_or_the_drafts_own(world, num_draft_tokens, seed):
+    target, draft = toy_pair(seed, agreement=0.5, eos_bias=-3.0)
+    config = DecodingConfig(
+        num_draft_tokens=num_draft_tokens, silence_s=0.4, link_loss="draft_only", link_grace_s=0.1
+    )
+    asked = request(deadline_s=1e5)
+    decoded = VirtualDecoder(target, draft, config, world).decode(asked)
+    tokens = decoded.token_ids
+    by_draft = sum(greedy_token_after(target, asked, tokens[:at]) != token for at, token in enumerate(tokens))
+    assert by_draft <= decoded.unverified_tokens
+    assert all(
+        token
+        in (greedy_token_after(target, asked, tokens[:at]), greedy_token_after(draft, asked, tokens[:at]))
+        for at, token in enumerate(tokens)
+    )
+    assert tokens[-1] == target.eos_id or len(tokens) == asked.max_new_tokens
 
 
 @pytest.mark.parametrize("num_draft_tokens", [1, 2, 4, 8])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.toys import greedy_text, request, toy_pair
+from support.toys import greedy_text, greedy_token_after, request, toy_pair
 
 from outrider.core.errors import FrameError, LinkError
 from outrider.core.values import DecodeRequest, LinkState, Prompt
@@ -73,11 +73,7 @@ def _sources(target, draft, asked, tokens, at) -> set[str]:
     """Which models would have written the token at a position, given those before it."""
     names = set()
     for name, model in (("target", target), ("draft", draft)):
-        session = model.open_session()
-        row = session.prefill(asked.prompt)
-        if at:
-            row = session.forward(tokens[:at])[-1]
-        if int(row.argmax()) == tokens[at]:
+        if greedy_token_after(model, asked, tokens[:at]) == tokens[at]:
             names.add(name)
     return names
 
