@@ -142,7 +142,7 @@ class Navigator:
     def _accept(self, step: _StepState, action: str) -> Motion:
         motion = self.settings.table.motion(action)
         if motion is None:
-            log.warning("not an action, standing still: %r", action)
+            log.warning("not an action, standing still: %.200r", action)
             self._invalid_texts += 1
         else:
             self._invalid_texts = 0

@@ -118,6 +118,7 @@ def write_report(run: RunRecord, folder: Path) -> Path:
     odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]
     draw_trajectory(folder / "trajectory.png", run.instruction, run.success, odometry, truth, run.home)
     path = [(p.time_s, p.truth) for p in run.poses]
+    (folder / "run.mp4").unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
     write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home)
     report = folder / "report.json"
     report.write_text(json.dumps(summary(run), indent=1) + "\n")
