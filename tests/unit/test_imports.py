@@ -25,7 +25,8 @@ OWNERS = {
     "mujoco": {"simulation"},
     "rclpy": {"nodes"},
     "outrider_interfaces": {"nodes"},
-    "launch": set(),
+    "launch": {"nodes"},
+    "launch_ros": {"nodes"},
     "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime"},
     "starlette": {"console"},
     "uvicorn": {"console"},
@@ -58,7 +59,7 @@ def objection(part: str, module: str) -> str | None:
         if other != part and LAYERS[other] >= LAYERS[part]:
             return f"{part} may not import {other}"
     if part not in OWNERS.get(top, {part}):
-        return f"{top} belongs to {', '.join(sorted(OWNERS[top])) or 'launch files'}, not to {part}"
+        return f"{top} belongs to {', '.join(sorted(OWNERS[top]))}, not to {part}"
     if top.endswith(ROS_MESSAGES) and part != "nodes":
         return f"ROS messages belong to nodes, not to {part}"
     return None

@@ -63,9 +63,8 @@ def test_standing_at_the_target_means_near_facing_it_and_nothing_nearer_before()
 
 def test_an_episode_with_scripted_answers_keeps_its_books():
     home = generate_home(11)
-    script = iter(
-        ["turn left large\nsearch: x", "hop\nsearch: x", "turn right large\nsearch: x", "stop\narrived: x"]
-    )
+    actions = ("turn left large", "hop", "turn right large", "stop")
+    script = iter([f"{action}\nsearch: x" for action in actions])
 
     def scripted(simulator: Simulator, navigator: Navigator) -> str:
         return next(script)
