@@ -1,0 +1,109 @@
+"""The one description of the graph: parameters, arguments, parameter files, executables."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.runtime.graph import (
+    ARGUMENTS,
+    CLOUD_GRAPH,
+    NODES,
+    ROBOT_GRAPH,
+    SIM_GRAPH,
+    Graph,
+    graph_parameters,
+    read_parameter_file,
+    write_parameter_file,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, CLOUD_GRAPH)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.parameter_file)
+def test_every_shipped_parameter_file_fits_its_graph(graph: Graph) -> None:
+    sections = read_parameter_file(ROOT / "config" / graph.parameter_file)
+    assert set(sections) <= set(graph.nodes)
+    parameters = graph_parameters(graph, sections, {})
+    assert set(parameters) == set(graph.nodes)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.parameter_file)
+def test_every_argument_sets_a_parameter_of_the_graph(graph: Graph) -> None:
+    for name in graph.arguments:
+        default = ARGUMENTS[name].default()
+        touched = [node for node, _ in ARGUMENTS[name].targets if node in graph.nodes]
+        assert touched, f"{name} sets nothing"
+        parameters = graph_parameters(graph, {}, {name: default})
+        assert all(parameters[node][p] == default for node, p in ARGUMENTS[name].targets if node in touched)
+
+
+def test_every_node_has_a_console_script_and_a_module() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    scripts = config["options.entry_points"]["console_scripts"]
+    for spec in NODES.values():
+        assert f"{spec.executable} = {spec.module}:main" in scripts
+        assert (ROOT / "src" / spec.module.replace(".", "/")).with_suffix(".py").is_file()
+
+
+def test_defaults_satisfy_their_own_ranges() -> None:
+    for spec in NODES.values():
+        assert spec.checked({}) == {p.name: p.default for p in spec.parameters}
+        assert all(p.description for p in spec.parameters)
+
+
+def test_arguments_override_the_file_and_the_file_the_defaults() -> None:
+    base = {"simulation": {"seed": 5, "placement": "in_view"}}
+    simulation = graph_parameters(SIM_GRAPH, base, {"seed": 9})["simulation"]
+    assert (simulation["seed"], simulation["placement"]) == (9, "in_view")
+    assert simulation["camera_hz"] == 10.0
+
+
+def test_another_pace_than_real_time_gives_all_nodes_the_simulated_clock() -> None:
+    faster = graph_parameters(SIM_GRAPH, {}, {"real_time_factor": 2.0})
+    assert all(values["use_sim_time"] is True for values in faster.values())
+    assert not any("use_sim_time" in values for values in graph_parameters(SIM_GRAPH, {}, {}).values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sead": 1}, ("sead", "seed")),
+        ({"seed": -1}, ("seed=-1", "0")),
+        ({"seed": "one"}, ("seed='one'", "int")),
+        ({"strategy": "magic"}, ("magic", "ar")),
+        ({"real_time_factor": float("nan")}, ("real_time_factor", "nan")),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, object], words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as raised:
+        graph_parameters(SIM_GRAPH, {}, arguments)
+    assert all(word in str(raised.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[1, 2]",
+        "navigator: {strategy: sd}",
+        "pilot: {ros__parameters: {}}",
+        "navigator: {ros__parameters: {}",
+        "",
+    ],
+)
+def test_a_foreign_parameter_file_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"file\.yaml"):
+        read_parameter_file(path)
+
+
+def test_a_parameter_file_round_trips(tmp_path: Path) -> None:
+    parameters = graph_parameters(SIM_GRAPH, {}, {"instruction": "find: the 'red' chair"})
+    write_parameter_file(tmp_path / "p.yaml", parameters)
+    assert read_parameter_file(tmp_path / "p.yaml") == parameters
