@@ -97,14 +97,14 @@ def test_random_walks_among_obstacles_touch_nothing():
     rng = np.random.default_rng(3)
     motions = [Motion(forward_m=d) for d in (0.25, 0.5, 0.75)]
     motions += [Motion(turn_rad=math.radians(d)) for d in (-45, -30, 15, 30, 45)]
-    for seed in range(6):
+    for seed in range(4):
         walls = [wall(-3, -3, 3, -3), wall(3, -3, 3, 3), wall(3, 3, -3, 3), wall(-3, 3, -3, -3)]
         for _ in range(9):
             x, y = rng.uniform(-2.6, 2.6, 2)
             if math.hypot(x, y) > 0.8:
                 walls += box(x, y, rng.uniform(0.06, 0.3))
         robot = Flatland(walls=walls, noise=0.02, seed=seed)
-        for _ in range(40):
+        for _ in range(30):
             carry_out(robot, motions[int(rng.integers(len(motions)))])
         assert robot.contacts == 0, seed
 
