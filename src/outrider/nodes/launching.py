@@ -55,7 +55,7 @@ def _node(name: str, parameters: dict[str, Any]) -> Node:
         name=name,
         parameters=[parameters],
         output="screen",
-        emulate_tty=True,
+        additional_env={"PYTHONUNBUFFERED": "1"},
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.navigation.instructions import check_instruction
 from outrider.runtime.graph import (
     NODES,
     SIM_GRAPH,
@@ -31,8 +32,13 @@ from outrider.runtime.ros_env import free_domain, ros_environment
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
+MISSION_END_S = 30.0
 LOG_TAIL_LINES = 15
 MISSION = "mission"
+# Its loss is what the robot is made to survive; with any other node the run has lost its meaning.
+RESTARTED = "verifier"
+MAX_RESTARTS = 3
+COULD_NOT_START = 2
 
 
 @dataclass
@@ -40,6 +46,8 @@ class _Child:
     name: str
     process: subprocess.Popen[bytes]
     log: Path | None
+    command: list[str]
+    restarts: int = 0
 
 
 class Supervisor:
@@ -62,31 +70,45 @@ class Supervisor:
         spec = NODES[name]
         command = [sys.executable, "-m", spec.module, "--ros-args", "--params-file", str(parameter_file)]
         log = None if to_terminal else self._log_folder / f"{name}.log"
+        if log is not None:
+            log.unlink(missing_ok=True)
+        self._children.append(_Child(name, self._spawn(command, log), log, command))
+
+    def _spawn(self, command: list[str], log: Path | None) -> subprocess.Popen[bytes]:
         with contextlib.ExitStack() as stack:
-            output = stack.enter_context(log.open("wb")) if log else None
-            # A group of its own: Ctrl-C must not reach the nodes before the supervisor has stopped the robot.
-            process = subprocess.Popen(
+            output = stack.enter_context(log.open("ab")) if log else None
+            # A session of its own: Ctrl-C must not reach the nodes before the robot has been stopped.
+            return subprocess.Popen(
                 command, env=self._env, stdout=output, stderr=output, start_new_session=True
             )
-        self._children.append(_Child(name, process, log))
 
     def wait(self, last: str, stopping: threading.Event) -> int:
-        """Until `last` ends: its exit status. OutriderError where another ends before; 130 when stopped."""
+        """Until `last` ends: its exit status; 130 when stopped.
+
+        A verifier that dies is started again. OutriderError where another node ends before `last`.
+        """
         while not stopping.wait(POLL_S):
             for child in self._children:
                 status = child.process.poll()
-                if status is None:
-                    continue
-                if child.name == last:
+                if status is not None and child.name == last:
                     return status
-                raise OutriderError(f"{child.name} ended with exit status {status}:\n{_tail(child.log)}")
+                if status is not None:
+                    self._replace(child, status)
         return 130
 
-    def stop(self, name: str) -> None:
+    def _replace(self, child: _Child, status: int) -> None:
+        hopeless = child.name != RESTARTED or status == COULD_NOT_START or child.restarts >= MAX_RESTARTS
+        if hopeless:
+            raise OutriderError(f"{child.name} ended with exit status {status}:\n{_tail(child.log)}")
+        print(f"{child.name} ended with exit status {status}: starting it again", file=sys.stderr)
+        child.restarts += 1
+        child.process = self._spawn(child.command, child.log)
+
+    def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Ask a node to end, and wait for it."""
         for child in self._children:
             if child.name == name:
-                _end(child.process, STOP_TIMEOUT_S)
+                _end(child.process, timeout_s)
 
     def stop_all(self) -> None:
         """End all, in the reverse order of starting; what does not end in time is killed."""
@@ -98,6 +120,7 @@ class Supervisor:
             _end(process, max(0.1, deadline_s - time.monotonic()))
 
     def pids(self) -> dict[str, int]:
+        """The process of each node."""
         return {child.name: child.process.pid for child in self._children}
 
 
@@ -115,7 +138,7 @@ def run_demo(
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
-    Raises ConfigError for a bad argument and OutriderError where a node dies.
+    Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
     arguments: dict[str, Any] = {
         "instruction": instruction,
@@ -128,6 +151,7 @@ def run_demo(
     }
     if models is not None:
         arguments |= {"draft_model": str(models / "draft"), "model": str(models / "target")}
+    check_instruction(instruction)
     given = {name: value for name, value in arguments.items() if value is not None}
     return run_graph(SIM_GRAPH, given, out / "logs")
 
@@ -145,9 +169,11 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path) -> i
         for name in graph.nodes:
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping)
-        # The robot's side first: it must stand before those it listens to are gone.
-        for name in (MISSION, "action", "navigator"):
-            supervisor.stop(name)
+        # The mission first, which cancels its goal and writes its report; then the robot's side, which must
+        # stand before those it listens to are gone.
+        supervisor.stop(MISSION, MISSION_END_S)
+        supervisor.stop("action")
+        supervisor.stop("navigator")
         return status
 
 

@@ -1,0 +1,38 @@
+"""The launch files describe the graph; only where ROS 2's launch packages are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+launch = pytest.importorskip("launch")
+pytest.importorskip("launch_ros")
+
+from outrider.runtime.graph import CLOUD_GRAPH, ROBOT_GRAPH, SIM_GRAPH, Graph  # noqa: E402
+
+pytestmark = pytest.mark.ros
+LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
+
+
+@pytest.mark.parametrize(
+    ("name", "graph"), [("sim", SIM_GRAPH), ("robot", ROBOT_GRAPH), ("cloud", CLOUD_GRAPH)]
+)
+def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
+    from launch_ros.actions import Node
+
+    spec = importlib.util.spec_from_file_location(name, LAUNCH_FOLDER / f"{name}.launch.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    description = module.generate_launch_description()
+    declared = [argument.name for argument in description.get_launch_arguments()]
+    assert tuple(declared) == graph.arguments
+    context = launch.LaunchContext()
+    context.launch_configurations.update(dict.fromkeys(declared, ""))
+    if "instruction" in declared:
+        context.launch_configurations["instruction"] = "find the red chair"
+    actions = description.entities[-1].execute(context) or []
+    nodes = [action for action in actions if isinstance(action, Node)]
+    assert len(nodes) == len(graph.nodes)

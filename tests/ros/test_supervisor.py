@@ -1,0 +1,141 @@
+"""The processes of a demo: started, watched, replaced, and all gone at the end. With tiny random models."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import wait_until
+
+from outrider.core.errors import ConfigError, InstructionError, OutriderError
+from outrider.runtime import supervisor as supervision
+from outrider.runtime.decoders import probe_verifier
+from outrider.runtime.graph import SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.runtime.supervisor import Supervisor, check_endpoint_free, free_port, run_demo
+
+pytestmark = pytest.mark.ros
+DEMO = """
+import sys
+from pathlib import Path
+from outrider.runtime.supervisor import run_demo
+sys.exit(run_demo("find the silver bottle", out=Path(sys.argv[1]), models=Path(sys.argv[2]), seed=3))
+"""
+
+
+def start_demo(out: Path, models: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", DEMO, str(out), str(models)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def node_processes(out: Path) -> list[int]:
+    """Processes that were started with this run's parameter file."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                command = (folder / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if str(out / "logs" / "parameters.yaml") in command:
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
+    demo = start_demo(tmp_path, tiny_model_folder)
+    output, errors = demo.communicate(timeout=120)
+    assert demo.returncode == 1, errors  # random models find nothing
+    assert "FAILED" in output and "step   1" in output
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["success"] is False and report["collisions"] == 0 and report["step_log"]
+    assert report["rounds"] > 0 and report["bytes_up"] > 0 and "connected" in report["link_states"]
+    assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == report["rounds"]
+    assert all((tmp_path / name).stat().st_size > 1000 for name in ("run.mp4", "trajectory.png"))
+    assert node_processes(tmp_path) == []
+
+
+def test_an_interrupted_demo_ends_soon_and_leaves_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
+    demo = start_demo(tmp_path, tiny_model_folder)
+    wait_until(lambda: len(node_processes(tmp_path)) == len(SIM_GRAPH.nodes), "all nodes", timeout_s=60.0)
+    demo.send_signal(signal.SIGINT)
+    started_s = time.monotonic()
+    demo.communicate(timeout=60)
+    assert demo.returncode == 130 and time.monotonic() - started_s < 25.0
+    assert node_processes(tmp_path) == []
+
+
+def test_a_killed_verifier_is_started_again(tmp_path: Path, tiny_model_folder: Path) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    arguments = {"endpoint": endpoint, "model": str(tiny_model_folder / "target")}
+    write_parameter_file(tmp_path / "p.yaml", graph_parameters(SIM_GRAPH, {}, arguments))
+    stopping = threading.Event()
+    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+        supervisor.start("verifier", tmp_path / "p.yaml")
+        watcher = threading.Thread(target=supervisor.wait, args=("nobody", stopping), daemon=True)
+        watcher.start()
+        assert probe_verifier(endpoint, timeout_s=60.0).open_sessions == 0
+        first = supervisor.pids()["verifier"]
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: supervisor.pids()["verifier"] != first, "another verifier")
+        assert probe_verifier(endpoint, timeout_s=60.0).open_sessions == 0
+        stopping.set()
+        watcher.join(5.0)
+
+
+def test_a_node_that_cannot_start_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    parameters = graph_parameters(SIM_GRAPH, {}, {"model": str(tmp_path / "nowhere")})
+    write_parameter_file(tmp_path / "p.yaml", parameters)
+    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+        supervisor.start("verifier", tmp_path / "p.yaml")
+        with pytest.raises(OutriderError, match="no model folder"):
+            supervisor.wait("nobody", threading.Event())
+
+
+def test_an_unknown_parameter_in_a_file_is_named_and_ends_the_node(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("action: {ros__parameters: {sped: 3.0}}\n")
+    with Supervisor(tmp_path, ros_environment(free_domain())) as supervisor:
+        supervisor.start("action", tmp_path / "p.yaml")
+        with pytest.raises(OutriderError, match=r"exit status 2(.|\n)*unknown parameter sped"):
+            supervisor.wait("nobody", threading.Event())
+
+
+def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(InstructionError, match="empty"):
+        run_demo("  ", out=tmp_path)
+    with pytest.raises(ConfigError, match="strategy"):
+        run_demo("find the cup", out=tmp_path, strategy="magic")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_in_use_is_named() -> None:
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(ConfigError, match=str(port)):
+            check_endpoint_free(f"tcp://127.0.0.1:{port}")
+    with pytest.raises(ConfigError, match="must look like"):
+        check_endpoint_free("nonsense")
+
+
+def test_a_node_that_ignores_the_request_to_end_is_killed() -> None:
+    stubborn = (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", stubborn], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    supervision._end(process, 0.2)
+    assert process.returncode == -signal.SIGKILL
+    process.stdout.close()
