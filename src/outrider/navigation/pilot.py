@@ -34,7 +34,7 @@ class StepText:
     """What is verified of one step's text.
 
     `complete` means that `action` is final; `withdrawn` that nothing of the step may move the robot any more,
-    for the reason in `text`.
+    for the reason in `text`. While `link_lost` nothing moves; once it is back, a complete action may begin.
     """
 
     session_id: str
@@ -42,6 +42,7 @@ class StepText:
     action: str = ""
     complete: bool = False
     withdrawn: bool = False
+    link_lost: bool = False
     frame_age_s: float = 0.0
     text: str = ""
 
@@ -119,7 +120,9 @@ class Pilot:
             if self._is_new(text):
                 self._last_key = (text.session_id, text.step)
             return
-        if text.complete and self._is_new(text):
+        if text.link_lost:
+            self._finish(Ending.STOPPED, "the link to the verifier is lost", now_s)
+        elif text.complete and self._is_new(text):
             self._begin(text, now_s)
 
     def on_emergency_stop(self, engaged: bool, now_s: float) -> None:

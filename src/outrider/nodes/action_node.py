@@ -77,16 +77,16 @@ class ActionNode(OutriderNode):
     def _on_text(self, message: VerifiedText) -> None:
         if not self._active:
             return
-        lost = message.link_state == LinkState.LOST.value
         age_s = self.get_clock().now().nanoseconds * 1e-9 - seconds_of(message.header.stamp)
         text = StepText(
             session_id=message.session_id,
             step=message.step,
             action=message.action,
             complete=message.action_complete,
-            withdrawn=message.state == VerifiedText.WITHDRAWN or lost,
+            withdrawn=message.state == VerifiedText.WITHDRAWN,
+            link_lost=message.link_state == LinkState.LOST.value,
             frame_age_s=age_s,
-            text="the link to the verifier is lost" if lost else message.text,
+            text=message.text,
         )
         self.pilot.on_text(text, self.now_s())
 

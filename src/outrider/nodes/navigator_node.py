@@ -39,7 +39,7 @@ class NavigatorNode(OutriderNode):
         self._busy = threading.Lock()
         self._active = False
         self._edge = self.open_edge()
-        self._robot = RosRobotSide(self, lambda: self._edge.link_state)
+        self._robot = RosRobotSide(self, self._link_state)
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.strategy = self.value("strategy")
@@ -72,6 +72,12 @@ class NavigatorNode(OutriderNode):
             self.value("key_file"),
         )
         return open_edge(settings)
+
+    def _link_state(self) -> LinkState:
+        """As the edge sees it; an edge that goes on alone does not depend on the link."""
+        state = self._edge.link_state
+        alone = state is LinkState.LOST and self.value("link_loss") == "draft_only"
+        return LinkState.LOCAL if alone else state
 
     def activate(self) -> None:
         self._active = True

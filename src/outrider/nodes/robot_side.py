@@ -48,10 +48,11 @@ class RosRobotSide:
         now_s = self._node.now_s()
         clock_s = self._node.get_clock().now().nanoseconds * 1e-9
         age_s = clock_s - convert.seconds_of(message.header.stamp)
-        # A camera whose clock is not ours still has an order of arrival.
-        trusted = 0.0 <= age_s <= MAX_CLOCK_OFFSET_S
+        if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
+            # A camera with another clock: its pictures count from their arrival.
+            message.header.stamp, age_s = self._node.get_clock().now().to_msg(), 0.0
         with self._changed:
-            self._image = (message, now_s - age_s if trusted else now_s)
+            self._image = (message, now_s - age_s)
             self._changed.notify_all()
 
     def on_odometry(self, message: OdometryMsg) -> None:

@@ -241,9 +241,8 @@ class GoalRun:
         self._seen_s = self.robot.now_s()
         if end.ending is Ending.EMERGENCY_STOP:
             raise _End(GoalError.EMERGENCY_STOP, end.message)
-        if end.ending is Ending.STOPPED:
-            raise _End(GoalError.MOTION_FAILED, end.message)
-        self._failed_motions = self._failed_motions + 1 if end.ending is Ending.FAILED else 0
+        failed = end.ending in (Ending.FAILED, Ending.STOPPED)
+        self._failed_motions = self._failed_motions + 1 if failed else 0
         if self._failed_motions >= MAX_FAILED_MOTIONS:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
         navigator.on_moved(key, self.robot.odometry() or self._first_odometry())

@@ -101,6 +101,18 @@ def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
     assert not rig.pilot.is_moving
 
 
+def test_a_lost_link_stops_a_motion_and_holds_back_the_next_until_it_is_back() -> None:
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.say(link_lost=True)
+    drive = rig.tick()
+    assert drive.stop and drive.end is not None and "link" in drive.end.message
+    rig.say(step=2, link_lost=True)
+    assert not rig.pilot.is_moving
+    assert rig.run(step=2).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
 def test_a_step_withdrawn_before_it_began_never_starts() -> None:
     rig = Rig()
     rig.say(step=2, withdrawn=True, complete=False)

@@ -1,0 +1,196 @@
+"""The loop of one goal against a robot without ROS and a decoder without models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from outrider.core.errors import Cancelled, FrameError, LinkError
+from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Velocity, Verified
+from outrider.navigation.navigator import NavigatorSettings
+from outrider.navigation.pilot import Ending, MotionEnd
+from outrider.runtime.goal_run import (
+    Frame,
+    GoalError,
+    GoalResult,
+    GoalRun,
+    GoalSettings,
+    StepState,
+    StepUpdate,
+)
+
+LEFT = "turn left small\nlook: nothing yet"
+STOP = "stop\nthere: at the cup"
+
+
+@dataclass
+class FakeRobot:
+    """Implements `RobotSide` on a clock that advances by waiting; every motion ends as `endings` say."""
+
+    endings: list[Ending] = field(default_factory=list)
+    has_frames: bool = True
+    has_odometry: bool = True
+    reports: bool = True
+    clock_s: float = 50.0
+    told: list[StepUpdate] = field(default_factory=list)
+
+    def now_s(self) -> float:
+        return self.clock_s
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        self.clock_s = max(self.clock_s, stamp_s) + timeout_s
+        return Frame(b"\xff\xd8", self.clock_s) if self.has_frames else None
+
+    def odometry(self) -> Odometry | None:
+        return Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), self.clock_s) if self.has_odometry else None
+
+    def tell(self, update: StepUpdate) -> None:
+        self.told.append(update)
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        assert update.state is StepState.FINISHED
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        self.clock_s += timeout_s
+        if not self.reports:
+            return None
+        ending = self.endings.pop(0) if self.endings else Ending.DONE
+        return MotionEnd(session_id, step, "", ending, ending.name)
+
+    def pause(self, duration_s: float) -> None:
+        self.clock_s += duration_s
+
+
+class Script:
+    """A decoder that gives texts, or raises errors, in turn; then it stops."""
+
+    def __init__(self, *script: str | Exception | Decoded) -> None:
+        self.script = list(script)
+        self.prompts: list[str] = []
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        self.prompts.append(request.prompt.text)
+        if cancelled():
+            raise Cancelled("cancelled")
+        entry = self.script.pop(0) if self.script else STOP
+        if isinstance(entry, Exception):
+            raise entry
+        if isinstance(entry, Decoded):
+            return entry
+        for end in (4, entry.find("\n") + 1, len(entry)):
+            on_verified(Verified((1,), entry[:end], 0.1))
+        return Decoded(entry, (1, 2, 3), True, 0.5, 0.1, 2)
+
+    def close(self) -> None:
+        self.script.clear()
+
+
+def run(robot: FakeRobot, decoder: Script, cancelled: Callable[[], bool] = lambda: False) -> GoalResult:
+    settings = GoalSettings(link_patience_s=5.0, navigator=NavigatorSettings(max_steps=10))
+    result = GoalRun("find the cup", "goal", robot, decoder, settings, cancelled).run()
+    assert robot.told[-1].state is StepState.WITHDRAWN, "the last word takes everything back"
+    return result
+
+
+def actions(robot: FakeRobot) -> list[tuple[int, str]]:
+    """Every (step, action) that could move the robot, once."""
+    return list(dict.fromkeys((u.step, u.action) for u in robot.told if u.action_complete))
+
+
+def test_steps_follow_each_other_until_the_stop() -> None:
+    robot, decoder = FakeRobot(), Script(LEFT, LEFT)
+    result = run(robot, decoder)
+    assert result == GoalResult(True, GoalError.NONE, result.message, 3)
+    assert actions(robot) == [(1, "turn left small"), (2, "turn left small"), (3, "stop")]
+    assert "look: turn left small" in decoder.prompts[1]
+
+
+def test_the_action_is_told_before_the_text_is_finished_and_only_once_its_line_is_complete() -> None:
+    robot = FakeRobot()
+    run(robot, Script(LEFT))
+    first = [update for update in robot.told if update.step == 1 and update.state is StepState.DECODING]
+    assert [update.action for update in first] == ["", "turn left small", "turn left small"]
+    assert first[1].text == "turn left small\n" and first[1].latency_s >= 0.0
+
+
+def test_a_text_that_was_cut_short_in_its_first_line_is_no_action() -> None:
+    robot = FakeRobot()
+    cut = Decoded("turn left", (1, 2), False, 0.5, 0.1, 2)
+    assert run(robot, Script(cut)).success
+    assert actions(robot) == [(2, "stop")]
+
+
+def test_a_finished_text_of_one_line_is_an_action() -> None:
+    robot = FakeRobot()
+    whole = Decoded("turn left small", (1, 2), True, 0.5, 0.1, 2)
+    assert run(robot, Script(whole)).steps == 2
+    assert actions(robot)[0] == (1, "turn left small")
+
+
+def test_a_lost_link_is_withdrawn_and_the_goal_goes_on() -> None:
+    robot = FakeRobot()
+    result = run(robot, Script(LEFT, LinkError("gone"), LEFT))
+    assert result.success and result.steps == 3
+    withdrawn = [update for update in robot.told if update.state is StepState.WITHDRAWN]
+    assert withdrawn[0].text == "gone" and len(withdrawn) == 2
+
+
+def test_a_link_that_stays_lost_ends_the_goal_after_the_patience() -> None:
+    robot = FakeRobot()
+    result = run(robot, Script(*[LinkError("gone")] * 100))
+    assert (result.error, result.message) == (GoalError.LINK_LOST, "gone")
+    assert 5.0 <= robot.clock_s - 50.0 < 10.0
+
+
+def test_a_bad_frame_is_skipped() -> None:
+    assert run(FakeRobot(), Script(FrameError("truncated"), LEFT)).success
+
+
+def test_missing_sensors_are_named() -> None:
+    for robot, word in ((FakeRobot(has_frames=False), "camera"), (FakeRobot(has_odometry=False), "odom")):
+        result = run(robot, Script())
+        assert result.error is GoalError.NO_SENSOR and word in result.message
+        assert actions(robot) == []
+
+
+def test_an_emergency_stop_ends_the_goal() -> None:
+    assert run(FakeRobot([Ending.EMERGENCY_STOP]), Script(LEFT)).error is GoalError.EMERGENCY_STOP
+
+
+def test_failed_motions_end_the_goal_only_in_a_row() -> None:
+    failed, done = Ending.FAILED, Ending.DONE
+    assert run(FakeRobot([failed, failed, done, failed, done]), Script(*[LEFT] * 4)).success
+    result = run(FakeRobot([failed, Ending.STOPPED, failed]), Script(*[LEFT] * 4))
+    assert result.error is GoalError.MOTION_FAILED and "3 motions" in result.message
+
+
+def test_no_report_ends_the_goal() -> None:
+    result = run(FakeRobot(reports=False), Script(LEFT))
+    assert result.error is GoalError.MOTION_FAILED and "action node" in result.message
+
+
+def test_cancelling_ends_the_goal_wherever_it_is() -> None:
+    for calls_before in range(6):
+        left = iter([False] * calls_before)
+        robot = FakeRobot()
+        result = run(robot, Script(*[LEFT] * 20), cancelled=lambda left=left: next(left, True))
+        assert result.error is GoalError.CANCELLED and not result.success
+
+
+def test_the_step_limit_ends_the_goal_as_not_found() -> None:
+    result = run(FakeRobot(), Script(*[LEFT] * 20))
+    assert (result.error, result.steps) == (GoalError.NOT_FOUND, 10)
+
+
+def test_updates_of_a_step_only_ever_grow() -> None:
+    robot = FakeRobot()
+    run(robot, Script(LEFT, LEFT))
+    for before, after in zip(robot.told, robot.told[1:], strict=False):
+        if before.step == after.step and after.state is not StepState.WITHDRAWN:
+            assert after.text.startswith(before.text)
+            assert replace(after, state=before.state).verified_tokens >= before.verified_tokens
