@@ -28,15 +28,7 @@ STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
 ROS_DISTROS = ("jazzy", "humble")
 TORCH = "torch==2.13.0"
-BUILD_TOOLS = (
-    "setuptools>=70.1,<80",
-    "wheel",
-    "empy<4",
-    "colcon-common-extensions",
-    "numpy",
-    "lark",
-    "catkin_pkg",
-)
+BUILD_TOOLS = ("setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions")
 ROS_WHEELS = tuple(
     f"ros-jazzy-{name}"
     for name in (

@@ -32,10 +32,8 @@ def model_folder(name: str) -> Path:
     Raises ModelError where there is none.
     """
     given = Path(name)
-    if given.is_dir():
-        return given
-    folder = models_folder().parent / name
-    if given.is_absolute() or not folder.is_dir():
+    folder = given if given.is_dir() or given.is_absolute() else models_folder().parent / name
+    if not folder.is_dir():
         raise ModelError(f"there is no model folder {name}: give a folder that holds config.json")
     return folder
 
