@@ -28,6 +28,11 @@ SPIN_TIMEOUT_S = 0.1
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
 
 
+def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
+    """Overrides as ROS takes them."""
+    return [RosParameter(name, value=value) for name, value in (values or {}).items()]
+
+
 def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
     """Declare a node's parameters with descriptions and ranges.
 
@@ -76,9 +81,7 @@ class OutriderNode(LifecycleNode):
         spec = NODES[self.spec_name]
         super().__init__(
             spec.name,
-            parameter_overrides=[
-                RosParameter(name, value=given) for name, given in (overrides or {}).items()
-            ],
+            parameter_overrides=ros_parameters(overrides),
             automatically_declare_parameters_from_overrides=True,
         )
         self.spec = spec

@@ -54,7 +54,9 @@ class CameraNode(OutriderNode):
     def _grab(self) -> None:
         read, picture = self._capture.read()
         if not read and self.value("source") == "file":
-            self._capture.set(cv2.CAP_PROP_POS_FRAMES, 0)
+            # From the beginning again; a single picture cannot be rewound, only opened anew.
+            self._capture.release()
+            self._capture = open_capture("file", 0, self.value("path"))
             read, picture = self._capture.read()
         if not read:
             self._trouble = f"{self.value('source')} gives no picture"

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from outrider.core.errors import LinkError, OutriderError
 from outrider.core.values import RoundStats
 from outrider.navigation.pilot import Ending, MotionEnd
 from outrider.nodes import convert, qos
-from outrider.nodes.base import declare_parameters
+from outrider.nodes.base import declare_parameters, ros_parameters
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
-from outrider.runtime.graph import MISSION
+from outrider.runtime.graph import MISSION, Value
 from outrider.runtime.live_view import LiveState, LiveView
 from outrider.runtime.recorder import Recorder, Truth
 from outrider.runtime.report import write_report
@@ -40,8 +41,12 @@ LAST_LOOK_S = 1.0
 class MissionNode(Node):
     """Listens to everything a report needs; `run` drives one goal from start to verdict."""
 
-    def __init__(self) -> None:
-        super().__init__(MISSION.name, automatically_declare_parameters_from_overrides=True)
+    def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
+        super().__init__(
+            MISSION.name,
+            parameter_overrides=ros_parameters(overrides),
+            automatically_declare_parameters_from_overrides=True,
+        )
         self._values = declare_parameters(self, MISSION)
         self._recorder = Recorder(str(self._values["instruction"]))
         self._started_s: float | None = None

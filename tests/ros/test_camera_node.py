@@ -1,0 +1,81 @@
+"""The camera node and the conversion of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from conftest import Client, NodeThread, wait_until
+from sensor_msgs.msg import CameraInfo, Image
+
+from outrider.core.errors import FrameError, OutriderError
+from outrider.nodes import convert, qos
+from outrider.nodes.camera_node import CameraNode
+
+pytestmark = pytest.mark.ros
+STAMP = convert.time_of(12.5)
+
+
+def picture() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 255, (36, 64, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "rgba8", "bgra8"])
+def test_every_encoding_becomes_the_same_rgb(encoding: str) -> None:
+    rgb = picture()
+    pixels = rgb[:, :, ::-1] if encoding.startswith("bgr") else rgb
+    if encoding.endswith("a8"):
+        pixels = np.dstack([pixels, np.full(rgb.shape[:2], 255, np.uint8)])
+    message = convert.image_message(rgb, STAMP, "camera")
+    message.encoding, message.step = encoding, pixels.shape[1] * pixels.shape[2]
+    message.data = np.ascontiguousarray(pixels).tobytes()
+    assert np.array_equal(convert.rgb_of(message), rgb)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("encoding", "bayer8"), ("height", 35), ("step", 3), ("width", 900)]
+)
+def test_a_picture_that_does_not_fit_its_header_is_refused(field: str, value: object) -> None:
+    message = convert.image_message(picture(), STAMP, "camera")
+    setattr(message, field, value)
+    with pytest.raises(FrameError):
+        convert.rgb_of(message)
+
+
+def test_a_file_is_published_with_its_camera_info(
+    run_node: Callable[..., NodeThread], client: Client, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "picture.png")
+    cv2.imwrite(path, picture()[:, :, ::-1])
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    infos = client.listen(CameraInfo, "camera/camera_info", qos.LATEST_SENSOR)
+    run_node(lambda: CameraNode({"source": "file", "path": path, "rate_hz": 30.0}))
+    wait_until(lambda: len(images) >= 2 and infos, "a second picture of the same file")
+    assert np.array_equal(convert.rgb_of(images[0]), picture())
+    assert images[0].header.frame_id == "camera_optical_frame"
+    assert infos[0].k[0] == pytest.approx(864.4 * 64 / 1280)
+
+
+def test_another_topic_is_relayed_and_a_foreign_picture_only_warned_of(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    node = run_node(lambda: CameraNode({"source": "topic", "topic": "elsewhere"})).node
+    good, bad = (convert.image_message(picture(), STAMP, "x") for _ in range(2))
+    bad.encoding = "bayer8"
+    client.publish(bad, "elsewhere", qos.COMMAND)
+    wait_until(lambda: "bayer8" in node.health()[0], "the warning")
+    client.publish(good, "elsewhere", qos.COMMAND)
+    relayed = wait_until(lambda: images, "the relayed picture")[0]
+    assert relayed.header.stamp == STAMP and node.health()[0] == ""
+
+
+def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:
+    for options, words in (({"source": "file", "path": "/no.mp4"}, "path"), ({"device": 63}, "device 63")):
+        node = CameraNode(options)  # type: ignore[arg-type]
+        with pytest.raises(OutriderError, match=words):
+            node.start()
+        node.destroy_node()

@@ -1,0 +1,104 @@
+"""A whole mission over DDS with a decoder that knows the way: success, report, and a stop too early."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import NodeThread
+from fakes import ROUND
+from rich.console import Console
+
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
+from outrider.nodes.action_node import ActionNode
+from outrider.nodes.mission_node import MissionNode
+from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.simulation_node import SimulationNode
+from outrider.runtime.edge import Edge
+from outrider.runtime.live_view import LiveView
+from outrider.simulation.simulator import Simulator
+
+pytestmark = pytest.mark.ros
+REACHED_M = 0.9
+
+
+class Guide:
+    """Implements TextDecoder: turns towards the target, goes there, stops; by the simulation's own truth."""
+
+    link_state = LinkState.CONNECTED
+
+    def __init__(self, simulator: Callable[[], Simulator], stop_at_once: bool = False) -> None:
+        self._simulator = simulator
+        self._stop_at_once = stop_at_once
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        text = f"{self._action()}\ngo: the way is known"
+        on_verified(Verified((1, 2), text, 0.01))
+        return Decoded(text, (1, 2), True, 0.02, 0.01, 1, (ROUND,), LinkState.CONNECTED)
+
+    def _action(self) -> str:
+        simulator = self._simulator()
+        pose, target = simulator.truth(), simulator.home.target
+        bearing_deg = math.degrees(pose.bearing_to(target.x, target.y))
+        if self._stop_at_once or pose.distance_to(target.x, target.y) < REACHED_M + target.radius / 2:
+            return "stop"
+        if abs(bearing_deg) > 10:
+            return f"turn {'left' if bearing_deg > 0 else 'right'} small"
+        return "move forward small"
+
+    def close(self) -> None:
+        self._stop_at_once = True
+
+
+def run_mission(run_node: Callable[..., NodeThread], out: Path, **guide: Any) -> tuple[int, str]:
+    """The mission's exit status and what it printed."""
+    options = {"seed": 11, "placement": "in_view", "instruction": "find the silver bottle"}
+    simulation = run_node(lambda: SimulationNode(options))
+    decoder = Guide(lambda: simulation.node.simulator, **guide)
+
+    class GuidedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+    run_node(ActionNode)
+    run_node(GuidedNavigator, threads=4)
+    mission = MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
+    printed = StringIO()
+    try:
+        with LiveView(Console(file=printed, width=200)) as view:
+            status = mission.run(view, threading.Event())
+    finally:
+        mission.destroy_node()
+    return status, printed.getvalue()
+
+
+def test_a_found_object_is_a_success_with_a_whole_report(
+    run_node: Callable[..., NodeThread], tmp_path: Path
+) -> None:
+    status, printed = run_mission(run_node, tmp_path)
+    assert status == 0, printed
+    assert "SUCCESS" in printed and "m to go" in printed
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["success"] is True and report["target_distance_m"] <= 1.2
+    assert report["path_m"] > 0.2 and report["decision_latency_s"] > 0.0
+    steps = report["step_log"]
+    assert steps[-1]["action"] == "stop" and len(steps) == report["steps"] > 1
+    assert all(s["frame_s"] <= s["action_s"] <= s["moved_s"] for s in steps)
+    assert (tmp_path / "run.mp4").stat().st_size > 10_000
+
+
+def test_a_stop_far_from_the_object_is_a_failure(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:
+    status, printed = run_mission(run_node, tmp_path, stop_at_once=True)
+    assert status == 1 and "FAILED" in printed
+    assert json.loads((tmp_path / "report.json").read_text())["success"] is False

@@ -1,0 +1,76 @@
+"""Recording a run and showing it."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from outrider.core.values import Pose2D, RoundStats
+from outrider.navigation.pilot import Ending, MotionEnd
+from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
+from outrider.runtime.live_view import LiveState, LiveView
+from outrider.runtime.recorder import Recorder, Truth
+
+TEXT = "move forward small\nsee: the cup"
+DECODING = StepUpdate("s", 1, StepState.DECODING, text="move forward small\n")
+COMPLETE = StepUpdate("s", 1, StepState.DECODING, None, DECODING.text, "move forward small", True, 3, 0, 0.2)
+FINISHED = StepUpdate(
+    "s", 1, StepState.FINISHED, None, TEXT, "move forward small", True, 9, 3, 0.2, 50.0, 3.0
+)
+
+
+def recorded() -> Recorder:
+    recorder = Recorder("find the cup")
+    recorder.truth = Truth(Pose2D(1.0, 2.0, 0.0), 0.8, 1)
+    recorder.on_text(DECODING, "connected", 1.0)
+    recorder.on_text(COMPLETE, "connected", 1.2)
+    recorder.on_text(COMPLETE, "lost", 1.3)
+    recorder.on_text(FINISHED, "connected", 1.5)
+    recorder.on_text(FINISHED, "connected", 1.6)
+    recorder.on_text(StepUpdate("s", 1, StepState.WITHDRAWN, text="over"), "connected", 3.0)
+    recorder.on_motion_end(MotionEnd("s", 1, "move forward small", Ending.BLOCKED, "0.1 of 0.25 m"), 2.0)
+    recorder.on_round(1, "sd", RoundStats(0, 4, 3, 4, 0.1, 0.1, 0.2, 0.0, 0.2, 10, 20))
+    return recorder
+
+
+def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
+    record = recorded().finish(GoalResult(True, GoalError.NONE, "done", 1), True, 3.0, None)
+    (step,) = record.steps
+    assert (step.frame_s, step.action_s, step.finished_s, step.moved_s) == (1.0, 1.2, 1.5, 2.0)
+    assert (step.text, step.tokens, step.tokens_per_s, step.note) == (TEXT, 9, 50.0, "blocked: 0.1 of 0.25 m")
+    assert record.link_states == ("connected", "lost", "connected")
+    assert (record.strategy, record.outcome, record.collisions) == ("sd", "arrived", 1)
+
+
+def test_pictures_and_poses_are_thinned_out() -> None:
+    recorder = recorded()
+    for tick in range(100):
+        time_s = tick * 0.01
+        if recorder.wants_frame(time_s):
+            recorder.on_frame(b"jpeg", time_s)
+        recorder.on_odometry(Pose2D(0.0, 0.0, 0.0), time_s)
+    record = recorder.finish(GoalResult(False, GoalError.LINK_LOST, "gone", 1), False, 1.0, None)
+    assert len(record.shots) == 7 and 9 <= len(record.poses) <= 10
+    assert record.poses[0].truth == Pose2D(1.0, 2.0, 0.0) and record.outcome == "link_lost"
+
+
+def show(console: Console, *updates: StepUpdate) -> None:
+    with LiveView(console) as view:
+        for update in updates:
+            view.show(LiveState("find the cup", 1.0, update, "connected", 0.5, 0.83))
+
+
+def test_without_a_terminal_each_finished_text_is_one_line() -> None:
+    printed = StringIO()
+    show(Console(file=printed, width=40), DECODING, COMPLETE, FINISHED, FINISHED)
+    (line,) = printed.getvalue().splitlines()
+    for part in ("step   1", "see: the cup", "0.8 m to go", "50 tokens/s", "3.00 tokens/round", "connected"):
+        assert part in line
+
+
+def test_a_terminal_shows_text_action_and_figures() -> None:
+    printed = StringIO()
+    show(Console(file=printed, force_terminal=True, width=100), COMPLETE, FINISHED)
+    for part in ("find the cup", "action: move forward small", "see: the cup", "0.83 m", "200 ms"):
+        assert part in printed.getvalue()

@@ -1,0 +1,42 @@
+"""The environment of child processes, and domains that nobody uses."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+import pytest
+
+from outrider.runtime import ros_env
+
+
+def test_children_find_this_prefix_and_stay_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "/somewhere")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/a:/b")
+    monkeypatch.delenv("ROS_DISTRO", raising=False)
+    env = ros_env.ros_environment(domain_id=42)
+    assert env["AMENT_PREFIX_PATH"].split(os.pathsep) == [sys.prefix, "/somewhere"]
+    assert env["LD_LIBRARY_PATH"].split(os.pathsep)[1:] == ["/a", "/b"]
+    assert (env["ROS_DOMAIN_ID"], env["ROS_AUTOMATIC_DISCOVERY_RANGE"]) == ("42", "LOCALHOST")
+    assert env["OMP_WAIT_POLICY"] == "PASSIVE"
+
+
+def test_humble_is_kept_local_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "/opt/ros/humble")
+    monkeypatch.setenv("ROS_DISTRO", "humble")
+    assert ros_env.ros_environment(domain_id=3)["ROS_LOCALHOST_ONLY"] == "1"
+
+
+def test_without_a_domain_the_user_s_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMENT_PREFIX_PATH", "/somewhere")
+    monkeypatch.setenv("ROS_DOMAIN_ID", "17")
+    assert ros_env.ros_environment()["ROS_DOMAIN_ID"] == "17"
+
+
+def test_a_free_domain_is_one_whose_discovery_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ros_env.random, "shuffle", lambda _: None)
+    first = ros_env.free_domain()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 7400 + 250 * first + 10))
+        assert ros_env.free_domain() != first

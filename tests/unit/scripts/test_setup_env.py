@@ -1,0 +1,80 @@
+"""The set-up script's decisions; what it installs is tested by running it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "setup_env.py"
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("setup_env", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "setup_env", module)
+    spec.loader.exec_module(module)
+    for name in ("VENV", "STAMPS", "LOG_DIR"):
+        monkeypatch.setattr(module, name, tmp_path / name)
+    return module
+
+
+def test_a_step_runs_once_for_the_same_inputs(script: ModuleType) -> None:
+    done: list[str] = []
+    for key in ("a", "a", "b"):
+        script.run_step(1, "a step", key, lambda key=key: done.append(key))
+    assert done == ["a", "b"]
+
+
+def test_a_failed_step_is_tried_again(script: ModuleType) -> None:
+    def fail() -> None:
+        raise script.SetupError("no")
+
+    with pytest.raises(script.SetupError):
+        script.run_step(1, "a step", "a", fail)
+    done: list[str] = []
+    script.run_step(1, "a step", "a", lambda: done.append("now"))
+    assert done == ["now"]
+
+
+def test_a_failed_command_shows_the_end_of_its_log_and_where_the_rest_is(script: ModuleType) -> None:
+    command = [sys.executable, "-c", "print('the reason'); raise SystemExit(3)"]
+    with pytest.raises(script.SetupError) as raised:
+        script.run_logged("thing", command)
+    assert all(part in str(raised.value) for part in ("thing", "3", "the reason", "thing.log"))
+
+
+def test_missing_system_packages_are_named_with_the_command(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need = script.SystemNeed("EGL library", "libegl1", lambda: False)
+    monkeypatch.setattr(script, "system_needs", lambda: (need,))
+    monkeypatch.setattr(script.os, "geteuid", lambda: 1000)
+    with pytest.raises(script.SetupError, match=r"EGL library.*sudo apt-get install -y libegl1"):
+        script.install_system_packages()
+
+
+def test_the_digest_sees_contents_and_names_nothing_else(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("1")
+    before = script.digest("x", tmp_path / "f")
+    assert script.digest("x", tmp_path / "f") == before
+    (tmp_path / "f").write_text("2")
+    assert script.digest("x", tmp_path / "f") != before
+
+
+def test_the_wheels_exports_are_pointed_to_this_python(script: ModuleType) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    tag = f"cp{version.replace('.', '')}"
+    export = script.VENV / "share" / "p" / "cmake" / "e.cmake"
+    export.parent.mkdir(parents=True)
+    export.write_text(
+        f"/opt/python/{tag}-{tag}/include/python{version};/opt/python/{tag}-{tag}/lib/python{version}/site-packages/numpy"
+    )
+    script.rewrite_cmake_exports()
+    assert "/opt/python" not in export.read_text()
+    assert f"{script.VENV}/lib/python{version}/site-packages/numpy" in export.read_text()
