@@ -7,6 +7,9 @@ VENV := .venv/bin
 # An installed ROS 2 belongs to the system's Python; without one any of the three versions will do.
 PYTHON ?= $(shell sh scripts/find_python.sh)
 
+# Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
+export OMP_WAIT_POLICY := PASSIVE
+
 .PHONY: demo test setup check-python
 .DEFAULT_GOAL := demo
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from action_msgs.msg import GoalStatus
@@ -19,7 +20,9 @@ from outrider.nodes import convert, qos
 from outrider.nodes.action_node import ActionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
+from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
+from outrider.runtime.supervisor import free_port
 
 pytestmark = pytest.mark.ros
 WORDS = frozenset(["find", "the", "red", "chair"])
@@ -139,6 +142,31 @@ def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
     robot.goals.result(first)
 
 
+def test_a_verifier_that_is_down_at_the_start_is_waited_for(
+    run_node: Callable[..., NodeThread], client: Client, tiny_model_folder: Path
+) -> None:
+    """With the real edge and tiny random models, whose texts are no actions: the goal ends once they come."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    draft = str(tiny_model_folder / "draft")
+    options = {"endpoint": endpoint, "draft_model": draft, "answer_deadline_s": 1.0, "max_new_tokens": 16}
+    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))
+    run_node(ActionNode)
+    run_node(lambda: NavigatorNode(options), threads=4)
+    goals = Goals(client)
+    handle = goals.send("find the silver bottle")
+    withdrawn = wait_until(
+        lambda: [text for text in texts if text.state == VerifiedText.WITHDRAWN], "the message", 30.0
+    )
+    assert endpoint in withdrawn[0].text
+    verifier = run_node(
+        lambda: VerifierNode({"endpoint": endpoint, "model": str(tiny_model_folder / "target")})
+    )
+    result = goals.result(handle)
+    assert "no action" in result.message and any(text.verified_tokens for text in texts)
+    assert verifier.node.health()[0] == ""
+
+
 def test_a_dead_action_node_ends_the_goal_with_a_reason(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
@@ -149,8 +177,6 @@ def test_a_dead_action_node_ends_the_goal_with_a_reason(
             return Edge(decoder, None)
 
         def _goal_settings(self) -> object:  # type: ignore[override]
-            from dataclasses import replace
-
             return replace(super()._goal_settings(), motion_patience_s=0.5)
 
     run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))

@@ -177,7 +177,9 @@ class OutriderNode(LifecycleNode):
     def stop_acting(self) -> None:
         """End the active timers and deactivate; safe to call in any state and twice."""
         for timer in self._active_timers:
-            self.destroy_timer(timer)
+            # Destroyed on cleanup: another thread of the executor may be about to call it.
+            timer.cancel()
+            self.keep(timer, self.destroy_timer)
         self._active_timers.clear()
         self.deactivate()
 
