@@ -61,9 +61,17 @@ class Guide:
         self._stop_at_once = True
 
 
-def run_mission(run_node: Callable[..., NodeThread], out: Path, **guide: Any) -> tuple[int, str]:
+def run_mission(
+    run_node: Callable[..., NodeThread], out: Path, real_time_factor: float = 1.0, **guide: Any
+) -> tuple[int, str]:
     """The mission's exit status and what it printed."""
-    options = {"seed": 11, "placement": "in_view", "instruction": "find the silver bottle"}
+    clock = {} if real_time_factor == 1.0 else {"use_sim_time": True}
+    options = {
+        "real_time_factor": real_time_factor,
+        "seed": 11,
+        "placement": "in_view",
+        "instruction": "find the silver bottle",
+    }
     simulation = run_node(lambda: SimulationNode(options))
     decoder = Guide(lambda: simulation.node.simulator, **guide)
 
@@ -71,8 +79,8 @@ def run_mission(run_node: Callable[..., NodeThread], out: Path, **guide: Any) ->
         def open_edge(self) -> Edge:
             return Edge(decoder, None)
 
-    run_node(ActionNode)
-    run_node(GuidedNavigator, threads=4)
+    run_node(lambda: ActionNode(clock))
+    run_node(lambda: GuidedNavigator(clock), threads=4)
     mission = MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
     printed = StringIO()
     try:
@@ -96,6 +104,11 @@ def test_a_found_object_is_a_success_with_a_whole_report(
     assert steps[-1]["action"] == "stop" and len(steps) == report["steps"] > 1
     assert all(s["frame_s"] <= s["action_s"] <= s["moved_s"] for s in steps)
     assert (tmp_path / "run.mp4").stat().st_size > 10_000
+
+
+def test_the_graph_runs_on_a_faster_clock(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:
+    status, printed = run_mission(run_node, tmp_path, real_time_factor=3.0)
+    assert status == 0, printed
 
 
 def test_a_stop_far_from_the_object_is_a_failure(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:
