@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
@@ -22,10 +23,20 @@ pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
 
 
-def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run, client: Client) -> None:
-    run_node(ActionNode)
+def start(
+    run_node: Run, client: Client, parameters: dict[str, Any] | None = None
+) -> tuple[Any, FakeBase, Speaker]:
+    """The action node with a base and a navigator that it has heard of."""
+    node = run_node(lambda: ActionNode(parameters)).node
     base, speaker = FakeBase(client), Speaker(client)
-    wait_until(lambda: client.node.count_subscribers("odom"), "the odom subscription")
+    wait_until(lambda: node._odometry and node._scan, "odometry and scan")
+    wait_until(lambda: client.node.count_publishers("motion_report"), "the reports' publisher")
+    wait_until(lambda: node._reports.get_subscription_count(), "the reports' subscription")
+    return node, base, speaker
+
+
+def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run, client: Client) -> None:
+    _, base, speaker = start(run_node, client)
     speaker.say(1, "move forward small")
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert (report.session_id, report.step, report.outcome) == ("s", 1, MotionReport.DONE), report.message
@@ -34,8 +45,7 @@ def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run,
 
 
 def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, client: Client) -> None:
-    run_node(ActionNode)
-    base, speaker = FakeBase(client), Speaker(client)
+    _, base, speaker = start(run_node, client)
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion")
     silent_s = speaker.silence()
@@ -46,8 +56,7 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
 
 @pytest.mark.parametrize("cause", ["odometry", "link", "withdrawal", "deactivation"])
 def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None:
-    thread = run_node(ActionNode)
-    base, speaker = FakeBase(client), Speaker(client)
+    node, base, speaker = start(run_node, client)
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion")
     moment_s = time.monotonic()
@@ -59,7 +68,7 @@ def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None
         speaker.silence()
         speaker.say(2, "wander off")
     else:
-        assert thread.node.trigger_deactivate() is TransitionCallbackReturn.SUCCESS
+        assert node.trigger_deactivate() is TransitionCallbackReturn.SUCCESS
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome != MotionReport.DONE
     wait_until(lambda: not base.is_moving(), "a stop")
@@ -68,17 +77,15 @@ def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None
 
 def test_a_latched_emergency_stop_is_heard_by_a_node_that_starts_later(run_node: Run, client: Client) -> None:
     client.publish(Bool(data=True), "e_stop", qos.LATCHED, wait=False)
-    thread = run_node(ActionNode)
-    base, speaker = FakeBase(client), Speaker(client)
-    wait_until(lambda: thread.node.pilot.emergency, "the latched emergency stop")
+    node, base, speaker = start(run_node, client)
+    wait_until(lambda: node.pilot.emergency, "the latched emergency stop")
     speaker.say(1, "move forward small")
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.EMERGENCY_STOP and base.pose.x == 0.0
 
 
 def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> None:
-    run_node(ActionNode)
-    base, speaker = FakeBase(client), Speaker(client)
+    _, base, speaker = start(run_node, client)
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion")
     moment_s = time.monotonic()
@@ -90,8 +97,8 @@ def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> 
 
 def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:
     requests: list[Request] = client.listen(Request, sport.REQUEST_TOPIC, qos.EVENTS)
-    run_node(lambda: ActionNode({"command_interface": "sport"}))
-    base, speaker = FakeBase(client), Speaker(client)
+    _, base, speaker = start(run_node, client, {"command_interface": "sport"})
+    wait_until(lambda: client.node.count_publishers(sport.REQUEST_TOPIC), "the requests' publisher")
     speaker.say(1, "move forward large")
     calls = lambda: [r.header.identity.api_id for r in requests]  # noqa: E731
     wait_until(lambda: calls().count(sport.MOVE) >= 5, "repeated Move requests")
@@ -108,9 +115,10 @@ def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> Non
     success = TransitionCallbackReturn.SUCCESS
     for _ in range(2):
         assert node.trigger_configure() is success and node.trigger_activate() is success
-        assert client.node.count_subscribers("verified_text") >= 0
-        assert node.trigger_deactivate() is success and node.trigger_cleanup() is success
-    assert node.trigger_configure() is success
+        assert node.health()[0] != "inactive"
+        assert node.trigger_deactivate() is success and node.health()[0] == "inactive"
+        assert node.trigger_cleanup() is success
+    wait_until(lambda: not client.node.count_subscribers("verified_text"), "the end of the subscription")
 
 
 @pytest.mark.parametrize(
