@@ -15,7 +15,7 @@ from outrider.simulation.mjcf import TIMESTEP_S, build_model
 
 MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5
 SCAN_RAYS = 180
-SCAN_HEIGHTS_M = (0.12, 0.36)
+SCAN_HEIGHTS_M = (0.12, 0.36, 0.42)
 SCAN_RANGE_M = 8.0
 MAX_GEOMS = 400
 
@@ -65,7 +65,7 @@ class Simulator:
         return Odometry(self._odometry_pose, Velocity(float(forward), float(left), float(wz)), self.time_s)
 
     def scan(self) -> RangeScan:
-        """Ranges around the base centre: the nearer of two planes, so that low and hollow things count."""
+        """Ranges around the base centre: the nearest of three planes, so that low and hollow things count."""
         nearest = np.full(SCAN_RAYS, SCAN_RANGE_M)
         yaw = self.data.qpos[2]
         turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])

@@ -111,3 +111,10 @@ COMMANDS = (
     "turn left at the door",
     "turn right at the door",
 )
+
+
+def instruction_words() -> tuple[str, ...]:
+    """Every word an instruction of the training data can hold."""
+    texts = (*FIND_PHRASINGS, *COMMANDS, *KINDS, *COLOURS)
+    words = "".join(c if c.isalnum() else " " for c in " ".join(texts)).split()
+    return tuple(sorted(set(words)))

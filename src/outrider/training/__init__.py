@@ -1,0 +1,1 @@
+"""Imitation training of the small Qwen2-VL pair: tokenizer, data, network, loop, export."""

@@ -1,0 +1,163 @@
+"""Shards to batches: frames as patches, tasks packed on a shared image prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import msgspec
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from outrider.core.errors import ConfigError
+from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.training_data import CELL_COLUMNS, CELL_LABELS, CELL_ROWS, Example, Query, Shard
+
+ACTION_WEIGHT = 4.0
+IMAGE_TOKENS = CELL_ROWS * CELL_COLUMNS
+IMAGE_SPAN = max(CELL_ROWS, CELL_COLUMNS)
+MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
+STD = torch.tensor([0.26862954, 0.26130258, 0.27577711]).view(1, 3, 1, 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B frames with S tasks in all; the T tokens of the tasks lie end to end, without padding.
+
+    `pixels` uint8 (B, 140, 252, 3); `cells` int64 (B, 45, 3); `prefix_ids` (P,), the same for every frame;
+    `prefix_positions` (3, P); `task_ids`, `task_targets` (-100 where nothing is learnt), `task_weights` (T,);
+    `task_positions` (T,); `owner` (S,), the frame of each task; `place` (T,), each token's index in a padded
+    (S, `width`) layout.
+    """
+
+    pixels: torch.Tensor
+    cells: torch.Tensor
+    prefix_ids: torch.Tensor
+    prefix_positions: torch.Tensor
+    task_ids: torch.Tensor
+    task_targets: torch.Tensor
+    task_weights: torch.Tensor
+    task_positions: torch.Tensor
+    owner: torch.Tensor
+    place: torch.Tensor
+    width: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    ids: list[int]
+    targets: list[int]
+    weights: list[float]
+
+
+class Packer:
+    """Tokenizes and packs examples; the prefix is the same for all."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast):
+        before, _, after = PROMPT_PREFIX.partition("<|image_pad|>")
+        self._tokenizer = tokenizer
+        image = tokenizer.convert_tokens_to_ids("<|image_pad|>")
+        head, tail = self._ids(before), self._ids(after)
+        self.image_start = len(head)
+        self._prefix_ids = torch.tensor([*head, *[image] * IMAGE_TOKENS, *tail])
+        self._prefix_positions = _prefix_positions(len(head), len(tail))
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def pack(self, examples: Sequence[Example]) -> Batch:
+        tasks = [self._task(query) for example in examples for query in example.queries]
+        lengths = [len(task.ids) for task in tasks]
+        width, start = max(lengths), int(self._prefix_positions.max()) + 1
+        within = torch.cat([torch.arange(length) for length in lengths])
+        rows = torch.repeat_interleave(torch.arange(len(tasks)), torch.tensor(lengths))
+        owner = [frame for frame, example in enumerate(examples) for _ in example.queries]
+        cells = np.stack([np.frombuffer(example.cells, dtype=np.int16) for example in examples])
+        return Batch(
+            pixels=torch.from_numpy(np.stack([_decode(example.jpeg) for example in examples])),
+            cells=torch.from_numpy(cells.reshape(len(examples), IMAGE_TOKENS, CELL_LABELS).astype(np.int64)),
+            prefix_ids=self._prefix_ids,
+            prefix_positions=self._prefix_positions,
+            task_ids=torch.tensor([i for task in tasks for i in task.ids]),
+            task_targets=torch.tensor([t for task in tasks for t in task.targets]),
+            task_weights=torch.tensor([w for task in tasks for w in task.weights]),
+            task_positions=start + within,
+            owner=torch.tensor(owner),
+            place=rows * width + within,
+            width=width,
+        )
+
+    def _task(self, query: Query) -> _Task:
+        asked = self._ids(query.user_text + PROMPT_SUFFIX)
+        action, newline, reason = query.answer.partition("\n")
+        head, tail = self._ids(action + newline), self._ids(reason + END_OF_TEXT)
+        silent = len(asked) - 1
+        return _Task(
+            [*asked, *head, *tail][:-1],
+            [-100] * silent + head + tail,
+            [0.0] * silent + [ACTION_WEIGHT] * len(head) + [1.0] * len(tail),
+        )
+
+
+def _prefix_positions(head: int, tail: int) -> torch.Tensor:
+    """Qwen2-VL's M-RoPE positions (3, head + 45 + tail) of text, one image, text."""
+    text = torch.arange(head).expand(3, -1)
+    rows = torch.arange(CELL_ROWS).repeat_interleave(CELL_COLUMNS)
+    columns = torch.arange(CELL_COLUMNS).repeat(CELL_ROWS)
+    image = head + torch.stack([torch.zeros_like(rows), rows, columns])
+    after = (head + IMAGE_SPAN + torch.arange(tail)).expand(3, -1)
+    return torch.cat([text, image, after], dim=1)
+
+
+def _decode(jpeg: bytes) -> np.ndarray:
+    bgr = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
+
+
+def patchify(pixels: torch.Tensor, patch: int = 14, merge: int = 2, temporal: int = 2) -> torch.Tensor:
+    """Normalised patches (B, N, 3 * 2 * 14 * 14) of uint8 frames (B, H, W, 3), in Qwen2-VL's merge order."""
+    images = (pixels.permute(0, 3, 1, 2).float() / 255.0 - MEAN) / STD
+    batch, channels, height, width = images.shape
+    rows, columns = height // patch, width // patch
+    grid = images.reshape(batch, channels, rows // merge, merge, patch, columns // merge, merge, patch)
+    grid = grid.permute(0, 2, 5, 3, 6, 1, 4, 7)
+    grid = grid.reshape(batch, rows * columns, channels, 1, patch, patch).expand(-1, -1, -1, temporal, -1, -1)
+    return grid.reshape(batch, rows * columns, -1)
+
+
+def jitter(pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Brightness, contrast and pixel noise: cameras differ."""
+    images = pixels.float()
+    gain = 1.0 + 0.12 * (2 * torch.rand(len(images), 1, 1, 3, generator=generator) - 1) * 0.5
+    bright = 1.0 + 0.15 * (2 * torch.rand(len(images), 1, 1, 1, generator=generator) - 1)
+    noise = torch.randn(images.shape, generator=generator) * 3.0
+    return (images * gain * bright + noise).clamp(0, 255).to(torch.uint8)
+
+
+def read_shard(path: Path) -> list[Example]:
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Shard).examples
+    except (OSError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} is no readable shard ({error}); delete it and run `outrider train data`") from error
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    paths = sorted(folder.glob("shard-*.msgpack"))
+    if not paths:
+        raise ConfigError(f"{folder} holds no training data; run `outrider train data --out {folder}` first")
+    return paths
+
+
+def examples_forever(folder: Path, seed: int) -> Iterator[Example]:
+    """All examples in ever new orders; shards written meanwhile join in the next round."""
+    rng = np.random.default_rng(seed)
+    while True:
+        paths = shard_paths(folder)
+        for start in range(0, len(paths), 4):
+            order = rng.permutation(len(paths))[start : start + 4]
+            pool = [example for index in order for example in read_shard(paths[index])]
+            for index in rng.permutation(len(pool)):
+                yield pool[index]

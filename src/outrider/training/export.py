@@ -1,0 +1,52 @@
+"""From a checkpoint to a model folder: bf16 weights in safetensors, configuration, card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from outrider.core.errors import ConfigError
+from outrider.training.architecture import build_model
+
+WEIGHTS_PREFIX = "model."
+
+
+def export(
+    role: str, checkpoint: Path, tokenizer_folder: Path, folder: Path, instruction_words: Iterable[str]
+) -> dict[str, Any]:
+    """Write `folder` and return its card. Raises ConfigError where the checkpoint is missing or of another role."""
+    try:
+        state = torch.load(checkpoint, weights_only=True)
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"{checkpoint} is no readable checkpoint; run `outrider train model {role}` first") from error
+    if state["config"]["role"] != role:
+        raise ConfigError(f"{checkpoint} holds a {state['config']['role']}, not a {role}")
+    model = build_model(role, AutoTokenizer.from_pretrained(tokenizer_folder))
+    weights = {k.removeprefix(WEIGHTS_PREFIX): v for k, v in state["network"].items() if k.startswith(WEIGHTS_PREFIX)}
+    model.load_state_dict(weights)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    card = _card(role, state, sum(p.numel() for p in model.parameters()), instruction_words)
+    write_card(folder, card)
+    return card
+
+
+def _card(role: str, state: Mapping[str, Any], parameters: int, words: Iterable[str]) -> dict[str, Any]:
+    return {
+        "name": f"outrider-{role}",
+        "instruction_words": sorted(set(words)),
+        "figures": {
+            "parameters": parameters,
+            "training_frames": state["progressed"]["frames"],
+            "imitation_steps": state["config"]["steps"],
+            "vision_steps": state["config"]["vision_steps"],
+        },
+    }
+
+
+def write_card(folder: Path, card: Mapping[str, Any]) -> None:
+    (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")

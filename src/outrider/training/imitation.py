@@ -1,0 +1,218 @@
+"""The training loop: vision tower first on dense labels, then the whole model by imitation. Resumable.
+
+A checkpoint is written to one file, beside and renamed, every few minutes; the schedule is a function of the step
+(and of the time budget, where one is given), so a resumed run continues the same run.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as distributed
+import torch.nn.functional as functional
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from outrider.core.errors import ConfigError
+from outrider.core.training_data import Example
+from outrider.training.architecture import build_model
+from outrider.training.batches import Batch, Packer, examples_forever, jitter
+from outrider.training.network import PackedModel
+
+VISION_LOSS_WEIGHT = 0.25
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is trained. Counts are optimizer steps of `batch_frames` frames with four tasks each."""
+
+    role: str
+    vision_steps: int = 1500
+    steps: int = 3000
+    batch_frames: int = 24
+    vision_batch_frames: int = 48
+    learning_rate: float = 2e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.02
+    seed: int = 0
+    checkpoint_every_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        if self.role not in ("target", "draft"):
+            raise ConfigError(f"role '{self.role}' is unknown; use target or draft")
+        if self.steps < 1 or self.batch_frames < 1:
+            raise ConfigError(f"steps ({self.steps}) and batch_frames ({self.batch_frames}) must be at least 1")
+
+
+@dataclass
+class Progressed:
+    """What a checkpoint remembers beside the weights."""
+
+    phase: str = "vision"
+    step: int = 0
+    frames: int = 0
+
+
+def learning_rate(step: int, total: int, warmup: int, peak: float) -> float:
+    """Linear warm-up, then a cosine down to a twentieth of the peak."""
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    share = min(1.0, (step - warmup) / max(1, total - warmup))
+    return peak * (0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * share)))
+
+
+def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """Muon for hidden matrices, AdamW for embeddings, the patch projection, norms and biases."""
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        hidden = parameter.ndim == 2 and "embed_tokens" not in name and "heads.read" not in name
+        (matrices if hidden else others).append(parameter)
+    return [
+        torch.optim.Muon(
+            matrices, lr=config.learning_rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
+        ),
+        torch.optim.AdamW(others, lr=config.learning_rate, weight_decay=0.0, betas=(0.9, 0.98)),
+    ]
+
+
+class Trainer:
+    """One training run in one folder; `run` yields a line of figures now and then.
+
+    Under `torch.distributed` each rank takes its share of every batch and the gradients are averaged.
+    """
+
+    def __init__(self, config: TrainingConfig, tokenizer: PreTrainedTokenizerFast, data: Path, folder: Path):
+        torch.manual_seed(config.seed)
+        self.config = config
+        self.packer = Packer(tokenizer)
+        self.network = PackedModel(build_model(config.role, tokenizer), self.packer.image_start)
+        self.progressed = Progressed()
+        self._rank = distributed.get_rank() if distributed.is_initialized() else 0
+        self._ranks = distributed.get_world_size() if distributed.is_initialized() else 1
+        self._data = data
+        self._checkpoint = folder / f"{config.role}.checkpoint.pt"
+        self._jitter = torch.Generator().manual_seed(config.seed + self._rank)
+        self._start_phase("vision")
+        if self._checkpoint.exists():
+            self._resume()
+
+    def run(self) -> Iterator[dict[str, float]]:
+        """Train to the end, from wherever the checkpoint stands."""
+        if self.progressed.phase == "vision":
+            yield from self._phase("vision", self.config.vision_steps, self.config.vision_batch_frames)
+            self._start_phase("imitation")
+        if self.progressed.phase == "imitation":
+            yield from self._phase("imitation", self.config.steps, self.config.batch_frames)
+            self.progressed.phase = "done"
+            self._save()
+
+    def _start_phase(self, phase: str) -> None:
+        self.progressed.phase, self.progressed.step = phase, 0
+        self._optimizers = make_optimizers(self.network, self.config)
+
+    def _phase(self, phase: str, total: int, batch_frames: int) -> Iterator[dict[str, float]]:
+        examples = examples_forever(self._data, self.config.seed + self.progressed.frames + 7919 * self._rank)
+        saved = reported = time.monotonic()
+        with _bar(self._rank == 0) as bar:
+            task = bar.add_task(f"{self.config.role} {phase}", total=total, completed=self.progressed.step, note="")
+            while self.progressed.step < total:
+                batch = [next(examples) for _ in range(batch_frames // self._ranks)]
+                figures = self._step(phase, batch, total)
+                self.progressed.step += 1
+                self.progressed.frames += batch_frames
+                bar.update(task, completed=self.progressed.step, note=_note(figures))
+                now = time.monotonic()
+                if now - reported > 30.0 or self.progressed.step == total:
+                    yield {"step": self.progressed.step, "frames": self.progressed.frames, **figures}
+                    reported = now
+                if now - saved > self.config.checkpoint_every_s:
+                    self._save()
+                    saved = now
+        self._save()
+
+    def _step(self, phase: str, examples: list[Example], total: int) -> dict[str, float]:
+        rate = learning_rate(self.progressed.step, total, self.config.warmup_steps, self.config.learning_rate)
+        for optimizer in self._optimizers:
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.zero_grad(set_to_none=True)
+        loss, figures = self._loss(phase, self.packer.pack(examples))
+        loss.backward()
+        self._average_gradients()
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            raise ConfigError(f"training diverged at step {self.progressed.step}; lower learning_rate")
+        for optimizer in self._optimizers:
+            optimizer.step()
+        return figures
+
+    def _average_gradients(self) -> None:
+        if self._ranks == 1:
+            return
+        gradients = [p.grad for p in self.network.parameters() if p.grad is not None]
+        flat = torch.cat([g.flatten() for g in gradients])
+        distributed.all_reduce(flat)
+        parts = (flat / self._ranks).split([g.numel() for g in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+    def _loss(self, phase: str, batch: Batch) -> tuple[torch.Tensor, dict[str, float]]:
+        with torch.autocast("cpu", torch.bfloat16):
+            features = self.network.see(jitter(batch.pixels, self._jitter))
+            vision_loss, vision_right = self.network.heads.loss(features, batch.cells)
+            figures = {"vision_loss": vision_loss.item(), "vision_accuracy": vision_right.item()}
+            if phase == "vision":
+                return vision_loss, figures
+            logits = self.network.read(features, batch)
+        learnt = batch.task_targets >= 0
+        targets, weights = batch.task_targets[learnt], batch.task_weights[learnt]
+        losses = functional.cross_entropy(logits.float(), targets, reduction="none")
+        text_loss = (losses * weights).sum() / weights.sum()
+        action = weights > 1.0
+        right = (logits.argmax(-1) == targets)[action]
+        figures |= {"text_loss": text_loss.item(), "action_tokens": right.float().mean().item()}
+        return text_loss + VISION_LOSS_WEIGHT * vision_loss, figures
+
+    def _save(self) -> None:
+        if self._rank != 0:
+            return
+        self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._checkpoint.with_suffix(".partial")
+        state = {
+            "config": asdict(self.config),
+            "progressed": asdict(self.progressed),
+            "network": self.network.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
+        }
+        torch.save(state, temporary)
+        temporary.rename(self._checkpoint)
+
+    def _resume(self) -> None:
+        try:
+            state = torch.load(self._checkpoint, weights_only=True)
+        except Exception as error:
+            raise ConfigError(f"{self._checkpoint} is no readable checkpoint; delete it to start anew") from error
+        self.network.load_state_dict(state["network"])
+        self.progressed = Progressed(**state["progressed"])
+        for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+
+
+def _note(figures: dict[str, float]) -> str:
+    return " ".join(f"{name} {value:.3f}" for name, value in figures.items())
+
+
+def _bar(visible: bool) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        disable=not visible,
+    )
