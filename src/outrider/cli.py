@@ -160,6 +160,42 @@ def train_data(
         pass
 
 
+@train_app.command("tokenizer", epilog="Example:  outrider train tokenizer out/data --models out/models")
+def train_tokenizer(
+    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    models: Annotated[Path, typer.Option(help="Where tokenizer/ is written.")] = Path("out/models"),
+) -> None:
+    """Learn the tokenizer that both small models share."""
+    from outrider.runtime.teaching import make_tokenizer
+
+    typer.echo(f"{make_tokenizer(data, models / 'tokenizer')} tokens in {models / 'tokenizer'}")
+
+
+@train_app.command(
+    "model", epilog="Example:  outrider train model target out/data --steps 2400 --processes 2"
+)
+def train_model(
+    role: Annotated[str, typer.Argument(help="target or draft.")],
+    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
+    models: Annotated[Path, typer.Option(help="Holds tokenizer/; the model is written beside it.")] = Path(
+        "out/models"
+    ),
+    vision_steps: Annotated[int, typer.Option(min=0, help="Steps of the vision tower alone.")] = 700,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of imitation, 32 frames each.")] = 2400,
+    learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
+    processes: Processes = 1,
+) -> None:
+    """Train a model by imitation of the expert and export it; resumable."""
+    from outrider.runtime.teaching import make_model
+    from outrider.training.imitation import TrainingConfig
+
+    config = TrainingConfig(
+        role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
+    )
+    typer.echo(str(make_model(config, data, run, models, processes)["figures"]))
+
+
 def main() -> None:
     """Run the command line. Expected failures are one red line and exit status 1."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 STOP = "stop"
 SIZES = ("small", "medium", "large")
 VERBS = ("move forward", "turn left", "turn right")
-ACTION_TEXTS = tuple(f"{verb} {size}" for verb in VERBS for size in SIZES) + (STOP,)
+ACTION_TEXTS = (*(f"{verb} {size}" for verb in VERBS for size in SIZES), STOP)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Step:
 
 @dataclass(frozen=True)
 class PromptContext:
-    """What a prompt is made of, newest last. `turned_deg` is the turning in place since the last move ahead."""
+    """What a prompt is made of, newest last. `turned_deg`: turning in place since the last move ahead."""
 
     instruction: str
     steps: tuple[Step, ...] = field(default_factory=tuple)
@@ -74,7 +74,8 @@ def render_user_text(context: PromptContext) -> str:
     steps = context.steps[-HISTORY_STEPS:]
     last = "; ".join(f"{s.phase}: {s.action}" for s in steps) or "none"
     memory = "; ".join(context.memories[-MEMORY_SLOTS:]) or "none"
-    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {shown_turn(context.turned_deg)}"
+    turned = shown_turn(context.turned_deg)
+    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}"
 
 
 def render_prompt(context: PromptContext) -> str:

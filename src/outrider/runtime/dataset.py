@@ -1,4 +1,4 @@
-"""Training data: frames of simulated homes with four tasks each and the expert's answers, in resumable shards.
+"""Training data: frames of homes with four tasks each and the expert's answers, in resumable shards.
 
 A shard is one msgpack file; it exists only when whole (written beside and renamed).
 """
@@ -32,12 +32,16 @@ RANDOM_FRAMES = 20
 RANDOM_ACTION_SHARE = 0.18
 SLIDE_STEP_M = 0.15
 TABLE = ActionTable()
-ACTIONS = tuple(f"{verb} {size}" for verb in ("move forward", "turn left", "turn right") for size in ("small", "large"))
+ACTIONS = tuple(
+    f"{verb} {size}" for verb in ("move forward", "turn left", "turn right") for size in ("small", "large")
+)
 
 
 def searched_places(history: SearchHistory, pose: Pose2D) -> tuple[SearchedPlace, ...]:
     """The exact places behind the memories of the history's prompt."""
-    return tuple(SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose))
+    return tuple(
+        SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose)
+    )
 
 
 def home_examples(seed: int) -> Iterator[Example]:
@@ -101,7 +105,10 @@ def _moved(rng: np.random.Generator, simulator: Simulator, motion: Motion) -> Po
         way = free_way(simulator.scan(), min(left_m, SLIDE_STEP_M), side)
         if way.free_m == 0.0:
             break
-        heading, side = yaw + way.direction_rad, math.copysign(1.0, way.direction_rad) if way.direction_rad else side
+        heading, side = (
+            yaw + way.direction_rad,
+            math.copysign(1.0, way.direction_rad) if way.direction_rad else side,
+        )
         pose = Pose2D(pose.x + way.free_m * math.cos(heading), pose.y + way.free_m * math.sin(heading), yaw)
         simulator.place(pose)
         left_m -= way.free_m

@@ -1,6 +1,6 @@
 """Made-up but consistent prompt contexts for a view: they cover the states a closed loop rarely visits.
 
-The expert's answer depends only on the view and on what the prompt says, so any consistent context is a lesson.
+The expert's answer depends only on the view and the prompt, so any consistent context is a lesson.
 """
 
 from __future__ import annotations
@@ -119,10 +119,14 @@ def _any_step(rng: np.random.Generator) -> Step:
 def _door_steps(rng: np.random.Generator) -> tuple[Step, ...]:
     count = int(rng.integers(1, HISTORY_STEPS + 1))
     turns = [f"turn {side} small" for side in ("left", "right")]
-    return tuple(Step("door", str(rng.choice(turns)) if rng.random() < 0.25 else _any_move(rng)) for _ in range(count))
+    return tuple(
+        Step("door", str(rng.choice(turns)) if rng.random() < 0.25 else _any_move(rng)) for _ in range(count)
+    )
 
 
-def _searched_places(rng: np.random.Generator, home: Home, pose: Pose2D, mode: str) -> tuple[SearchedPlace, ...]:
+def _searched_places(
+    rng: np.random.Generator, home: Home, pose: Pose2D, mode: str
+) -> tuple[SearchedPlace, ...]:
     """Places somewhere in the home, those near enough to be 'here' left out, as the prompt has them."""
     least = 1 if mode in ("door", "enter", "entered") else 0
     places = []
@@ -138,13 +142,17 @@ def random_pose(rng: np.random.Generator, home: Home) -> Pose2D:
     """A free pose anywhere; half of them face an object or a door not far away."""
     for _ in range(200):
         room = home.rooms[int(rng.integers(len(home.rooms)))]
-        x, y = float(rng.uniform(room.x0 + 0.5, room.x1 - 0.5)), float(rng.uniform(room.y0 + 0.5, room.y1 - 0.5))
+        x, y = (
+            float(rng.uniform(room.x0 + 0.5, room.x1 - 0.5)),
+            float(rng.uniform(room.y0 + 0.5, room.y1 - 0.5)),
+        )
         if any(f.rect.grown(0.4).holds(x, y) for f in home.furniture):
             continue
         if any(math.hypot(o.x - x, o.y - y) < o.radius + 0.45 for o in home.objects):
             continue
         yaw = float(rng.uniform(-math.pi, math.pi))
-        places = [(o.x, o.y) for o in (*home.objects, *home.doors) if 0.7 < math.hypot(o.x - x, o.y - y) < 4.5]
+        landmarks = [*((o.x, o.y) for o in home.objects), *((d.x, d.y) for d in home.doors)]
+        places = [(px, py) for px, py in landmarks if 0.7 < math.hypot(px - x, py - y) < 4.5]
         if places and rng.random() < 0.6:
             px, py = places[int(rng.integers(len(places)))]
             yaw = math.atan2(py - y, px - x) + float(rng.normal(0.0, math.radians(18)))

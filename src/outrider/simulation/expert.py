@@ -1,4 +1,4 @@
-"""The exploring expert that is imitated: an action and a reason from what is in view and what the prompt tells.
+"""The exploring expert that is imitated: an action and a reason from the view and the prompt.
 
 It never sees through walls. Its phases: search (turn on the spot), door (head for a way out of a searched
 place), enter (pass through it), approach, arrived; obey and done for plain motion commands. Whatever it knows
@@ -53,8 +53,14 @@ def _approach(view: View, target: ObjectSpec, seen: SeenObject) -> str:
     return f"{action}\napproach: {reason.strip()}"
 
 
-def _explore(view: View, target: ObjectSpec, context: PromptContext, searched: tuple[SearchedPlace, ...]) -> str:
-    if context.steps and context.steps[-1].phase == "approach" and context.steps[-1].action.startswith("turn"):
+def _explore(
+    view: View, target: ObjectSpec, context: PromptContext, searched: tuple[SearchedPlace, ...]
+) -> str:
+    if (
+        context.steps
+        and context.steps[-1].phase == "approach"
+        and context.steps[-1].action.startswith("turn")
+    ):
         return f"move forward medium\napproach: lost sight of the {target.phrase}, moving closer."
     entered = _trailing(context, "enter")
     if 0 < entered < ENTER_STEPS:
@@ -188,7 +194,8 @@ def _obey(view: View, context: PromptContext) -> str:
         if door is None:
             return f"{SCAN_ACTION}\ndoor: no door in view, looking for it."
         move = turn_action(door.bearing_rad) or forward_action(door.distance_m - 0.9)
-        return f"{move}\ndoor: the door is {direction_words(door.bearing_rad)} at {metres_words(door.distance_m)}."
+        where = f"{direction_words(door.bearing_rad)} at {metres_words(door.distance_m)}"
+        return f"{move}\ndoor: the door is {where}."
     return f"{action}\nobey: {action} as told."
 
 

@@ -228,7 +228,9 @@ def _solid_parts(low: float, high: float, gaps: Sequence[tuple[float, float]]) -
     return parts
 
 
-def _furniture(rng: np.random.Generator, rooms: Sequence[Rect], doors: Sequence[Door]) -> tuple[Furniture, ...]:
+def _furniture(
+    rng: np.random.Generator, rooms: Sequence[Rect], doors: Sequence[Door]
+) -> tuple[Furniture, ...]:
     placed: list[Furniture] = []
     for room in rooms:
         for kind in rng.permutation(list(FURNITURE_SIZE))[: int(rng.integers(1, 3))]:
@@ -280,7 +282,7 @@ def _distractors(rng: np.random.Generator, target: ObjectSpec, number: int) -> l
     kinds = [k for k in rng.permutation(KINDS) if k != target.kind]
     colours = [c for c in rng.permutation(COLOURS) if c != target.colour]
     alike = [ObjectSpec(target.kind, str(colours[0])), ObjectSpec(str(kinds[0]), target.colour)]
-    rng.shuffle(alike)  # type: ignore[arg-type]
+    rng.shuffle(alike)
     chosen = alike
     while len(chosen) < number:
         spec = ObjectSpec(str(rng.choice(KINDS)), str(rng.choice(COLOURS)))
@@ -315,7 +317,10 @@ def _free_spot(
 def _start(rng: np.random.Generator, home: Home, room_index: int) -> Pose2D | None:
     room, target = home.rooms[room_index], home.target
     for _ in range(60):
-        x, y = float(rng.uniform(room.x0 + 0.7, room.x1 - 0.7)), float(rng.uniform(room.y0 + 0.7, room.y1 - 0.7))
+        x, y = (
+            float(rng.uniform(room.x0 + 0.7, room.x1 - 0.7)),
+            float(rng.uniform(room.y0 + 0.7, room.y1 - 0.7)),
+        )
         pose = Pose2D(x, y, float(rng.uniform(-math.pi, math.pi)))
         if any(f.rect.grown(0.55).holds(x, y) for f in home.furniture):
             continue
@@ -327,14 +332,20 @@ def _start(rng: np.random.Generator, home: Home, room_index: int) -> Pose2D | No
         clear = home.sees(x, y, target.x, target.y)
         if home.placement == "in_view" and in_view:
             return pose
-        if home.placement == "hidden" and clear and abs(pose.bearing_to(target.x, target.y)) > math.radians(50):
+        if (
+            home.placement == "hidden"
+            and clear
+            and abs(pose.bearing_to(target.x, target.y)) > math.radians(50)
+        ):
             return pose
         if home.placement == "other_room" and not in_view:
             return pose
     return None
 
 
-def in_camera_view(home: Home, pose: Pose2D, x: float, y: float, half_view_rad: float = math.radians(32)) -> bool:
+def in_camera_view(
+    home: Home, pose: Pose2D, x: float, y: float, half_view_rad: float = math.radians(32)
+) -> bool:
     """Whether a point on the floor lies in front of the camera with a clear line to it."""
     camera_x = pose.x + CAMERA_FORWARD_M * math.cos(pose.yaw)
     camera_y = pose.y + CAMERA_FORWARD_M * math.sin(pose.yaw)

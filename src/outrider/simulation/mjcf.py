@@ -195,7 +195,7 @@ def _robot(spec: mujoco.MjSpec) -> None:
 
 
 def _robot_looks(body: mujoco.MjsBody) -> None:
-    parts = [((0.28, 0.10, 0.06), (0, 0, 0.32)), ((0.05, 0.06, 0.05), (0.27, 0, 0.36))]
+    parts = [((0.28, 0.10, 0.06), (0.0, 0.0, 0.32)), ((0.05, 0.06, 0.05), (0.27, 0.0, 0.36))]
     parts += [((0.03, 0.03, 0.15), (a, b, 0.15)) for a in (-0.2, 0.2) for b in (-0.12, 0.12)]
     for number, (size, pos) in enumerate(parts):
         body.add_geom(

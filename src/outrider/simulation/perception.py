@@ -35,7 +35,7 @@ class SeenObject:
 
 @dataclass(frozen=True)
 class SeenDoor:
-    """The middle of a door in view; `slant_rad` is the angle between the way to it and straight through it."""
+    """The middle of a door in view; `slant_rad` is between the way to it and straight through it."""
 
     bearing_rad: float
     distance_m: float
@@ -62,7 +62,9 @@ class Eyes:
 
     def look(self, segments: np.ndarray | None = None) -> View:
         segments = self._simulator.segment_camera() if segments is None else segments
-        counts = np.bincount(self._objects[segments].ravel() + 1, minlength=len(self._simulator.home.objects) + 1)[1:]
+        counts = np.bincount(
+            self._objects[segments].ravel() + 1, minlength=len(self._simulator.home.objects) + 1
+        )[1:]
         pose, home = self._simulator.truth(), self._simulator.home
         objects = [
             SeenObject(o.spec, pose.bearing_to(o.x, o.y), pose.distance_to(o.x, o.y), int(n))
@@ -71,7 +73,8 @@ class Eyes:
         ]
         doors = [seen for door in home.doors if (seen := _see_door(home, pose, door)) is not None]
         return View(
-            tuple(sorted(objects, key=lambda o: o.distance_m)), tuple(sorted(doors, key=lambda d: d.distance_m))
+            tuple(sorted(objects, key=lambda o: o.distance_m)),
+            tuple(sorted(doors, key=lambda d: d.distance_m)),
         )
 
     def cell_labels(self, segments: np.ndarray) -> np.ndarray:
@@ -82,7 +85,9 @@ class Eyes:
         labels = np.zeros((rows, columns, 3), dtype=np.int16)
         for row in range(rows):
             for column in range(columns):
-                labels[row, column] = _cell_label(self._classes, self._objects, cells[row, column], home, pose)
+                labels[row, column] = _cell_label(
+                    self._classes, self._objects, cells[row, column], home, pose
+                )
         return labels
 
 
@@ -92,7 +97,9 @@ def _geom_tables(model: mujoco.MjModel) -> tuple[np.ndarray, np.ndarray]:
     objects = np.full(model.ngeom + 1, -1, dtype=np.int64)
     for geom in range(model.ngeom):
         group, *rest = model.geom(geom).name.split("/")
-        classes[geom] = {"object": OBJECT, "door": DOOR, "furniture": FURNITURE, "floor": FLOOR}.get(group, WALL)
+        classes[geom] = {"object": OBJECT, "door": DOOR, "furniture": FURNITURE, "floor": FLOOR}.get(
+            group, WALL
+        )
         if group == "object":
             objects[geom] = int(rest[0])
     return classes, objects

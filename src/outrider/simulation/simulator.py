@@ -76,7 +76,18 @@ class Simulator:
             origin = np.array([self.data.qpos[0], self.data.qpos[1], height])
             hit, distance = np.zeros(SCAN_RAYS, dtype=np.int32), np.zeros(SCAN_RAYS)
             mujoco.mj_multiRay(
-                self.model, self.data, origin, vectors.ravel(), None, 1, robot, hit, distance, None, SCAN_RAYS, SCAN_RANGE_M
+                self.model,
+                self.data,
+                origin,
+                vectors.ravel(),
+                None,
+                1,
+                robot,
+                hit,
+                distance,
+                None,
+                SCAN_RAYS,
+                SCAN_RANGE_M,
             )
             nearest = np.where(hit >= 0, np.minimum(nearest, distance), nearest)
         ranges = tuple(float(r) if r < SCAN_RANGE_M else math.inf for r in nearest)
@@ -127,12 +138,16 @@ class Simulator:
 
     def frame_jpeg(self) -> bytes:
         """The newest frame as both models see it."""
-        small = cv2.resize(self.render_camera(), (MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT), interpolation=cv2.INTER_AREA)
-        _, encoded = cv2.imencode(".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+        small = cv2.resize(
+            self.render_camera(), (MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT), interpolation=cv2.INTER_AREA
+        )
+        _, encoded = cv2.imencode(
+            ".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
+        )
         return encoded.tobytes()
 
     def segment_camera(self) -> np.ndarray:
-        """Geom ids of the front camera's pixels at the models' resolution, int32 (140, 252); -1 where nothing is."""
+        """Geom ids of the front camera's pixels, int32 (140, 252), the models' size; -1 where nothing is."""
         renderer = self._renderer(MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT)
         renderer.enable_segmentation_rendering()
         renderer.update_scene(self.data, camera="front", scene_option=self._option)

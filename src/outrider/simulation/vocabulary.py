@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 KINDS = ("ball", "bin", "bottle", "box", "chair", "cone", "cup", "lamp", "table", "vase")
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black")
@@ -77,10 +78,11 @@ class ObjectSpec:
 def target_of(instruction: str) -> ObjectSpec | None:
     """The thing an instruction asks for, or None where it names no kind and colour of these homes."""
     words = "".join(c if c.isalpha() else " " for c in instruction.lower()).split()
-    for colour, kind in zip(words, words[1:], strict=False):
+    for colour, kind in pairwise(words):
         if colour in COLOURS and kind in KINDS:
             return ObjectSpec(kind, colour)
     return None
+
 
 COMMANDS = (
     "stop",

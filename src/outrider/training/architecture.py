@@ -11,7 +11,7 @@ MAX_POSITIONS = 1024
 
 @dataclass(frozen=True)
 class Sizes:
-    """Widths and depths of the two halves. Vision head width is `vision_width / vision_heads` (a multiple of 4)."""
+    """Widths and depths of the two halves; a vision head's width must be a multiple of 4."""
 
     vision_width: int
     vision_depth: int
@@ -47,7 +47,11 @@ def build_model(role: str, tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForCond
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10000.0,
-                "mrope_section": [head // 2 - 2 * (quarter + head // 16), quarter + head // 16, quarter + head // 16],
+                "mrope_section": [
+                    head // 2 - 2 * (quarter + head // 16),
+                    quarter + head // 16,
+                    quarter + head // 16,
+                ],
             },
             "tie_word_embeddings": True,
             "bos_token_id": ids["endoftext"],

@@ -141,7 +141,9 @@ def read_shard(path: Path) -> list[Example]:
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Shard).examples
     except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} is no readable shard ({error}); delete it and run `outrider train data`") from error
+        raise ConfigError(
+            f"{path} is no readable shard ({error}); delete it and run `outrider train data`"
+        ) from error
 
 
 def shard_paths(folder: Path) -> list[Path]:

@@ -19,15 +19,19 @@ WEIGHTS_PREFIX = "model."
 def export(
     role: str, checkpoint: Path, tokenizer_folder: Path, folder: Path, instruction_words: Iterable[str]
 ) -> dict[str, Any]:
-    """Write `folder` and return its card. Raises ConfigError where the checkpoint is missing or of another role."""
+    """Write `folder` and return its card. Raises ConfigError for a missing checkpoint or another role's."""
     try:
         state = torch.load(checkpoint, weights_only=True)
     except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{checkpoint} is no readable checkpoint; run `outrider train model {role}` first") from error
+        raise ConfigError(
+            f"{checkpoint} is no readable checkpoint; run `outrider train model {role}` first"
+        ) from error
     if state["config"]["role"] != role:
         raise ConfigError(f"{checkpoint} holds a {state['config']['role']}, not a {role}")
     model = build_model(role, AutoTokenizer.from_pretrained(tokenizer_folder))
-    weights = {k.removeprefix(WEIGHTS_PREFIX): v for k, v in state["network"].items() if k.startswith(WEIGHTS_PREFIX)}
+    weights = {
+        k.removeprefix(WEIGHTS_PREFIX): v for k, v in state["network"].items() if k.startswith(WEIGHTS_PREFIX)
+    }
     model.load_state_dict(weights)
     model.to(torch.bfloat16).save_pretrained(folder)
     card = _card(role, state, sum(p.numel() for p in model.parameters()), instruction_words)

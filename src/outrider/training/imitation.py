@@ -1,7 +1,7 @@
 """The training loop: vision tower first on dense labels, then the whole model by imitation. Resumable.
 
-A checkpoint is written to one file, beside and renamed, every few minutes; the schedule is a function of the step
-(and of the time budget, where one is given), so a resumed run continues the same run.
+A checkpoint is one file, written beside and renamed, every few minutes; the schedule is a function of the
+step, so a resumed run continues the same run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class TrainingConfig:
         if self.role not in ("target", "draft"):
             raise ConfigError(f"role '{self.role}' is unknown; use target or draft")
         if self.steps < 1 or self.batch_frames < 1:
-            raise ConfigError(f"steps ({self.steps}) and batch_frames ({self.batch_frames}) must be at least 1")
+            raise ConfigError(
+                f"steps ({self.steps}) and batch_frames ({self.batch_frames}) must be at least 1"
+            )
 
 
 @dataclass
@@ -69,13 +71,17 @@ def learning_rate(step: int, total: int, warmup: int, peak: float) -> float:
 
 def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
     """Muon for hidden matrices, AdamW for embeddings, the patch projection, norms and biases."""
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         hidden = parameter.ndim == 2 and "embed_tokens" not in name and "heads.read" not in name
         (matrices if hidden else others).append(parameter)
     return [
         torch.optim.Muon(
-            matrices, lr=config.learning_rate, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"
+            matrices,
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            adjust_lr_fn="match_rms_adamw",
         ),
         torch.optim.AdamW(others, lr=config.learning_rate, weight_decay=0.0, betas=(0.9, 0.98)),
     ]
@@ -120,7 +126,9 @@ class Trainer:
         examples = examples_forever(self._data, self.config.seed + self.progressed.frames + 7919 * self._rank)
         saved = reported = time.monotonic()
         with _bar(self._rank == 0) as bar:
-            task = bar.add_task(f"{self.config.role} {phase}", total=total, completed=self.progressed.step, note="")
+            task = bar.add_task(
+                f"{self.config.role} {phase}", total=total, completed=self.progressed.step, note=""
+            )
             while self.progressed.step < total:
                 batch = [next(examples) for _ in range(batch_frames // self._ranks)]
                 figures = self._step(phase, batch, total)
@@ -196,7 +204,9 @@ class Trainer:
         try:
             state = torch.load(self._checkpoint, weights_only=True)
         except Exception as error:
-            raise ConfigError(f"{self._checkpoint} is no readable checkpoint; delete it to start anew") from error
+            raise ConfigError(
+                f"{self._checkpoint} is no readable checkpoint; delete it to start anew"
+            ) from error
         self.network.load_state_dict(state["network"])
         self.progressed = Progressed(**state["progressed"])
         for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as functional
 from torch import nn
@@ -25,7 +27,9 @@ class VisionHeads(nn.Module):
 
     def loss(self, features: torch.Tensor, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean loss, and accuracy of kind and colour over the tokens that show an object."""
-        kinds, colours, distances = self.read(self.norm(features)).float().split([NUM_KINDS, NUM_COLOURS, 1], dim=-1)
+        kinds, colours, distances = (
+            self.read(self.norm(features)).float().split([NUM_KINDS, NUM_COLOURS, 1], dim=-1)
+        )
         shown = cells[..., 1] > 0
         weight = torch.where(shown, 3.0, 1.0)
         kind_loss = functional.cross_entropy(kinds.flatten(0, 1), cells[..., 0].flatten(), reduction="none")
@@ -35,7 +39,9 @@ class VisionHeads(nn.Module):
         loss = loss + functional.cross_entropy(colours[shown], cells[..., 1][shown])
         wanted = torch.log(cells[..., 2][shown].float().clamp_min(3.0) / DISTANCE_SCALE_DM)
         loss = loss + functional.smooth_l1_loss(distances[shown].squeeze(-1), wanted)
-        right = (kinds[shown].argmax(-1) == cells[..., 0][shown]) & (colours[shown].argmax(-1) == cells[..., 1][shown])
+        right = (kinds[shown].argmax(-1) == cells[..., 0][shown]) & (
+            colours[shown].argmax(-1) == cells[..., 1][shown]
+        )
         return loss, right.float().mean()
 
 
@@ -52,7 +58,7 @@ class PackedModel(nn.Module):
 
     def see(self, pixels: torch.Tensor) -> torch.Tensor:
         """Merged tokens (B, 45, width) of uint8 frames: the tower's blocks over a true batch dimension."""
-        tower = self.model.model.visual
+        tower: Any = self.model.model.visual
         hidden = patchify(pixels)
         batch, patches, _ = hidden.shape
         hidden = functional.linear(hidden, tower.patch_embed.proj.weight.flatten(1))
@@ -64,7 +70,7 @@ class PackedModel(nn.Module):
 
     def read(self, features: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Logits (K, V) at the K task tokens where something is to be learnt."""
-        text = self.model.model.language_model
+        text: Any = self.model.model.language_model
         frames, prefix = len(features), len(batch.prefix_ids)
         before = text.embed_tokens(batch.prefix_ids[: self._image_start]).expand(frames, -1, -1)
         after = text.embed_tokens(batch.prefix_ids[self._image_start + IMAGE_TOKENS :]).expand(frames, -1, -1)
@@ -83,7 +89,7 @@ class PackedModel(nn.Module):
 
 
 def _packed_attention(
-    attention: nn.Module,
+    attention: Any,
     hidden: torch.Tensor,
     cos: torch.Tensor,
     sin: torch.Tensor,
@@ -94,14 +100,16 @@ def _packed_attention(
     """Causal attention of all prefixes, and of each task over its frame's prefix and itself."""
     dim = attention.head_dim
     query, key, value = (
-        project(hidden).view(len(hidden), -1, dim) for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+        project(hidden).view(len(hidden), -1, dim)
+        for project in (attention.q_proj, attention.k_proj, attention.v_proj)
     )
     cos, sin = cos.to(query.dtype), sin.to(query.dtype)
     query, key = query * cos + rotate_half(query) * sin, key * cos + rotate_half(key) * sin
     cut = frames * prefix
     heads = [part[:cut].view(frames, prefix, -1, dim).transpose(1, 2) for part in (query, key, value)]
     tasks = [_padded(part[cut:], batch).transpose(1, 2) for part in (query, key, value)]
-    own = _attend(*heads, torch.ones(prefix, prefix, dtype=torch.bool).tril())
+    causal = torch.ones(prefix, prefix, dtype=torch.bool).tril()
+    own = _attend(heads[0], heads[1], heads[2], causal)
     keys = torch.cat([heads[1][batch.owner], tasks[1]], dim=2)
     values = torch.cat([heads[2][batch.owner], tasks[2]], dim=2)
     mask = torch.ones(batch.width, prefix + batch.width, dtype=torch.bool).tril(prefix)
@@ -137,10 +145,14 @@ def _merge_order_positions(rows: int, columns: int, merge: int = 2) -> torch.Ten
     return grid.reshape(-1, 2)
 
 
-def _vision_attention(attention: nn.Module, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def _vision_attention(
+    attention: Any, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
+) -> torch.Tensor:
     batch, patches, width = hidden.shape
     heads = attention.num_heads
-    query, key, value = attention.qkv(hidden).view(batch, patches, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    query, key, value = (
+        attention.qkv(hidden).view(batch, patches, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    )
     cos, sin = cos.to(query.dtype), sin.to(query.dtype)
     query, key = query * cos + rotate_half(query) * sin, key * cos + rotate_half(key) * sin
     mixed = _attend(query, key, value)

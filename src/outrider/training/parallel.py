@@ -1,4 +1,4 @@
-"""Several one-thread training processes on one machine: steadier on a CPU than one process with many threads."""
+"""Several one-thread training processes on one machine: steadier than one with many threads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,44 @@
+"""Training from data set to model folder: what `outrider train …` runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.simulation.vocabulary import (
+    COLOURS,
+    COMMANDS,
+    FIND_PHRASINGS,
+    KINDS,
+    instruction_words,
+)
+from outrider.training.batches import read_shard, shard_paths
+from outrider.training.export import export
+from outrider.training.imitation import TrainingConfig
+from outrider.training.parallel import train
+from outrider.training.tokenizer import train_tokenizer
+
+TOKENIZER_SHARDS = 6
+
+
+def make_tokenizer(data: Path, folder: Path) -> int:
+    """Learn the shared tokenizer from a data set's texts and from all phrasings; its vocabulary size."""
+    texts = [f.format(f"{c} {k}") for f in FIND_PHRASINGS for c in COLOURS for k in KINDS]
+    texts += list(COMMANDS) * 20
+    for path in shard_paths(data)[:TOKENIZER_SHARDS]:
+        for example in read_shard(path):
+            texts += [PROMPT_PREFIX + q.user_text + PROMPT_SUFFIX + q.answer for q in example.queries]
+    return len(train_tokenizer(texts, folder))
+
+
+def make_model(
+    config: TrainingConfig, data: Path, run: Path, models: Path, processes: int
+) -> dict[str, object]:
+    """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card."""
+    tokenizer = models / "tokenizer"
+    if not (tokenizer / "tokenizer.json").exists():
+        raise ConfigError(f"{tokenizer} holds no tokenizer; run `outrider train tokenizer {data}` first")
+    shard_paths(data)
+    checkpoint = train(config, tokenizer, data, run, processes)
+    return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())

@@ -1,0 +1,69 @@
+"""The simulated robot: left is left, limits hold, contacts count, the expert's eyes match the picture."""
+
+import math
+
+import pytest
+
+from outrider.core.actions import split_answer
+from outrider.core.prompt import PromptContext
+from outrider.core.values import Pose2D, Velocity
+from outrider.simulation.expert import answer, command_action
+from outrider.simulation.homes import generate_home
+from outrider.simulation.perception import Eyes
+from outrider.simulation.simulator import MAX_VX, Simulator
+
+
+@pytest.fixture
+def simulator():
+    robot = Simulator(generate_home(7))
+    yield robot
+    robot.close()
+
+
+def test_positive_yaw_rate_turns_left_and_odometry_follows(simulator):
+    before = simulator.truth()
+    simulator.drive(Velocity(wz=0.5), 1.0)
+    turned = math.remainder(simulator.truth().yaw - before.yaw, 2 * math.pi)
+    assert turned == pytest.approx(0.5, abs=0.08)
+    assert simulator.odometry().pose.yaw == pytest.approx(simulator.truth().yaw, abs=1e-6)
+
+
+def test_speed_is_clamped(simulator):
+    before = simulator.truth()
+    simulator.drive(Velocity(vx=50.0), 0.2)
+    after = simulator.truth()
+    assert before.distance_to(after.x, after.y) <= MAX_VX * 0.2 + 1e-3
+
+
+def test_driving_into_a_wall_counts_one_collision(simulator):
+    room = simulator.home.rooms[simulator.home.room_of(simulator.home.start.x, simulator.home.start.y)]
+    simulator.place(Pose2D(room.x0 + 0.9, room.centre[1], math.pi))
+    simulator.drive(Velocity(vx=0.8), 3.0)
+    assert simulator.collisions >= 1
+
+
+def test_an_object_on_the_left_is_seen_on_the_left(simulator):
+    target = simulator.home.target
+    heading = math.atan2(target.y - simulator.truth().y, target.x - simulator.truth().x)
+    pose = simulator.truth()
+    simulator.place(Pose2D(pose.x, pose.y, heading - math.radians(20)))
+    seen = Eyes(simulator).look().find(target.spec)
+    assert seen is not None and seen.bearing_rad == pytest.approx(math.radians(20), abs=0.02)
+    columns = (Eyes(simulator).cell_labels(simulator.segment_camera())[..., 1] > 0).any(axis=0)
+    assert columns[:4].any()
+    text = answer(Eyes(simulator).look(), PromptContext(f"find the {target.spec.phrase}"), ())
+    assert split_answer(text).action == "turn left small"
+
+
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [
+        ("turn left at the door", "turn left medium"),
+        ("turn slightly right", "turn right small"),
+        ("walk forward a little", "move forward small"),
+        ("stay where you are", "stop"),
+        ("find the red chair", None),
+    ],
+)
+def test_plain_commands(command, action):
+    assert command_action(command) == action

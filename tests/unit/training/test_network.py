@@ -1,0 +1,99 @@
+"""The packed, batched training view computes what transformers computes; a run resumes where it stopped."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.prompt import PromptContext, Step, render_user_text
+from outrider.core.training_data import Example, Query, Shard
+from outrider.training.architecture import build_model
+from outrider.training.batches import Packer, patchify, shard_paths
+from outrider.training.export import export
+from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
+from outrider.training.network import PackedModel
+from outrider.training.tokenizer import train_tokenizer
+
+
+def _examples(count):
+    import cv2
+
+    rng = np.random.default_rng(0)
+    texts = ("move forward large\napproach: the red cup is ahead.", "stop\narrived: here.")
+    contexts = (
+        PromptContext("find the red cup"),
+        PromptContext("go on", (Step("search", "turn left large"),), 45),
+    )
+    examples = []
+    for _ in range(count):
+        jpeg = cv2.imencode(".jpg", rng.integers(0, 255, (140, 252, 3), dtype=np.uint8))[1].tobytes()
+        queries = [Query(render_user_text(c), t) for c, t in zip(contexts, texts, strict=True)]
+        cells = rng.integers(0, 9, (5, 9, 3)).astype(np.int16)
+        examples.append(Example(jpeg, cells.tobytes(), queries))
+    return examples
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    texts = [q.user_text + q.answer for e in _examples(2) for q in e.queries]
+    return train_tokenizer(texts, tmp_path_factory.mktemp("tokenizer"), vocab_size=320)
+
+
+def test_packed_logits_equal_transformers(tokenizer):
+    torch.manual_seed(0)
+    packer = Packer(tokenizer)
+    batch = packer.pack(examples := _examples(2))
+    model = build_model("draft", tokenizer).eval()
+    network = PackedModel(model, packer.image_start)
+    with torch.no_grad():
+        logits = network.read(network.see(batch.pixels), batch)
+        done = 0
+        for frame, example in enumerate(examples):
+            for query in example.queries:
+                task = packer._task(query)
+                ids = torch.tensor([[*batch.prefix_ids.tolist(), *task.ids]])
+                expected = model(
+                    input_ids=ids,
+                    pixel_values=patchify(batch.pixels)[frame],
+                    image_grid_thw=torch.tensor([[1, 10, 18]]),
+                    mm_token_type_ids=(ids == model.config.image_token_id).int(),
+                ).logits[0, len(batch.prefix_ids) :][torch.tensor(task.targets) >= 0]
+                torch.testing.assert_close(
+                    logits[done : done + len(expected)], expected, atol=1e-4, rtol=1e-4
+                )
+                done += len(expected)
+    assert done == len(logits)
+
+
+def test_a_run_resumes_and_exports(tokenizer, tmp_path):
+    import msgspec
+
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    shard = Shard(_examples(8))
+    (data / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(shard))
+    config = TrainingConfig("draft", vision_steps=1, steps=2, batch_frames=2, vision_batch_frames=2)
+    list(Trainer(config, tokenizer, data, run).run())
+    again = Trainer(config, tokenizer, data, run)
+    assert again.progressed.phase == "done" and again.progressed.frames == 6
+    assert list(again.run()) == []
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    export("draft", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "draft", ["find", "find"])
+    card = json.loads((tmp_path / "draft" / "card.json").read_text())
+    assert card["instruction_words"] == ["find"] and card["figures"]["training_frames"] == 6
+    with pytest.raises(ConfigError, match="not a target"):
+        export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", [])
+
+
+def test_missing_data_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="outrider train data"):
+        shard_paths(tmp_path)
+
+
+def test_learning_rate_warms_up_and_falls():
+    rates = [learning_rate(step, 100, 10, 1.0) for step in range(100)]
+    assert rates[9] == 1.0 and rates[0] == 0.1
+    assert all(a >= b for a, b in pairwise(rates[10:])) and rates[-1] < 0.06
