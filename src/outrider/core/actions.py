@@ -33,8 +33,18 @@ class ActionTable:
     forward_m: tuple[float, float, float] = (0.25, 0.50, 0.75)
     turn_deg: tuple[float, float, float] = (15.0, 30.0, 45.0)
 
-    def motion(self, action: str) -> Motion | None:
-        """The motion of an action text, or None where the text is not exactly one of the table's."""
+    def motion(self, action: str, previous: str = "") -> Motion | None:
+        """The motion of an action text, or None where the text is not exactly one of the table's.
+
+        `previous` is the action before it of the same goal, if any: a turn that reverses a turn is halved, so
+        that a model in two minds about a bearing closes in on it instead of swinging about it.
+        """
+        motion, before = self._entry(action), self._entry(previous)
+        if motion is None or before is None or motion.turn_rad * before.turn_rad >= 0.0:
+            return motion
+        return Motion(turn_rad=motion.turn_rad / 2.0)
+
+    def _entry(self, action: str) -> Motion | None:
         if action == STOP:
             return Motion()
         verb, _, size = action.rpartition(" ")

@@ -54,9 +54,14 @@ class SearchHistory:
     def __post_init__(self) -> None:
         self._pose = self.start
 
+    @property
+    def last_action(self) -> str:
+        """The newest executed action; empty before the first."""
+        return self.steps[-1].action if self.steps else ""
+
     def record_action(self, action: str, phase: str, odometry_after: Pose2D) -> None:
         """Take over one executed action; a text outside the action table is no action and is ignored."""
-        motion = self.table.motion(action)
+        motion = self.table.motion(action, self.last_action)
         if motion is None:
             return
         self.steps.append(Step(phase, action))

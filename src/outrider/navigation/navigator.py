@@ -140,7 +140,7 @@ class Navigator:
         return None
 
     def _accept(self, step: _StepState, action: str) -> Motion:
-        motion = self.settings.table.motion(action)
+        motion = self.settings.table.motion(action, self.history.last_action)
         if motion is None:
             log.warning("not an action, standing still: %.200r", action)
             self._invalid_texts += 1

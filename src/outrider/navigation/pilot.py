@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from outrider.core.actions import ActionTable
+from outrider.core.actions import ActionTable, Motion
 from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
 from outrider.navigation.controller import Command, MotionController
 from outrider.navigation.limits import MotionLimits
@@ -100,6 +100,7 @@ class Pilot:
         self.emergency = False
         self._running: _Running | None = None
         self._last_key: tuple[str, int] | None = None
+        self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
@@ -156,7 +157,7 @@ class Pilot:
         if self._running:
             self._finish(Ending.STOPPED, "a newer text took over", now_s)
         self._last_key = (text.session_id, text.step)
-        motion = self.settings.table.motion(text.action)
+        motion = self._motion(text)
         if self.emergency:
             self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
         elif text.frame_age_s > self.settings.max_frame_age_s:
@@ -170,6 +171,14 @@ class Pilot:
         else:
             self._heard_s = now_s
             self._running = _Running(text, MotionController(motion, self.settings.limits), now_s)
+
+    def _motion(self, text: StepText) -> Motion | None:
+        """The text's motion, given the last action of its session."""
+        session_id, previous = self._last_action
+        motion = self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
+        if motion is not None:
+            self._last_action = (text.session_id, text.action)
+        return motion
 
     def _advance(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> Velocity | None:
         """One step of the running motion; None once it has ended."""

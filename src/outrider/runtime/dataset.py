@@ -71,7 +71,7 @@ def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: E
         if said.action == "stop":
             return
         action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
-        motion = TABLE.motion(action)
+        motion = TABLE.motion(action, history.last_action)
         assert motion is not None
         simulator.place(_moved(rng, simulator, motion))
         history.record_action(action, said.phase, simulator.truth())

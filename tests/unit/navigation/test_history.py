@@ -25,10 +25,18 @@ def test_steps_enter_the_prompt_newest_last():
 def test_turning_counts_both_ways_until_the_next_move_ahead():
     history = SearchHistory(Pose2D(0, 0, 0))
     history.record_action("turn left medium", "search", Pose2D(0, 0, math.radians(30)))
-    history.record_action("turn right small", "search", Pose2D(0, 0, math.radians(15)))
+    history.record_action("move forward medium", "search", Pose2D(0.05, 0, math.radians(30)))
+    history.record_action("turn right small", "search", Pose2D(0.05, 0, math.radians(15)))
     assert history.context("x", Pose2D(0, 0, 0)).turned_deg == 45
     history.record_action("move forward medium", "search", Pose2D(0.5, 0, 0))
     assert history.context("x", Pose2D(0.5, 0, 0)).turned_deg == 0
+
+
+def test_a_reversed_turn_counts_the_half_that_was_executed():
+    history = SearchHistory()
+    history.record_action("turn left medium", "search", Pose2D(0, 0, math.radians(30)))
+    history.record_action("turn right medium", "search", Pose2D(0, 0, math.radians(15)))
+    assert history.turned_deg == pytest.approx(45.0)
 
 
 def test_a_turn_that_odometry_denies_counts_only_as_measured():

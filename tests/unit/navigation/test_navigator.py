@@ -44,6 +44,15 @@ def test_the_step_enters_the_history_only_when_text_and_motion_are_through():
     assert nav.travelled_m == pytest.approx(0.5)
 
 
+def test_a_turn_back_is_halved_until_something_else_was_done():
+    nav = navigator()
+    left, right = "turn left small\nsearch: x", "turn right small\nsearch: x"
+    texts = (left, right, right, "move forward small\na: x", left)
+    turns = [run_step(nav, text, odometry()) for text in texts]
+    degrees = [round(math.degrees(motion.turn_rad), 3) for motion in turns if motion is not None]
+    assert degrees == [15.0, -7.5, -15.0, 0.0, 15.0]
+
+
 def test_stop_ends_the_goal_as_arrived_even_without_a_reason():
     nav = navigator()
     assert run_step(nav, "stop", odometry()) == Motion()

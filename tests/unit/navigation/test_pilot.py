@@ -63,6 +63,15 @@ def test_a_complete_action_is_carried_out_once_and_reported_once() -> None:
     assert rig.pose == where
 
 
+def test_a_turn_back_is_halved_within_a_session() -> None:
+    rig = Rig()
+    rig.run(step=1, action="turn left medium")
+    half = rig.run(step=2, action="turn right medium").end
+    whole = rig.run(step=1, action="turn left medium", session="b").end
+    assert half is not None and math.degrees(half.turned_rad) == pytest.approx(-15.0, abs=3.0)
+    assert whole is not None and math.degrees(whole.turned_rad) == pytest.approx(30.0, abs=3.0)
+
+
 def test_an_incomplete_action_moves_nothing() -> None:
     rig = Rig()
     rig.say(complete=False)
