@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
@@ -19,6 +20,21 @@ from outrider.core.values import (
 
 Array = Any
 """A torch tensor. `core` does not import torch, so the port only names it."""
+
+OnExit = Callable[[int, Array], None]
+"""Called with an exit's index (0..) and its logits (M, S) over the shortlist of `ExitInfo.token_ids`."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExitInfo:
+    """A model's early exits: after which of its decoder layers (1..num_layers - 1, ascending) each stands.
+
+    `token_ids` (S,) int64, ascending: the shortlist of the vocabulary on which the exits choose.
+    """
+
+    layers: tuple[int, ...]
+    num_layers: int
+    token_ids: Array
 
 
 class Tokenizer(Protocol):
@@ -50,8 +66,13 @@ class ModelSession(Protocol):
         Raises FrameError for a bad JPEG and ConfigError for a prompt that does not fit.
         """
 
-    def forward(self, token_ids: Sequence[int]) -> Array:
-        """Append M >= 1 tokens; logits (M, V), row i predicting what follows token i."""
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Append M >= 1 tokens; logits (M, V), row i predicting what follows token i.
+
+        `on_exit` is called in mid-forward: once for each exit of the model, the earliest first, before the
+        deeper layers have finished, always with the rows of all M tokens of this call. What it does cannot
+        change the logits; if it raises, the session is as it was before the call.
+        """
 
     def truncate(self, length: int) -> None:
         """Forget everything past `length` tokens."""
@@ -64,6 +85,10 @@ class LanguageModel(Protocol):
     vocab_size: int
     eos_id: int
     max_length: int
+
+    @property
+    def exits(self) -> ExitInfo | None:
+        """None where the model has no early exits: `on_exit` is then never called."""
 
     @property
     def tokenizer(self) -> Tokenizer: ...

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import torch
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.ports import Array
+from outrider.core.ports import Array, ExitInfo, OnExit
 from outrider.core.values import Prompt
 from outrider.decoding.digest import extend_digest, prompt_digest
+
+WRONG_EXIT_SPREAD = 0.5
 
 
 class ToyTokenizer:
@@ -32,7 +34,10 @@ class ToyTokenizer:
 @dataclass(frozen=True)
 class ToySettings:
     """`agreement`: the chance that the toy predicts like the toy target of the same seed, per position.
-    `eos_bias` raises the end token's logit."""
+    `eos_bias` raises the end token's logit. `exit_agreement`: the chance of each early exit, the first
+    layer's first, to choose what the toy itself chooses; none given, no exits. They choose among a seeded
+    shortlist of `shortlist_size` tokens, the whole vocabulary where it is None.
+    """
 
     seed: int = 0
     vocab_size: int = 32
@@ -40,6 +45,8 @@ class ToySettings:
     eos_bias: float = -1.0
     prompt_length: int = 7
     max_length: int = 512
+    exit_agreement: tuple[float, ...] = ()
+    shortlist_size: int | None = None
 
 
 class ToyModel:
@@ -52,6 +59,7 @@ class ToyModel:
         self.eos_id = 0
         self.max_length = self.settings.max_length
         self.tokenizer = ToyTokenizer(self.vocab_size, self.eos_id)
+        self.exits = _exit_info(self.settings)
 
     def open_session(self) -> ToySession:
         return ToySession(self)
@@ -62,6 +70,22 @@ class ToyModel:
         noise = random.Random(f"{self.settings.seed}/{digest}/{'target' if agrees else 'draft'}")
         row = torch.tensor([noise.gauss(0.0, 1.0) for _ in range(self.vocab_size)])
         row[self.eos_id] += self.settings.eos_bias
+        return row
+
+    def exit_row(self, exit_index: int, digest: int) -> Array:
+        """An exit's logits (S,): the toy's own where it agrees, else others of half the spread.
+
+        So an exit that agrees does so under any noise added to both, and is surer of itself on average.
+        A text on which an exit agrees is one on which every exit with a higher chance agrees too.
+        """
+        assert self.exits is not None
+        own, shortlist = self.row(digest), self.exits.token_ids
+        luck = random.Random(f"{self.settings.seed}/{digest}/exits").random()
+        if luck < self.settings.exit_agreement[exit_index]:
+            return own[shortlist]
+        noise = random.Random(f"{self.settings.seed}/{digest}/exit {exit_index}")
+        row = torch.tensor([noise.gauss(0.0, WRONG_EXIT_SPREAD) for _ in shortlist])
+        row[shortlist == own.argmax()] = row.min() - 1.0
         return row
 
 
@@ -84,20 +108,33 @@ class ToySession:
         self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
         return self._model.row(self._digests[-1])
 
-    def forward(self, token_ids: Sequence[int]) -> Array:
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         if not self._digests or not token_ids:
             raise AssertionError("forward needs a prefilled cache and at least one token")
         if self.length + len(token_ids) > self._model.max_length:
             raise AssertionError("forward beyond the cache")
-        rows = []
+        digests = self._digests[-1:]
         for token_id in token_ids:
             if not 0 <= token_id < self._model.vocab_size:
                 raise AssertionError(f"token {token_id} is not in the vocabulary")
-            self._digests.append(extend_digest(self._digests[-1], (token_id,)))
-            rows.append(self._model.row(self._digests[-1]))
-        return torch.stack(rows)
+            digests.append(extend_digest(digests[-1], (token_id,)))
+        if on_exit is not None and self._model.exits is not None:
+            for index in range(len(self._model.exits.layers)):
+                on_exit(index, torch.stack([self._model.exit_row(index, digest) for digest in digests[1:]]))
+        self._digests += digests[1:]
+        return torch.stack([self._model.row(digest) for digest in digests[1:]])
 
     def truncate(self, length: int) -> None:
         if not self._model.settings.prompt_length <= length <= self.length:
             raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
         del self._digests[length:]
+
+
+def _exit_info(settings: ToySettings) -> ExitInfo | None:
+    """One exit after each layer but the last."""
+    num_exits = len(settings.exit_agreement)
+    if num_exits == 0:
+        return None
+    size = settings.vocab_size if settings.shortlist_size is None else settings.shortlist_size
+    chosen = random.Random(f"{settings.seed}/shortlist").sample(range(settings.vocab_size), size)
+    return ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.tensor(sorted(chosen)))

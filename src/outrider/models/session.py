@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.errors import ConfigError, FrameError
+from outrider.core.ports import ExitInfo, OnExit
 from outrider.core.values import Prompt
 from outrider.models.cache import StaticCache, allocate_cache
 from outrider.models.card import ModelCard
@@ -81,6 +82,7 @@ class QwenModel:
         self.card = card
         self.text = text
         self.vision = vision
+        self.exits: ExitInfo | None = None
 
     def open_session(self) -> QwenSession:
         shape = self.text.shape
@@ -122,7 +124,7 @@ class QwenSession:
         return self._model.text.logits(hidden[-1:])[0]
 
     @torch.inference_mode()
-    def forward(self, token_ids: Sequence[int]) -> Tensor:
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
         _require_room(self._length + len(token_ids), self._model.max_length)
         parts = decode_slices(self._length, len(token_ids))

@@ -15,6 +15,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.patience import Patience
 from outrider.decoding.sequence import CachedSequence
+from outrider.decoding.toy import ToyModel, ToySettings
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,49 @@ def test_a_drafts_agreement_is_its_setting():
     target, draft = toy_pair(1, 0.6)
     agreeing = sum(torch.equal(target.row(i), draft.row(i)) for i in range(1000))
     assert 550 < agreeing < 650
+
+
+def test_toy_exits_agree_as_often_as_set_and_are_surer_when_right():
+    model = ToyModel(ToySettings(seed=3, exit_agreement=(0.3, 0.8), shortlist_size=20))
+    assert model.exits.layers == (1, 2) and model.exits.num_layers == 3
+    chosen = model.exits.token_ids
+    assert len(chosen) == 20 and bool((chosen.diff() > 0).all()) and chosen[-1] < model.vocab_size
+    on_shortlist = [digest for digest in range(2000) if model.row(digest).argmax() in chosen]
+    choices = [int(model.row(digest).argmax()) for digest in on_shortlist]
+    right_at = []
+    for index, agreement in enumerate((0.3, 0.8)):
+        rows = [model.exit_row(index, digest) for digest in on_shortlist]
+        right = [chosen[row.argmax()] == choice for row, choice in zip(rows, choices, strict=True)]
+        assert sum(right) / len(right) == pytest.approx(agreement, abs=0.05)
+        sure = torch.tensor([row.softmax(-1).max() for row in rows])
+        assert sure[torch.tensor(right)].mean() > 1.5 * sure[~torch.tensor(right)].mean()
+        right_at.append(right)
+    assert all(later for earlier, later in zip(*right_at, strict=True) if earlier)
+
+
+def test_toy_exits_come_in_mid_forward_and_change_nothing():
+    model = ToyModel(ToySettings(seed=3, exit_agreement=(0.3, 0.8), shortlist_size=20))
+    plain, session = model.open_session(), model.open_session()
+    assert torch.equal(plain.prefill(request().prompt), session.prefill(request().prompt))
+    before, seen = session.length, []
+    logits = session.forward([4, 5, 6], lambda index, rows: seen.append((index, rows.shape, session.length)))
+    assert torch.equal(logits, plain.forward([4, 5, 6]))
+    assert seen == [(0, (3, 20), before), (1, (3, 20), before)]
+
+    def interrupt(index, rows):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.forward([7], interrupt)
+    assert torch.equal(session.forward([7]), plain.forward([7]))
+
+
+def test_a_toy_without_exits_never_calls():
+    model = ToyModel(ToySettings(seed=3))
+    session = model.open_session()
+    session.prefill(request().prompt)
+    assert model.exits is None
+    session.forward([1], lambda index, rows: pytest.fail("called"))
 
 
 def test_patience():
