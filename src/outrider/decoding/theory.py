@@ -1,0 +1,93 @@
+"""The papers' own formulas for one draft-verify round, in seconds. Pure functions; no engine runs here.
+
+FSD: arXiv 2505.21594, Table 4 and eq. 9. PicoSpec: arXiv 2603.19133, section 3.4. DSSD: Ning et al.,
+ICML 2025 workshop ML4Wireless, eq. 7, 9 and 13. Each token is accepted with the chance `acceptance_rate`,
+independently of the others, as in Leviathan et al. 2023.
+"""
+
+from __future__ import annotations
+
+from outrider.core.errors import ConfigError
+
+
+def expected_tokens(acceptance_rate: float, num_draft_tokens: int) -> float:
+    """Tokens a round yields on average, the target's own included: PicoSpec eq. 5, Leviathan eq. 1."""
+    return sum(acceptance_rate**index for index in range(num_draft_tokens + 1))
+
+
+def acceptance_rate(tokens_per_round: float, num_draft_tokens: int) -> float:
+    """The chance per token at which a round yields so many: the inverse of `expected_tokens`.
+
+    Raises ConfigError outside 1 to num_draft_tokens + 1.
+    """
+    if not 1.0 <= tokens_per_round <= num_draft_tokens + 1:
+        raise ConfigError(
+            f"tokens_per_round={tokens_per_round} is not within 1 and num_draft_tokens + 1 = "
+            f"{num_draft_tokens + 1}"
+        )
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        too_few = expected_tokens(middle, num_draft_tokens) < tokens_per_round
+        low, high = (middle, high) if too_few else (low, middle)
+    return (low + high) / 2.0
+
+
+def round_sd_s(draft_s: float, verify_s: float, one_way_s: float) -> float:
+    """Vanilla speculative decoding: FSD Table 4. `draft_s` is the time of a round's drafts."""
+    return 2.0 * one_way_s + draft_s + verify_s
+
+
+def round_fsd_s(draft_s: float, verify_s: float, one_way_s: float, miss_rate: float, sync_s: float) -> float:
+    """Early exits with pre-drafting: FSD Table 4. A hit costs `sync_s` instead of the drafts."""
+    return 2.0 * one_way_s + miss_rate * draft_s + (1.0 - miss_rate) * sync_s + verify_s
+
+
+def fsd_speedup_without_network(latency_ratio: float, num_draft_tokens: int, miss_rate: float) -> float:
+    """FSD over vanilla where delay and synchronisation are nothing: FSD eq. 9."""
+    drafts = num_draft_tokens * latency_ratio
+    return (drafts + 1.0) / (miss_rate * drafts + 1.0)
+
+
+def distribution_s(
+    num_rows: float, vocab_size: int, bytes_per_probability: float, bytes_per_s: float
+) -> float:
+    """Time on the air of full distributions: the transmission terms of DSSD eq. 4, 8 and 9."""
+    return num_rows * vocab_size * bytes_per_probability / bytes_per_s
+
+
+def round_dsd_s(draft_s: float, verify_s: float, round_trip_s: float, uplink_s: float) -> float:
+    """Distributed speculative decoding: DSSD eq. 7. `uplink_s` is the air time of a round's distributions."""
+    return draft_s + verify_s + uplink_s + round_trip_s
+
+
+def round_dssd_s(
+    draft_s: float,
+    verify_s: float,
+    round_trip_s: float,
+    downlink_s: float,
+    acceptance_rate: float,
+    num_draft_tokens: int,
+) -> float:
+    """Split verification: DSSD eq. 13. `downlink_s` is the air time of a rejection's distribution."""
+    return draft_s + verify_s + (1.0 - acceptance_rate**num_draft_tokens) * downlink_s + round_trip_s
+
+
+def round_picospec_s(
+    draft_s: float, verify_s: float, round_trip_s: float, acceptance_rate: float, num_draft_tokens: int
+) -> float:
+    """The pipeline: PicoSpec eq. 8. A wholly accepted round hides the shorter of its two halves, any other
+    one is serial."""
+    full_hit = acceptance_rate**num_draft_tokens
+    remote_s = verify_s + round_trip_s
+    return full_hit * max(draft_s, remote_s) + (1.0 - full_hit) * (draft_s + remote_s)
+
+
+def picospec_speedup_bound(draft_s: float, verify_s: float, round_trip_s: float) -> float:
+    """Over the serial loop, where every draft stands and drafting is the longer half: PicoSpec eq. 10."""
+    return (draft_s + verify_s + round_trip_s) / draft_s
+
+
+def limit_tokens_per_s(tokens_per_round: float, draft_s: float, verify_s: float) -> float:
+    """No pipeline of whole rounds is faster than its slower machine."""
+    return tokens_per_round / max(draft_s, verify_s)

@@ -1,0 +1,94 @@
+"""The papers' formulas against numbers that the papers print."""
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.decoding.theory import (
+    acceptance_rate,
+    distribution_s,
+    expected_tokens,
+    fsd_speedup_without_network,
+    limit_tokens_per_s,
+    picospec_speedup_bound,
+    round_dsd_s,
+    round_dssd_s,
+    round_fsd_s,
+    round_picospec_s,
+    round_sd_s,
+)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 0.61, 0.99, 1.0])
+@pytest.mark.parametrize("num_draft_tokens", [1, 4, 8])
+def test_acceptance_rate_inverts_expected_tokens(rate: float, num_draft_tokens: int) -> None:
+    tokens = expected_tokens(rate, num_draft_tokens)
+    assert acceptance_rate(tokens, num_draft_tokens) == pytest.approx(rate, abs=1e-9)
+
+
+def test_expected_tokens_is_the_truncated_geometric_series() -> None:
+    assert expected_tokens(0.5, 4) == pytest.approx((1 - 0.5**5) / (1 - 0.5))
+
+
+@pytest.mark.parametrize("tokens_per_round", [0.9, 5.1])
+def test_impossible_acceptance_length_is_refused(tokens_per_round: float) -> None:
+    with pytest.raises(ConfigError, match="tokens_per_round"):
+        acceptance_rate(tokens_per_round, 4)
+
+
+def test_fsd_go2_implies_the_autoregressive_step_of_354_ms() -> None:
+    """Table 8: 0.90x of cloud AR at 2.92 tokens a round."""
+    tokens_per_s = 2.92 / round_sd_s(0.288, 0.620, 0.120)
+    assert 0.90 / tokens_per_s == pytest.approx(0.354, abs=5e-4)
+
+
+def test_fsd_go2_bound_at_gamma_4_is_1_67() -> None:
+    assert limit_tokens_per_s(2.92, 0.288, 0.620) * 0.354 == pytest.approx(1.67, abs=5e-3)
+
+
+def test_fsd_table_8_speedup_of_1_34_needs_a_miss_rate_of_zero() -> None:
+    serial_s = round_sd_s(0.288, 0.620, 0.120)
+    at_printed_rate = serial_s / round_fsd_s(0.288, 0.620, 0.120, 0.5563, 0.0)
+    without_misses = serial_s / round_fsd_s(0.288, 0.620, 0.120, 0.0, 0.0)
+    assert (at_printed_rate, without_misses) == pytest.approx((1.125, 1.335), abs=5e-4)
+
+
+def test_a_hit_costs_the_synchronisation() -> None:
+    assert round_fsd_s(0.3, 0.6, 0.1, 0.0, 0.05) == pytest.approx(0.2 + 0.05 + 0.6)
+    assert round_fsd_s(0.3, 0.6, 0.1, 1.0, 0.05) == pytest.approx(round_sd_s(0.3, 0.6, 0.1))
+
+
+@pytest.mark.parametrize(("num_draft_tokens", "miss_rate"), [(4, 0.10), (7, 0.25), (10, 0.35)])
+def test_fsd_appendix_b_twofold_speedup(num_draft_tokens: int, miss_rate: float) -> None:
+    """At c = 0.3: misses must stay below 10, 25 and 35% for a speed-up of 2."""
+    assert fsd_speedup_without_network(0.3, num_draft_tokens, miss_rate) == pytest.approx(2.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("num_draft_tokens", "rate", "printed_ms"),
+    [(2, 0.5, 26.00), (4, 0.5, 27.50), (4, 0.9, 22.75), (6, 0.6, 27.63), (8, 0.7, 27.54), (8, 0.99, 20.62)],
+)
+def test_dssd_table_1(num_draft_tokens: int, rate: float, printed_ms: float) -> None:
+    """NTT 20 ms and 8 ms on the air: a fp16 row over 50,000 tokens at 100 Mbit/s."""
+    downlink_s = distribution_s(1, 50_000, 2, 100e6 / 8)
+    assert downlink_s == pytest.approx(0.008)
+    communication_s = round_dssd_s(0.0, 0.0, 0.020, downlink_s, rate, num_draft_tokens)
+    assert communication_s * 1e3 == pytest.approx(printed_ms, abs=0.01)
+
+
+def test_dsd_sends_a_row_for_every_draft() -> None:
+    uplink_s = distribution_s(8, 50_000, 2, 100e6 / 8)
+    assert round_dsd_s(0.12, 0.15, 0.02, uplink_s) == pytest.approx(0.12 + 0.15 + 0.02 + 0.064)
+
+
+def test_picospec_between_serial_and_hidden() -> None:
+    serial_s = 0.1 + 0.05 + 0.04
+    assert round_picospec_s(0.1, 0.05, 0.04, 0.0, 4) == pytest.approx(serial_s)
+    assert round_picospec_s(0.1, 0.05, 0.04, 1.0, 4) == pytest.approx(0.1)
+    assert round_picospec_s(0.04, 0.05, 0.04, 1.0, 4) == pytest.approx(0.09)
+    assert picospec_speedup_bound(0.1, 0.05, 0.04) == pytest.approx(serial_s / 0.1)
+
+
+def test_picospec_table_2_serial_round() -> None:
+    """Without parallel drafting Qwen takes 251.8 ms a round at GSM8K: drafts 123.9, the remote half 119.8."""
+    round_s = round_picospec_s(0.12391, 0.0720, 0.0478, 0.0, 4)
+    assert round_s == pytest.approx(0.25176, rel=0.04)
