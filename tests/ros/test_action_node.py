@@ -16,7 +16,8 @@ from unitree_api.msg import Request
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
-from outrider.nodes import qos, sport
+from outrider.navigation.pilot import Ending
+from outrider.nodes import convert, qos, sport
 from outrider.nodes.action_node import ActionNode
 
 pytestmark = pytest.mark.ros
@@ -93,6 +94,25 @@ def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> 
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.EMERGENCY_STOP
     assert base.stands_after(moment_s, within_s=0.5)
+
+
+def test_the_joystick_overrides_a_motion_and_gives_the_robot_back(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    back = convert.twist_message(Velocity(-0.2))
+
+    def drive_back() -> bool:
+        client.publish(back, "cmd_vel_joy", qos.COMMAND)
+        return bool(base.reports) and base.commands[-1][1] == Velocity(-0.2)
+
+    wait_until(drive_back, "the joystick's velocity")
+    assert base.reports[0].outcome == Ending.OVERRIDDEN.value
+    assert "joystick" in node.health()[0]
+    wait_until(lambda: not base.is_moving(), "a stop once the joystick is silent")
+    speaker.say(2, "turn left small")
+    report = wait_until(lambda: base.reports[1:], "another report")[0]
+    assert (report.step, report.outcome) == (2, MotionReport.DONE), report.message
 
 
 def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:

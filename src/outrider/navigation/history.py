@@ -72,6 +72,11 @@ class SearchHistory:
             self.turned_deg = 0.0
         self._pose = odometry_after
 
+    def record_foreign_motion(self, odometry_after: Pose2D) -> None:
+        """Somebody else has moved the robot: what was seen all around here is no whole turn any more."""
+        self.turned_deg = 0.0
+        self._pose = odometry_after
+
     def context(self, instruction: str, pose: Pose2D) -> PromptContext:
         """The prompt's context for a robot standing at `pose`."""
         return PromptContext(

@@ -1,21 +1,23 @@
 """From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
 
+Who may move the robot, from the highest: the emergency stop, the joystick, the text.
 Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
-Times are monotonic seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
 from outrider.core.actions import ActionTable, Motion
 from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
 from outrider.navigation.controller import Command, MotionController
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.safety import STANDSTILL, clamp
+from outrider.navigation.safety import STANDSTILL, Deadman, clamp
 
 STOP_BURST_TICKS = 10
+_Measurement = TypeVar("_Measurement", Odometry, RangeScan)
 
 
 class Ending(Enum):
@@ -27,6 +29,19 @@ class Ending(Enum):
     STOPPED = 3
     REFUSED = 4
     EMERGENCY_STOP = 5
+    OVERRIDDEN = 6
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment on two clocks, which are one unless time is simulated.
+
+    `motion_s` is the clock that the robot moves by. `real_s` is monotonic: silence and age of what other
+    processes send are counted on it, for a process that hangs does so in real time.
+    """
+
+    motion_s: float
+    real_s: float
 
 
 @dataclass(frozen=True)
@@ -75,9 +90,13 @@ class Drive:
 
 @dataclass(frozen=True)
 class PilotSettings:
-    """Silence of the navigator and age of a frame that stop the robot; whether the base has a scan."""
+    """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
+
+    From a frame older than `max_frame_age_s` nothing moves.
+    """
 
     silence_s: float = 0.3
+    joystick_s: float = 0.3
     max_frame_age_s: float = 10.0
     use_scan: bool = True
     table: ActionTable = field(default_factory=ActionTable)
@@ -102,6 +121,7 @@ class Pilot:
         self._last_key: tuple[str, int] | None = None
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
+        self._joystick: Deadman | None = None
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
         self._stop_due = False
@@ -110,37 +130,52 @@ class Pilot:
     def is_moving(self) -> bool:
         return self._running is not None
 
-    def on_text(self, text: StepText, now_s: float) -> None:
+    @property
+    def is_overridden(self) -> bool:
+        """Whether a person drives by joystick."""
+        return self._joystick is not None
+
+    def on_text(self, text: StepText, now: Moment) -> None:
         """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
         running = self._running.text if self._running else None
         if running and text.session_id == running.session_id and text.step >= running.step:
-            self._heard_s = now_s
+            self._heard_s = now.real_s
         if text.withdrawn:
             if running and text.session_id == running.session_id:
-                self._finish(Ending.STOPPED, text.text or "withdrawn", now_s)
+                self._finish(Ending.STOPPED, text.text or "withdrawn", now)
             if self._is_new(text):
                 self._last_key = (text.session_id, text.step)
             return
         if text.link_lost:
-            self._finish(Ending.STOPPED, "the link to the verifier is lost", now_s)
+            self._finish(Ending.STOPPED, "the link to the verifier is lost", now)
         elif text.complete and self._is_new(text):
-            self._begin(text, now_s)
+            self._begin(text, now)
 
-    def on_emergency_stop(self, engaged: bool, now_s: float) -> None:
+    def on_joystick(self, velocity: Velocity, now: Moment) -> None:
+        """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent."""
+        if self.emergency:
+            return
+        self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
+        self._joystick = self._joystick or Deadman(self.settings.joystick_s)
+        self._joystick.feed(clamp(velocity, self.settings.limits), now.real_s)
+
+    def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
         """Engaged: whatever moves stops, and nothing starts until it is released."""
         self.emergency = engaged
         if engaged:
-            self._finish(Ending.EMERGENCY_STOP, "emergency stop", now_s)
+            self._joystick = None
+            self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
             self._order_stop()
 
-    def stop(self, reason: str, now_s: float) -> None:
+    def stop(self, reason: str, now: Moment) -> None:
         """End any motion and stop the base, moving or not."""
-        self._finish(Ending.STOPPED, reason, now_s)
+        self._joystick = None
+        self._finish(Ending.STOPPED, reason, now)
         self._order_stop()
 
-    def tick(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> Drive:
-        """What to send now."""
-        velocity = self._advance(odometry, scan, now_s) if self._running else None
+    def tick(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment) -> Drive:
+        """What to send now. The measurements' stamps are the real time of their arrival."""
+        velocity = self._advance(odometry, scan, now) if self._running else self._by_hand(now)
         if velocity is None and self._burst_ticks > 0:
             self._burst_ticks -= 1
             velocity = STANDSTILL
@@ -153,13 +188,25 @@ class Pilot:
             return True
         return text.step > self._last_key[1]
 
-    def _begin(self, text: StepText, now_s: float) -> None:
+    def _by_hand(self, now: Moment) -> Velocity | None:
+        """What the joystick asks for; None where nobody holds it, which begins with a stop."""
+        if self._joystick is None:
+            return None
+        if self._joystick.expired(now.real_s):
+            self._joystick = None
+            self._order_stop()
+            return None
+        return self._joystick.velocity(now.real_s)
+
+    def _begin(self, text: StepText, now: Moment) -> None:
         if self._running:
-            self._finish(Ending.STOPPED, "a newer text took over", now_s)
+            self._finish(Ending.STOPPED, "a newer text took over", now)
         self._last_key = (text.session_id, text.step)
         motion = self._motion(text)
         if self.emergency:
             self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
+        elif self._joystick is not None:
+            self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
         elif text.frame_age_s > self.settings.max_frame_age_s:
             self._report(text, Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old")
         elif motion is None:
@@ -169,45 +216,43 @@ class Pilot:
             self._order_stop()
             self._report(text, Ending.DONE)
         else:
-            self._heard_s = now_s
-            self._running = _Running(text, MotionController(motion, self.settings.limits), now_s)
+            self._heard_s = now.real_s
+            self._running = _Running(text, MotionController(motion, self.settings.limits), now.motion_s)
 
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""
         session_id, previous = self._last_action
-        motion = self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
-        if motion is not None:
-            self._last_action = (text.session_id, text.action)
-        return motion
+        return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
 
-    def _advance(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> Velocity | None:
+    def _advance(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment) -> Velocity | None:
         """One step of the running motion; None once it has ended."""
         running = self._running
         assert running is not None
-        fault = self._fault(odometry, scan, now_s)
+        fault = self._fault(odometry, scan, now.real_s)
         if fault or odometry is None:
-            self._finish(Ending.FAILED, fault, now_s)
+            self._finish(Ending.FAILED, fault, now)
             return None
+        odometry, scan = _on_motion_clock(odometry, now), scan and _on_motion_clock(scan, now)
         if running.start is None:
             running.start = odometry
-            running.controller.start(odometry, now_s)
-        command = running.controller.update(odometry, scan if self.settings.use_scan else None, now_s)
+            running.controller.start(odometry, now.motion_s)
+        command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
-            self._finish(_ending_of(command), command.error or command.note, now_s, odometry)
+            self._finish(_ending_of(command), command.error or command.note, now, odometry)
             return None
         return clamp(command.velocity, self.settings.limits)
 
-    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now_s: float) -> str:
+    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, real_s: float) -> str:
         """Why nothing may move now, or an empty text."""
-        if now_s - self._heard_s > self.settings.silence_s:
-            return f"no sign of life from the navigator for {now_s - self._heard_s:.2f} s"
+        if real_s - self._heard_s > self.settings.silence_s:
+            return f"no sign of life from the navigator for {real_s - self._heard_s:.2f} s"
         if odometry is None:
             return "no odometry yet: check the topic odom"
         if scan is None and self.settings.use_scan:
             return "no scan yet: check the topic scan"
         return ""
 
-    def _finish(self, ending: Ending, message: str, now_s: float, odometry: Odometry | None = None) -> None:
+    def _finish(self, ending: Ending, message: str, now: Moment, odometry: Odometry | None = None) -> None:
         running, self._running = self._running, None
         if running is None:
             return
@@ -217,14 +262,22 @@ class Pilot:
             start = running.start.pose
             distance_m = start.distance_to(odometry.pose.x, odometry.pose.y)
             turned_rad = wrap_angle(odometry.pose.yaw - start.yaw)
-        duration_s = now_s - running.started_s
+        duration_s = now.motion_s - running.started_s
         self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
 
     def _order_stop(self) -> None:
         self._burst_ticks, self._stop_due = STOP_BURST_TICKS, True
 
     def _report(self, text: StepText, ending: Ending, message: str = "", *measures: float) -> None:
+        # What the joystick took over counts as not done, here as in the search's history.
+        if ending is not Ending.OVERRIDDEN and self.settings.table.motion(text.action) is not None:
+            self._last_action = (text.session_id, text.action)
         self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))
+
+
+def _on_motion_clock(measurement: _Measurement, now: Moment) -> _Measurement:
+    """The same measurement with its real age as its age on the clock of the motion."""
+    return replace(measurement, stamp_s=now.motion_s - (now.real_s - measurement.stamp_s))
 
 
 def _ending_of(command: Command) -> Ending:

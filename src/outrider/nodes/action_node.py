@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+
+from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport, VerifiedText
 from sensor_msgs.msg import LaserScan
@@ -9,11 +12,11 @@ from std_msgs.msg import Bool
 
 from outrider.core.values import LinkState, Odometry, RangeScan
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
-from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of
+from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of, velocity_of
 
 STOP_REPEATS = 5
 
@@ -32,6 +35,7 @@ class ActionNode(OutriderNode):
         self.pilot = Pilot(
             PilotSettings(
                 silence_s=self.value("deadman_s"),
+                joystick_s=self.value("joystick_s"),
                 max_frame_age_s=self.value("max_frame_age_s"),
                 use_scan=self.value("use_scan"),
                 limits=limits,
@@ -45,6 +49,7 @@ class ActionNode(OutriderNode):
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        self.subscription(Twist, "cmd_vel_joy", self._on_joystick, qos.COMMAND)
         # Twice, so that it is heard from latched and from plain publishers alike.
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.LATCHED)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
@@ -57,9 +62,9 @@ class ActionNode(OutriderNode):
         if not getattr(self, "_active", False) or self._base is None:
             return
         self._active = False
-        self.pilot.stop("the action node was deactivated", self.now_s())
+        self.pilot.stop("the action node was deactivated", self._now())
         self._stop_base()
-        end = self.pilot.tick(None, None, self.now_s()).end
+        end = self.pilot.tick(None, None, self._now()).end
         if end is not None:
             self._report(end)
 
@@ -70,9 +75,14 @@ class ActionNode(OutriderNode):
         if not getattr(self, "_active", False):
             return "inactive", {}
         warning = "emergency stop is engaged" if self.pilot.emergency else ""
+        if self.pilot.is_overridden:
+            warning = warning or "driven by joystick: texts move nothing"
         if self._odometry is None:
             warning = warning or "no odometry on odom"
         return warning, {"moving": self.pilot.is_moving, "emergency_stop": self.pilot.emergency}
+
+    def _now(self) -> Moment:
+        return Moment(self.now_s(), time.monotonic())
 
     def _on_text(self, message: VerifiedText) -> None:
         if not self._active:
@@ -88,24 +98,31 @@ class ActionNode(OutriderNode):
             frame_age_s=age_s,
             text=message.text,
         )
-        self.pilot.on_text(text, self.now_s())
+        self.pilot.on_text(text, self._now())
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        self._odometry = odometry_of(message, self.now_s())
+        self._odometry = odometry_of(message, time.monotonic())
 
     def _on_scan(self, message: LaserScan) -> None:
-        self._scan = scan_of(message, self.now_s())
+        self._scan = scan_of(message, time.monotonic())
+
+    def _on_joystick(self, message: Twist) -> None:
+        if not self._active:
+            return
+        if not self.pilot.is_overridden and not self.pilot.emergency:
+            self.get_logger().warning("the joystick took over")
+        self.pilot.on_joystick(velocity_of(message), self._now())
 
     def _on_e_stop(self, message: Bool) -> None:
         if message.data != self.pilot.emergency:
             self.get_logger().warning(f"emergency stop {'engaged' if message.data else 'released'}")
-        self.pilot.on_emergency_stop(message.data, self.now_s())
+        self.pilot.on_emergency_stop(message.data, self._now())
         if message.data:
             self._stop_base()
 
     def _tick(self) -> None:
         try:
-            drive = self.pilot.tick(self._odometry, self._scan, self.now_s())
+            drive = self.pilot.tick(self._odometry, self._scan, self._now())
             self._carry_out(drive)
         except BaseException:
             self._stop_base()

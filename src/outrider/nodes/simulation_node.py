@@ -33,7 +33,7 @@ TOP_VIEW_PX = (480, 480)
 
 
 class SimulationNode(OutriderNode):
-    """Advances the home with the wall clock, holding the last commanded velocity for at most 0.3 s."""
+    """Advances the home with the wall clock, holding the last commanded velocity for at most 0.3 real s."""
 
     spec_name = "simulation"
 
@@ -117,7 +117,7 @@ class SimulationNode(OutriderNode):
             return
         before = self.simulator.truth()
         start_s = self.simulator.time_s
-        self.simulator.drive(self._deadman.velocity(start_s), self._due_s)
+        self.simulator.drive(self._deadman.velocity(now_s), self._due_s)
         self._due_s -= self.simulator.time_s - start_s
         after = self.simulator.truth()
         self._path_m += before.distance_to(after.x, after.y)
@@ -167,13 +167,13 @@ class SimulationNode(OutriderNode):
         self._top_view.publish(message)
 
     def _on_cmd_vel(self, message: Twist) -> None:
-        self._deadman.feed(convert.velocity_of(message), self.simulator.time_s)
+        self._deadman.feed(convert.velocity_of(message), time.monotonic())
 
     def _on_sport_request(self, message: object) -> None:
         assert self._sport is not None
         code = self._sport.CODE_OK
         try:
-            self._deadman.feed(self._velocity_asked(message), self.simulator.time_s)
+            self._deadman.feed(self._velocity_asked(message), time.monotonic())
         except ConfigError as error:
             self.get_logger().warning(str(error))
             code = self._sport.CODE_BAD_PARAMETER

@@ -20,6 +20,7 @@ from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome,
 from outrider.navigation.pilot import Ending, MotionEnd
 
 POLL_S = 0.05
+OVERRIDE_PAUSE_S = 0.5
 MAX_FAILED_MOTIONS = 3
 
 
@@ -241,11 +242,22 @@ class GoalRun:
         self._seen_s = self.robot.now_s()
         if end.ending is Ending.EMERGENCY_STOP:
             raise _End(GoalError.EMERGENCY_STOP, end.message)
+        if end.ending is Ending.OVERRIDDEN:
+            self._give_way(navigator, end.message)
+            return
         failed = end.ending in (Ending.FAILED, Ending.STOPPED)
         self._failed_motions = self._failed_motions + 1 if failed else 0
         if self._failed_motions >= MAX_FAILED_MOTIONS:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
         navigator.on_moved(key, self.robot.odometry() or self._first_odometry())
+
+    def _give_way(self, navigator: Navigator, reason: str) -> None:
+        """A person drives: the step does not count, and the search goes on from where they leave it."""
+        self._withdraw(reason)
+        self.robot.pause(OVERRIDE_PAUSE_S)
+        self._seen_s = self.robot.now_s()
+        odometry = self.robot.odometry() or self._first_odometry()
+        navigator.history.record_foreign_motion(odometry.pose)
 
     def _await_end(self, update: StepUpdate) -> MotionEnd:
         waited_s = 0.0

@@ -181,6 +181,14 @@ ACTION = NodeSpec(
         Parameter(
             "deadman_s", 0.3, "silence of the navigator that stops the robot", 0.1, 0.3, read_only=True
         ),
+        Parameter(
+            "joystick_s",
+            0.3,
+            "silence of the joystick on cmd_vel_joy that gives the robot back",
+            0.1,
+            0.3,
+            read_only=True,
+        ),
         Parameter("max_frame_age_s", 10.0, "older frames move nothing", 0.1, 60.0),
         Parameter("max_forward_mps", 0.6, "hard clamp ahead", 0.05, 1.0, read_only=True),
         Parameter("max_lateral_mps", 0.3, "hard clamp sideways", 0.05, 0.4, read_only=True),

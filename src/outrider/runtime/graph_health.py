@@ -124,7 +124,7 @@ def _listener_advice(view: GraphView) -> str:
     waiting = [
         topic
         for topic, there in sorted(view.topics.items())
-        if there.type in TWIST_TYPES and there.subscribers and not there.publishers
+        if there.type in TWIST_TYPES and set(there.subscribers) - {"action"} and not there.publishers
     ]
     if waiting:
         return f"a base listens to {waiting[0]}: remap with -r cmd_vel:={waiting[0]}"

@@ -79,3 +79,12 @@ def test_a_text_outside_the_table_changes_nothing():
     history = SearchHistory(Pose2D(0, 0, 0))
     history.record_action("jump", "search", Pose2D(5, 0, 0))
     assert history.steps == [] and history.turned_deg == 0.0
+
+
+def test_a_motion_by_somebody_else_begins_the_looking_around_anew():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.record_action("turn left large", "search", Pose2D(0, 0, math.radians(45)))
+    history.record_foreign_motion(Pose2D(3, 1, math.radians(-60)))
+    assert history.turned_deg == 0.0 and len(history.steps) == 1
+    history.record_action("turn left large", "search", Pose2D(3, 1, math.radians(-15)))
+    assert history.turned_deg == pytest.approx(45.0)

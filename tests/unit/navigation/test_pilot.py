@@ -7,31 +7,45 @@ import math
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.navigation.pilot import STOP_BURST_TICKS, Drive, Ending, Pilot, PilotSettings, StepText
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.pilot import (
+    STOP_BURST_TICKS,
+    Drive,
+    Ending,
+    Moment,
+    Pilot,
+    PilotSettings,
+    StepText,
+)
 
 PERIOD_S = 0.04
 FREE = (math.inf,) * 36
 
 
 class Rig:
-    """A perfect base under a pilot, on its own clock."""
+    """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one."""
 
-    def __init__(self, **settings: float) -> None:
-        self.pilot = Pilot(PilotSettings(**settings))
+    def __init__(self, pace: float = 1.0, **settings: float) -> None:
+        self.pilot = Pilot(PilotSettings(**settings))  # type: ignore[arg-type]
+        self.pace = pace
         self.now_s = 100.0
         self.pose = Pose2D(0.0, 0.0, 0.0)
         self.sent: list[Drive] = []
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.now_s, self.now_s / self.pace)
 
     def say(
         self, step: int = 1, action: str = "move forward medium", session: str = "a", **more: object
     ) -> None:
         more.setdefault("complete", True)
-        self.pilot.on_text(StepText(session, step, action, **more), self.now_s)  # type: ignore[arg-type]
+        self.pilot.on_text(StepText(session, step, action, **more), self.now)  # type: ignore[arg-type]
 
     def tick(self) -> Drive:
-        odometry = Odometry(self.pose, Velocity(), self.now_s)
-        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now_s)
-        drive = self.pilot.tick(odometry, scan, self.now_s)
+        odometry = Odometry(self.pose, Velocity(), self.now.real_s)
+        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now.real_s)
+        drive = self.pilot.tick(odometry, scan, self.now)
         velocity = drive.velocity or Velocity()
         yaw = self.pose.yaw + velocity.wz * PERIOD_S
         x = self.pose.x + velocity.vx * math.cos(yaw) * PERIOD_S
@@ -99,6 +113,28 @@ def test_silence_of_the_navigator_stops_within_the_deadman_time() -> None:
     assert burst.count(Velocity()) >= STOP_BURST_TICKS - 1 and burst[-1] is None
 
 
+@pytest.mark.parametrize("pace", [0.5, 1.0, 3.0])
+def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulation(pace: float) -> None:
+    rig = Rig(pace=pace)
+    rig.say(action="move forward large")
+    drive, silent_since_s = rig.tick(), rig.now.real_s
+    while drive.end is None:
+        drive = rig.tick()
+    assert "sign of life" in drive.end.message
+    silent_s = rig.now.real_s - silent_since_s
+    assert 0.3 < silent_s < 0.3 + 2 * PERIOD_S / pace
+
+    rig = Rig(pace=pace)
+    measured = Odometry(rig.pose, Velocity(), rig.now.real_s), RangeScan(FREE, 0.0, 0.1, rig.now.real_s)
+    rig.now_s += 0.25 * pace
+    rig.say()
+    assert rig.pilot.tick(*measured, rig.now).end is None
+    rig.now_s += 0.1 * pace
+    rig.say()
+    end = rig.pilot.tick(*measured, rig.now).end
+    assert end is not None and "0.35 s old" in end.message
+
+
 def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
     rig = Rig()
     rig.say()
@@ -133,15 +169,65 @@ def test_the_emergency_stop_ends_a_motion_and_blocks_the_next() -> None:
     rig = Rig()
     rig.say()
     rig.tick()
-    rig.pilot.on_emergency_stop(True, rig.now_s)
+    rig.pilot.on_emergency_stop(True, rig.now)
     drive = rig.tick()
     assert drive.stop and drive.velocity == Velocity()
     assert drive.end is not None and drive.end.ending is Ending.EMERGENCY_STOP
     rig.say(step=2)
     drive = rig.tick()
     assert drive.end is not None and drive.end.ending is Ending.EMERGENCY_STOP and not rig.pilot.is_moving
-    rig.pilot.on_emergency_stop(False, rig.now_s)
+    rig.pilot.on_emergency_stop(False, rig.now)
     assert rig.run(step=3).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+def test_the_joystick_takes_the_robot_from_a_motion_and_gives_it_back_when_it_falls_silent() -> None:
+    rig = Rig()
+    rig.say()
+    rig.tick()
+    rig.pilot.on_joystick(Velocity(-0.2, 0.1, 0.3), rig.now)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.OVERRIDDEN and drive.stop
+    assert drive.velocity == Velocity(-0.2, 0.1, 0.3)
+    rig.say(step=2)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.OVERRIDDEN and not rig.pilot.is_moving
+    assert drive.velocity == Velocity(-0.2, 0.1, 0.3)
+    silent = [rig.tick() for _ in range(12)]
+    first = next(drive for drive in silent if drive.velocity == Velocity())
+    assert first.stop and not rig.pilot.is_overridden
+    assert rig.run(step=3).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["move forward small", "stop"])
+def test_no_text_counts_while_the_joystick_is_held(text: str) -> None:
+    rig = Rig()
+    for step in range(1, 20):
+        rig.pilot.on_joystick(Velocity(), rig.now)
+        rig.say(step=step, action=text)
+        drive = rig.tick()
+        assert drive.velocity == Velocity()
+        assert drive.end is not None and drive.end.ending is Ending.OVERRIDDEN
+
+
+def test_the_joystick_is_clamped_and_what_is_no_number_is_a_stop() -> None:
+    rig, limits = Rig(), MotionLimits()
+    rig.pilot.on_joystick(Velocity(9.0, -9.0, 9.0), rig.now)
+    assert rig.tick().velocity == Velocity(limits.forward_mps, -limits.lateral_mps, limits.yaw_rps)
+    rig.pilot.on_joystick(Velocity(math.nan, 0.1, 0.0), rig.now)
+    assert rig.tick().velocity == Velocity()
+
+
+def test_the_emergency_stop_is_above_the_joystick() -> None:
+    rig = Rig()
+    rig.pilot.on_joystick(Velocity(0.3), rig.now)
+    rig.tick()
+    rig.pilot.on_emergency_stop(True, rig.now)
+    rig.pilot.on_joystick(Velocity(0.3), rig.now)
+    assert [rig.tick().velocity or Velocity() for _ in range(20)] == [Velocity()] * 20
+    rig.pilot.on_emergency_stop(False, rig.now)
+    assert rig.tick().velocity is None
+    rig.pilot.on_joystick(Velocity(0.3), rig.now)
+    assert rig.tick().velocity == Velocity(0.3)
 
 
 def test_an_old_frame_moves_nothing() -> None:
@@ -154,10 +240,10 @@ def test_an_old_frame_moves_nothing() -> None:
 def test_without_odometry_or_scan_nothing_moves() -> None:
     rig = Rig()
     rig.say()
-    drive = rig.pilot.tick(None, None, rig.now_s)
+    drive = rig.pilot.tick(None, None, rig.now)
     assert drive.end is not None and "odom" in drive.end.message and drive.velocity == Velocity()
     rig.say(step=2)
-    drive = rig.pilot.tick(Odometry(rig.pose, Velocity(), rig.now_s), None, rig.now_s)
+    drive = rig.pilot.tick(Odometry(rig.pose, Velocity(), rig.now_s), None, rig.now)
     assert drive.end is not None and "scan" in drive.end.message
 
 

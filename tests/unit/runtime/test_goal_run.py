@@ -169,6 +169,15 @@ def test_failed_motions_end_the_goal_only_in_a_row() -> None:
     assert result.error is GoalError.MOTION_FAILED and "3 motions" in result.message
 
 
+def test_while_a_person_drives_steps_do_not_count_and_then_the_search_goes_on() -> None:
+    by_hand = [Ending.OVERRIDDEN] * 12
+    robot, decoder = FakeRobot([Ending.DONE, *by_hand, Ending.DONE]), Script(*[LEFT] * 14)
+    result = run(robot, decoder)
+    assert result.success and result.steps == 3
+    assert all(prompt.count("turn left small") == 1 for prompt in decoder.prompts[1:14])
+    assert [u.text for u in robot.told if u.state is StepState.WITHDRAWN][:-1] == ["OVERRIDDEN"] * 12
+
+
 def test_no_report_ends_the_goal() -> None:
     result = run(FakeRobot(reports=False), Script(LEFT))
     assert result.error is GoalError.MOTION_FAILED and "action node" in result.message

@@ -56,6 +56,8 @@ def test_a_wrong_cmd_vel_topic_is_found_and_the_remapping_told() -> None:
     view = replace(view, topics={**view.topics, "/robot/cmd_vel": TopicView(TWIST, (), ("base",))})
     grade, text = worst(view)
     assert grade is Grade.FAIL and "cmd_vel:=/robot/cmd_vel" in text
+    own = {**view.topics, "/cmd_vel_joy": TopicView(TWIST, (), ("action",))}
+    assert worst(replace(view, topics=own)) == (grade, text), "the joystick's topic is no base"
 
 
 def test_a_second_source_of_commands_is_a_warning() -> None:
