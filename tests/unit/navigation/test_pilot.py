@@ -86,6 +86,17 @@ def test_a_turn_back_is_halved_within_a_session() -> None:
     assert whole is not None and math.degrees(whole.turned_rad) == pytest.approx(30.0, abs=3.0)
 
 
+def test_a_turn_that_the_joystick_took_over_is_not_turned_back() -> None:
+    rig = Rig()
+    rig.say(action="turn left medium")
+    rig.tick()
+    rig.pilot.on_joystick(Velocity(), rig.now)
+    for _ in range(12):
+        rig.tick()
+    whole = rig.run(step=2, action="turn right medium").end
+    assert whole is not None and math.degrees(whole.turned_rad) == pytest.approx(-30.0, abs=3.0)
+
+
 def test_an_incomplete_action_moves_nothing() -> None:
     rig = Rig()
     rig.say(complete=False)
