@@ -16,6 +16,8 @@ from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.prompt import PromptContext, Step, render_prompt
 from outrider.core.values import Prompt
+from outrider.models import load_model
+from outrider.models.exits import ExitAdapters, write_exits
 
 SPECIAL_TOKENS = [
     "<|endoftext|>",
@@ -132,6 +134,23 @@ def build_tiny_pair(folder: Path, seed: int = 0) -> Path:
     build_tiny_model(folder / "target", TARGET_SIZE, seed)
     build_tiny_model(folder / "draft", DRAFT_SIZE, seed + 1)
     return folder
+
+
+def random_adapters(layers: tuple[int, ...], hidden: int, token_ids: torch.Tensor) -> ExitAdapters:
+    """Seeded adapters of rank 3."""
+    seeded = torch.Generator().manual_seed(5)
+    down = torch.randn(len(layers), hidden, 3, generator=seeded)
+    up = torch.randn(len(layers), 3, hidden, generator=seeded) / hidden
+    return ExitAdapters(layers, token_ids, down, up)
+
+
+def add_exits(folder: Path, layers: tuple[int, ...], token_ids: torch.Tensor) -> ExitAdapters:
+    """Write random exits into a tiny model's folder; give what was written, to the precision of the file."""
+    text = load_model(folder).text
+    adapters = random_adapters(layers, text.head.shape[1], token_ids)
+    write_exits(folder, adapters, text)
+    stored = (part.bfloat16().float() for part in (adapters.down, adapters.up))
+    return ExitAdapters(layers, token_ids, *stored)
 
 
 def random_jpeg(seed: int, width: int = MODEL_IMAGE_WIDTH, height: int = MODEL_IMAGE_HEIGHT) -> bytes:

@@ -16,6 +16,7 @@ from outrider.models.checkpoint import (
     check_text_config,
     read_checkpoint,
 )
+from outrider.models.exits import read_exits
 from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
@@ -34,7 +35,8 @@ def load_model(
     """Read a Qwen2-VL checkpoint to run in fp32 on the CPU with `threads` threads (of the whole process).
 
     `max_length` bounds a prompt and its text, image tokens included; `role` only names the model in
-    logs. The tokenizer lies in `tokenizer_folder`, in the folder itself or in `tokenizer/` beside it.
+    logs. Early exits are read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the
+    folder itself or in `tokenizer/` beside it.
     Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
     """
     if threads < 1:
@@ -49,9 +51,9 @@ def load_model(
     modules = read_checkpoint(folder, torch.float32)
     check_text_config(folder, modules.config.text_config, tokenizer.vocab_size)
     text = build_text_stack(modules, tokenizer.vocab_size)
-    return QwenModel(
-        f"{role}:{folder.name}", tokenizer, text, build_vision_encoder(modules), max_length, card
-    )
+    vision = build_vision_encoder(modules)
+    exit_heads = read_exits(folder, text, expected="exits" in card.figures)
+    return QwenModel(f"{role}:{folder.name}", tokenizer, text, vision, max_length, card, exit_heads)
 
 
 def check_pair(target: QwenModel, draft: QwenModel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from outrider.core.ports import ExitInfo, OnExit
 from outrider.core.values import Prompt
 from outrider.models.cache import StaticCache, allocate_cache
 from outrider.models.card import ModelCard
+from outrider.models.exits import ExitHeads, ExitTap
 from outrider.models.positions import prompt_positions, text_positions
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import IMAGE_TOKEN, QwenTokenizer
@@ -73,6 +75,7 @@ class QwenModel:
         vision: VisionEncoder,
         max_length: int,
         card: ModelCard,
+        exit_heads: ExitHeads | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = tokenizer
@@ -82,7 +85,11 @@ class QwenModel:
         self.card = card
         self.text = text
         self.vision = vision
-        self.exits: ExitInfo | None = None
+        self.exit_heads = exit_heads
+
+    @property
+    def exits(self) -> ExitInfo | None:
+        return None if self.exit_heads is None else self.exit_heads.info
 
     def open_session(self) -> QwenSession:
         shape = self.text.shape
@@ -126,9 +133,16 @@ class QwenSession:
     @torch.inference_mode()
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
-        _require_room(self._length + len(token_ids), self._model.max_length)
-        parts = decode_slices(self._length, len(token_ids))
-        return torch.cat([self._decode_rows(token_ids[begin:end]) for begin, end in parts])
+        start, count = self._length, len(token_ids)
+        _require_room(start + count, self._model.max_length)
+        heads = self._model.exit_heads
+        tap = None if heads is None or on_exit is None else ExitTap(heads, count, on_exit)
+        parts = decode_slices(start, count)
+        logits = torch.cat(
+            [self._decode_rows(token_ids[begin:end], start + begin, tap) for begin, end in parts]
+        )
+        self._length = start + count
+        return logits
 
     def truncate(self, length: int) -> None:
         """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
@@ -144,14 +158,14 @@ class QwenSession:
             hidden[: layout.features.shape[0]] = layout.features
         return text.forward(hidden, layout.positions[:, start:end], self._cache, start, end)
 
-    def _decode_rows(self, token_ids: Sequence[int]) -> Tensor:
-        """Append up to DECODE_ROWS tokens. Spare rows repeat the last: they write past the length only."""
-        text, start, count = self._model.text, self._length, len(token_ids)
+    def _decode_rows(self, token_ids: Sequence[int], start: int, tap: ExitTap | None) -> Tensor:
+        """Run up to DECODE_ROWS tokens from slot `start`. Spare rows repeat the last; no token sees them."""
+        text, count = self._model.text, len(token_ids)
         padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
         positions = text_positions(start + self._rope_delta, DECODE_ROWS)
+        after_layer = None if tap is None else partial(tap.hear, count=count)
         embedded = text.embeddings[torch.tensor(padded)]
-        hidden = text.forward(embedded, positions, self._cache, start, next_span(start))
-        self._length += count
+        hidden = text.forward(embedded, positions, self._cache, start, next_span(start), after_layer)
         return text.logits(hidden)[:count]
 
 

@@ -7,6 +7,7 @@ the shipped pair the number of operations costs most. Stateless: the same weight
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -68,11 +69,20 @@ class TextStack:
     final_norm: RmsNorm
     head: Tensor
 
-    def forward(self, hidden: Tensor, positions: Tensor, cache: StaticCache, start: int, span: int) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        cache: StaticCache,
+        start: int,
+        span: int,
+        after_layer: Callable[[int, Tensor], None] | None = None,
+    ) -> Tensor:
         """Run M embedded tokens (M, hidden) at cache slots start..; the last layer's output (M, hidden).
 
         Token i attends to slots 0..start+i below `span`. A row's result is the same, bit for bit, at whatever
-        row it stands, as long as M and span are the same.
+        row it stands, as long as M and span are the same. `after_layer` is shown each layer's number, from 1,
+        and its output before the next one runs.
         """
         rotation = self.rotary.at(positions)
         mask = _causal_mask(hidden, start, span, self.shape)
@@ -80,6 +90,8 @@ class TextStack:
             slots = cache.keys[index], cache.values[index]
             hidden = _attend(hidden, layer, rotation, mask, slots, start, self.shape)
             hidden = _transform(hidden, layer)
+            if after_layer is not None:
+                after_layer(index + 1, hidden)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -1,0 +1,171 @@
+"""Early exits: after some layers, logits over a shortlist of the vocabulary, for about a percent of a forward.
+
+An exit is a linear adapter of low rank into the frozen final norm's gain and LM head (adapters after
+Venkatesha et al., "Fast and Cost-effective Speculative Edge-Cloud Decoding with Early Exits", section 3).
+Being linear, it is folded with both into one matrix at load: an exit is one small product, whatever its rank.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from outrider.core.errors import ModelError
+from outrider.core.ports import ExitInfo, OnExit
+from outrider.models.text_stack import TextStack
+
+EXITS_FILE = "exits.safetensors"
+_LAYERS, _TOKEN_IDS, _DOWN, _UP, _BACKBONE = "layers", "token_ids", "down", "up", "backbone"
+
+
+@dataclass(frozen=True)
+class ExitAdapters:
+    """What training gives. With u a layer's output scaled to a root mean square of 1, its exit's logits are
+
+    head[token_ids] @ (final_norm_weight * u + u @ down @ up).
+
+    layers: after which of the decoder layers, counted from 1, ascending. token_ids (S,) int64, ascending.
+    down (E, hidden, rank) and up (E, rank, hidden), one pair for each layer.
+    """
+
+    layers: tuple[int, ...]
+    token_ids: Tensor
+    down: Tensor
+    up: Tensor
+
+
+@dataclass(frozen=True)
+class ExitHeads:
+    """Adapters folded for running: `matrices` are (hidden, S), one for each exit."""
+
+    info: ExitInfo
+    matrices: tuple[Tensor, ...]
+    norm_floor: Tensor
+
+    def logits(self, index: int, hidden: Tensor) -> Tensor:
+        """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
+        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
+        return torch.mm(hidden, self.matrices[index]) / torch.hypot(length, self.norm_floor)
+
+
+class ExitTap:
+    """Listens to the layers of one forward of `num_rows` tokens, cut into slices or not.
+
+    `on_exit` is called when an exit's rows are complete: in the last slice, right after the exit's layer.
+    """
+
+    def __init__(self, heads: ExitHeads, num_rows: int, on_exit: OnExit) -> None:
+        self._heads = heads
+        self._num_rows = num_rows
+        self._on_exit = on_exit
+        self._index_of_layer = {layer: index for index, layer in enumerate(heads.info.layers)}
+        self._slices: list[list[Tensor]] = [[] for _ in heads.info.layers]
+
+    def hear(self, layer: int, hidden: Tensor, count: int) -> None:
+        """A layer's output for one slice (rows, hidden), of which the first `count` rows are tokens.
+
+        Spare rows are computed too, so that a row's logits are the same bits in whatever chunk it comes.
+        """
+        index = self._index_of_layer.get(layer)
+        if index is None:
+            return
+        slices = self._slices[index]
+        slices.append(self._heads.logits(index, hidden)[:count])
+        if sum(map(len, slices)) == self._num_rows:
+            self._on_exit(index, torch.cat(slices))
+
+
+def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
+    """Adapters as one matrix per exit, in the stack's dtype."""
+    head = text.head[adapters.token_ids].t().contiguous()
+    gain = text.final_norm.gain
+    matrices = tuple(
+        gain.unsqueeze(1) * head + math.sqrt(len(gain)) * (down.to(head) @ (up.to(head) @ head))
+        for down, up in zip(adapters.down, adapters.up, strict=True)
+    )
+    info = ExitInfo(adapters.layers, text.shape.num_layers, adapters.token_ids)
+    return ExitHeads(info, matrices, text.final_norm.floor)
+
+
+def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
+    """Write a model folder's exits in bf16, bound to the weights they were trained for."""
+    tensors = {
+        _LAYERS: torch.tensor(adapters.layers),
+        _TOKEN_IDS: adapters.token_ids,
+        _DOWN: adapters.down.to(torch.bfloat16).contiguous(),
+        _UP: adapters.up.to(torch.bfloat16).contiguous(),
+    }
+    path = folder / EXITS_FILE
+    save_file(tensors, path, metadata={_BACKBONE: backbone_fingerprint(text)})
+    return path
+
+
+def read_exits(folder: Path, text: TextStack, *, expected: bool) -> ExitHeads | None:
+    """The exits of a model folder, None where it has none and none are `expected`.
+
+    Raises ModelError for a file that is missing, corrupt, or not made for these weights.
+    """
+    path = folder / EXITS_FILE
+    if not path.exists():
+        if expected:
+            raise ModelError(f"{path} is missing though the card lists early exits: {_REMEDY}")
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            backbone = (file.metadata() or {}).get(_BACKBONE)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} is truncated or corrupt ({error}): {_REMEDY}") from error
+    if backbone != backbone_fingerprint(text):
+        raise ModelError(f"{path} was trained for other weights than those beside it: {_REMEDY}")
+    objection = _objection(tensors, text)
+    if objection:
+        raise ModelError(f"{path}: {objection}: {_REMEDY}")
+    layers = tuple(tensors[_LAYERS].tolist())
+    return fold_adapters(ExitAdapters(layers, tensors[_TOKEN_IDS], tensors[_DOWN], tensors[_UP]), text)
+
+
+_REMEDY = "restore the file, or run `outrider train exits` for this model"
+
+
+def backbone_fingerprint(text: TextStack) -> str:
+    """Of the norms and biases: small, and moved by any training."""
+    digest = hashlib.sha256()
+    for layer in text.layers:
+        for weight in (layer.input_norm.gain, layer.qkv_bias, layer.mlp_norm.gain):
+            digest.update(weight.float().numpy().tobytes())
+    digest.update(text.final_norm.gain.float().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
+    """What is wrong with a file's content, or None."""
+    if set(tensors) != {_LAYERS, _TOKEN_IDS, _DOWN, _UP}:
+        return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
+    layers, token_ids, down, up = (tensors[name] for name in (_LAYERS, _TOKEN_IDS, _DOWN, _UP))
+    vocab_size, hidden = text.head.shape
+    if not _ascends(layers, 1, text.shape.num_layers):
+        return f"layers {layers.tolist()} are not ascending numbers below {text.shape.num_layers}"
+    if not _ascends(token_ids, 0, vocab_size):
+        return f"token_ids are not ascending ids below {vocab_size}"
+    num_exits, rank = len(layers), down.shape[-1]
+    if down.shape != (num_exits, hidden, rank) or up.shape != (num_exits, rank, hidden):
+        return f"adapters of {tuple(down.shape)} and {tuple(up.shape)} do not fit the model"
+    if not (down.isfinite().all() and up.isfinite().all()):
+        return "adapters are not finite"
+    return None
+
+
+def _ascends(numbers: Tensor, low: int, high: int) -> bool:
+    """Whether these are strictly ascending integers in low..high-1, at least one."""
+    if numbers.dtype != torch.int64 or numbers.dim() != 1 or len(numbers) == 0:
+        return False
+    return bool(numbers[0] >= low and numbers[-1] < high and (numbers.diff() > 0).all())
