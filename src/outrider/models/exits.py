@@ -1,4 +1,4 @@
-"""Early exits: after some layers, logits over a shortlist of the vocabulary, for about a percent of a forward.
+"""Early exits: after some layers, logits over a shortlist of the vocabulary for about a percent of a forward.
 
 An exit is a linear adapter of low rank into the frozen final norm's gain and LM head (adapters after
 Venkatesha et al., "Fast and Cost-effective Speculative Edge-Cloud Decoding with Early Exits", section 3).
