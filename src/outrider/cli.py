@@ -149,14 +149,18 @@ def train_data(
     folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],
     shards: Annotated[int, typer.Option(min=1, help="Files of a thousand frames each.")] = 120,
     seed: Seed = 0,
+    dagger: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a model that drives instead of the expert (DAgger); adds shards."),
+    ] = None,
     processes: Processes = 1,
 ) -> None:
     """Render homes and write down what the expert says, in resumable shards."""
     from rich.progress import track
 
-    from outrider.runtime.dataset import write_dataset
+    from outrider.runtime.shards import write_dataset
 
-    for _ in track(write_dataset(folder, shards, seed, processes), "shards", total=shards):
+    for _ in track(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
         pass
 
 
@@ -184,6 +188,9 @@ def train_model(
     vision_steps: Annotated[int, typer.Option(min=0, help="Steps of the vision tower alone.")] = 700,
     steps: Annotated[int, typer.Option(min=1, help="Steps of imitation, 32 frames each.")] = 2400,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Checkpoint whose weights a new run begins with.")
+    ] = None,
     processes: Processes = 1,
 ) -> None:
     """Train a model by imitation of the expert and export it; resumable."""
@@ -193,7 +200,7 @@ def train_model(
     config = TrainingConfig(
         role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
     )
-    typer.echo(str(make_model(config, data, run, models, processes)["figures"]))
+    typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
 
 
 def main() -> None:

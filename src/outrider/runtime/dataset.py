@@ -1,21 +1,15 @@
-"""Training data: frames of homes with four tasks each and the expert's answers, in resumable shards.
-
-A shard is one msgpack file; it exists only when whole (written beside and renamed).
-"""
+"""Training examples: frames of homes with four tasks each and the expert's answers."""
 
 from __future__ import annotations
 
 import math
-import multiprocessing
 from collections.abc import Iterator
-from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from outrider.core.actions import ActionTable, Motion, split_answer
 from outrider.core.prompt import render_user_text
-from outrider.core.training_data import Example, Query, Shard
+from outrider.core.training_data import Example, Query
 from outrider.core.values import Pose2D
 from outrider.navigation.avoidance import free_way
 from outrider.navigation.history import SearchHistory
@@ -25,7 +19,6 @@ from outrider.simulation.homes import PLACEMENTS, Home, generate_home
 from outrider.simulation.perception import Eyes, View
 from outrider.simulation.simulator import Simulator
 
-FRAMES_PER_SHARD = 1000
 QUERIES_PER_FRAME = 4
 EPISODE_STEPS = 28
 RANDOM_FRAMES = 20
@@ -54,7 +47,7 @@ def home_examples(seed: int) -> Iterator[Example]:
         yield from _episode(rng, home, simulator, eyes)
         for _ in range(RANDOM_FRAMES):
             simulator.place(random_pose(rng, home))
-            yield _example(rng, simulator, eyes, None)[0]
+            yield lesson_example(rng, simulator, eyes, None)[0]
     finally:
         simulator.close()
 
@@ -65,21 +58,19 @@ def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: E
     for _ in range(EPISODE_STEPS):
         pose = simulator.truth()
         lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
-        example, text = _example(rng, simulator, eyes, lesson)
+        example, text = lesson_example(rng, simulator, eyes, lesson)
         yield example
         said = split_answer(text)
         if said.action == "stop":
             return
         action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
-        motion = TABLE.motion(action, history.last_action)
-        assert motion is not None
-        simulator.place(_moved(rng, simulator, motion))
-        history.record_action(action, said.phase, simulator.truth())
+        carry_out_roughly(rng, simulator, history, action, said.phase)
 
 
-def _example(
+def lesson_example(
     rng: np.random.Generator, simulator: Simulator, eyes: Eyes, own: Lesson | None
 ) -> tuple[Example, str]:
+    """The example of the present view, and the expert's answer to its first task (`own` if there is one)."""
     segments = simulator.segment_camera()
     view = eyes.look(segments)
     lessons = [own] if own is not None else []
@@ -92,6 +83,16 @@ def _example(
 
 def _query(view: View, lesson: Lesson) -> Query:
     return Query(render_user_text(lesson.context), answer(view, lesson.context, lesson.searched))
+
+
+def carry_out_roughly(
+    rng: np.random.Generator, simulator: Simulator, history: SearchHistory, action: str, phase: str
+) -> None:
+    """Place the robot where an action of the table ends, and take the action over into the history."""
+    motion = TABLE.motion(action, history.last_action)
+    assert motion is not None
+    simulator.place(_moved(rng, simulator, motion))
+    history.record_action(action, phase, simulator.truth())
 
 
 def _moved(rng: np.random.Generator, simulator: Simulator, motion: Motion) -> Pose2D:
@@ -113,34 +114,3 @@ def _moved(rng: np.random.Generator, simulator: Simulator, motion: Motion) -> Po
         simulator.place(pose)
         left_m -= way.free_m
     return Pose2D(pose.x, pose.y, yaw)
-
-
-def write_shard(folder: Path, index: int, seed: int) -> Path:
-    """Write shard `index` of a data set; an existing one is left alone. Homes are seeded by (seed, index)."""
-    path = folder / f"shard-{index:04d}.msgpack"
-    if path.exists():
-        return path
-    examples: list[Example] = []
-    home_seed = (seed * 1000 + index) * 1000
-    while len(examples) < FRAMES_PER_SHARD:
-        examples.extend(home_examples(home_seed))
-        home_seed += 1
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".partial")
-    temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
-    temporary.rename(path)
-    return path
-
-
-def _write_shard_task(task: tuple[Path, int, int]) -> Path:
-    return write_shard(*task)
-
-
-def write_dataset(folder: Path, num_shards: int, seed: int, processes: int) -> Iterator[Path]:
-    """Write what is missing of a data set, yielding shards as they are done."""
-    tasks = [(folder, index, seed) for index in range(num_shards)]
-    if processes <= 1:
-        yield from map(_write_shard_task, tasks)
-        return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_write_shard_task, tasks)

@@ -59,26 +59,28 @@ def expert_answerer(simulator: Simulator) -> Answerer:
     return ask
 
 
-def model_answerer(decoder: TextDecoder, max_new_tokens: int = 96) -> Answerer:
-    """A model through the same prompt as on the robot.
-
-    The text is cut once its action and phase are verified: nothing after them enters the episode.
-    """
+def model_answerer(decoder: TextDecoder) -> Answerer:
+    """A model through the same prompt as on the robot; nothing after action and phase enters the episode."""
 
     def ask(simulator: Simulator, navigator: Navigator) -> str:
-        prompt = Prompt(render_prompt(navigator.context(simulator.odometry())), simulator.frame_jpeg())
-        seen: list[str] = [""]
-
-        def on_verified(verified: Verified) -> None:
-            seen[0] = verified.text
-
-        try:
-            request = DecodeRequest(prompt, max_new_tokens)
-            return decoder.decode(request, on_verified, lambda: bool(split_answer(seen[0]).phase)).text
-        except Cancelled:
-            return seen[0]
+        context = navigator.context(simulator.odometry())
+        return decode_action(decoder, Prompt(render_prompt(context), simulator.frame_jpeg()))
 
     return ask
+
+
+def decode_action(decoder: TextDecoder, prompt: Prompt, max_new_tokens: int = 96) -> str:
+    """The text of a prompt, cut once its action and phase are verified."""
+    seen: list[str] = [""]
+
+    def on_verified(verified: Verified) -> None:
+        seen[0] = verified.text
+
+    try:
+        request = DecodeRequest(prompt, max_new_tokens)
+        return decoder.decode(request, on_verified, lambda: bool(split_answer(seen[0]).phase)).text
+    except Cancelled:
+        return seen[0]
 
 
 def run_episode(

@@ -33,12 +33,15 @@ def make_tokenizer(data: Path, folder: Path) -> int:
 
 
 def make_model(
-    config: TrainingConfig, data: Path, run: Path, models: Path, processes: int
+    config: TrainingConfig, data: Path, run: Path, models: Path, processes: int, start: Path | None = None
 ) -> dict[str, object]:
-    """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card."""
+    """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card.
+
+    A new run begins with the weights of the checkpoint `start`, if one is given.
+    """
     tokenizer = models / "tokenizer"
     if not (tokenizer / "tokenizer.json").exists():
         raise ConfigError(f"{tokenizer} holds no tokenizer; run `outrider train tokenizer {data}` first")
     shard_paths(data)
-    checkpoint = train(config, tokenizer, data, run, processes)
+    checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())

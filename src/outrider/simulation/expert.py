@@ -3,6 +3,9 @@
 It never sees through walls. Its phases: search (turn on the spot), door (head for a way out of a searched
 place), enter (pass through it), approach, arrived; obey and done for plain motion commands. Whatever it knows
 beyond the view stands in the prompt too, so a model can imitate it exactly.
+
+The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and what
+was ruled out and why: nearly every word of it has to be read off the picture.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from outrider.core.actions import STOP
-from outrider.core.prompt import PromptContext, direction_words, metres_words, shown_turn
+from outrider.core.prompt import PromptContext, shown_turn
 from outrider.core.values import wrap_angle
 from outrider.simulation.perception import SeenDoor, SeenObject, View
 from outrider.simulation.vocabulary import ObjectSpec, target_of
@@ -22,6 +25,9 @@ FULL_TURN_DEG = 360
 ENTER_STEPS = 2
 ENTER_DISTANCE_M = 0.95
 SCAN_ACTION = "turn left large"
+BEARING_STEP_DEG = 5
+MAX_THINGS = 3
+FEW_THINGS = 2
 
 
 @dataclass(frozen=True)
@@ -44,13 +50,12 @@ def answer(view: View, context: PromptContext, searched: tuple[SearchedPlace, ..
 
 
 def _approach(view: View, target: ObjectSpec, seen: SeenObject) -> str:
-    turn = turn_action(seen.bearing_rad)
+    found = f"{target.phrase} {_spot(seen)}"
+    others = _listed(view, _things(view, target, MAX_THINGS - 1))
     if seen.distance_m <= STOP_DISTANCE_M and abs(seen.bearing_rad) <= math.radians(26):
-        reason = f"the {target.phrase} is within reach, {_where(seen)}. {_ruled_out(view, target)}"
-        return f"{STOP}\narrived: {reason.strip()}"
-    action = turn or forward_action(seen.distance_m - STOP_DISTANCE_M + 0.12)
-    reason = f"the {target.phrase} is {_where(seen)}. {_ruled_out(view, target)}"
-    return f"{action}\napproach: {reason.strip()}"
+        return f"{STOP}\narrived: {found}, within reach{others}."
+    action = turn_action(seen.bearing_rad) or forward_action(seen.distance_m - STOP_DISTANCE_M + 0.12)
+    return f"{action}\napproach: {found}{others}."
 
 
 def _explore(
@@ -61,30 +66,39 @@ def _explore(
         and context.steps[-1].phase == "approach"
         and context.steps[-1].action.startswith("turn")
     ):
-        return f"move forward medium\napproach: lost sight of the {target.phrase}, moving closer."
+        scene = _listed(view, _things(view, target) + _doors(view, searched)[:1])
+        return f"move forward medium\napproach: lost sight of {target.phrase}, moving closer{scene}."
     entered = _trailing(context, "enter")
     if 0 < entered < ENTER_STEPS:
-        return f"move forward large\nenter: passing the door to look for the {target.phrase}."
+        return _enter(view, target)
     turned = shown_turn(context.turned_deg)
     leaving = _last_phase(context) == "door" or turned >= FULL_TURN_DEG
     if not leaving:
-        done = f"turned {turned} of {FULL_TURN_DEG}"
-        return f"{SCAN_ACTION}\nsearch: no {target.phrase} here. {_scene(view, target)} {done}."
+        seen = _listed(view, _things(view, target) + _doors(view, searched)[:1])
+        return f"{SCAN_ACTION}\nsearch: no {target.phrase}{seen}; turned {turned} of {FULL_TURN_DEG}."
     doors = view.doors if turned >= 2 * FULL_TURN_DEG else _fresh(view.doors, searched)
     if not doors:
-        return f"{SCAN_ACTION}\ndoor: this place is searched. {_scene(view, target)} looking for a way out."
-    return _to_door(min(doors, key=_door_cost), target)
+        seen = _listed(view, _doors(view, searched)[:1] + _things(view, target))
+        return f"{SCAN_ACTION}\ndoor: no way out{seen}."
+    return _to_door(min(doors, key=_door_cost), view, target, searched)
 
 
-def _to_door(door: SeenDoor, target: ObjectSpec) -> str:
-    where = f"{direction_words(door.bearing_rad)} at {metres_words(door.distance_m)}"
-    if door.distance_m <= ENTER_DISTANCE_M and abs(door.bearing_rad) <= math.radians(24):
-        turn = f"turn {_side(door.bearing_rad)} small" if abs(door.bearing_rad) > math.radians(13) else None
-        if turn is None:
-            return f"move forward large\nenter: passing the door to look for the {target.phrase}."
-        return f"{turn}\ndoor: the way out is {where}, no {target.phrase} in this place."
-    action = turn_action(door.bearing_rad) or forward_action(door.distance_m - ENTER_DISTANCE_M + 0.25)
-    return f"{action}\ndoor: the way out is {where}, no {target.phrase} in this place."
+def _to_door(door: SeenDoor, view: View, target: ObjectSpec, searched: tuple[SearchedPlace, ...]) -> str:
+    at_door = door.distance_m <= ENTER_DISTANCE_M and abs(door.bearing_rad) <= math.radians(24)
+    if at_door and abs(door.bearing_rad) <= math.radians(13):
+        return _enter(view, target)
+    if at_door:
+        action = f"turn {_side(door.bearing_rad)} small"
+    else:
+        ahead = forward_action(door.distance_m - ENTER_DISTANCE_M + 0.25)
+        action = turn_action(door.bearing_rad) or ahead
+    others = _doors(view, searched, chosen=door)[:1] + _things(view, target, MAX_THINGS - 1)
+    return f"{action}\ndoor: way out {_spot(door)}, no {target.phrase} in here{_listed(view, others)}."
+
+
+def _enter(view: View, target: ObjectSpec) -> str:
+    seen = _listed(view, _things(view, target))
+    return f"move forward large\nenter: passing to look for {target.phrase}{seen}."
 
 
 def _fresh(doors: tuple[SeenDoor, ...], searched: tuple[SearchedPlace, ...]) -> tuple[SeenDoor, ...]:
@@ -120,35 +134,40 @@ def _side(bearing_rad: float) -> str:
     return "left" if bearing_rad > 0 else "right"
 
 
-def _where(seen: SeenObject) -> str:
-    return f"{direction_words(seen.bearing_rad)} at {metres_words(seen.distance_m)}"
+def _spot(seen: SeenObject | SeenDoor) -> str:
+    """Where something is: side and degrees, metres."""
+    degrees = round(math.degrees(seen.bearing_rad) / BEARING_STEP_DEG) * BEARING_STEP_DEG
+    side = f"{_side(degrees)} {abs(degrees)}" if degrees else "ahead"
+    return f"{side} at {seen.distance_m:.1f} m"
 
 
-def _ruled_out(view: View, target: ObjectSpec) -> str:
-    """Names the look-alike in view, or else the nearest other thing."""
+def _things(view: View, target: ObjectSpec | None, most: int = MAX_THINGS) -> list[str]:
+    """What else is in view, nearest first: look-alikes of the target (and why not), then the nearest."""
     others = [o for o in view.objects if o.spec != target]
-    if not others:
-        return "nothing else in view."
-    alike = [o for o in others if target.kind == o.spec.kind or target.colour == o.spec.colour]
-    chosen = (alike or others)[0]
-    why = "is another thing"
-    if chosen.spec.kind == target.kind:
-        why = f"is {chosen.spec.colour}, not {target.colour}"
-    elif chosen.spec.colour == target.colour:
-        why = f"is no {target.kind}"
-    return f"the {chosen.spec.phrase} {_where(chosen)} {why}."
+    alike = sorted(others, key=lambda o: not _why_not(o.spec, target))[:most]
+    return [f"{o.spec.phrase} {_spot(o)}{_why_not(o.spec, target)}" for o in others if o in alike]
 
 
-def _scene(view: View, target: ObjectSpec) -> str:
-    """What is in view instead: at most two things and a door."""
-    things = [f"{_a(o.spec.phrase)} {_where(o)}" for o in view.objects[:2] if o.spec != target]
-    if view.doors:
-        things.append(f"a door {direction_words(view.doors[0].bearing_rad)}")
-    return f"i see {', '.join(things)}." if things else "i see nothing but walls."
+def _why_not(spec: ObjectSpec, target: ObjectSpec | None) -> str:
+    """What tells a look-alike from the target; empty for what is like it in nothing."""
+    if target is None:
+        return ""
+    if spec.kind == target.kind:
+        return f", not {target.colour}"
+    return f", no {target.kind}" if spec.colour == target.colour else ""
 
 
-def _a(phrase: str) -> str:
-    return f"an {phrase}" if phrase[0] in "aeiou" else f"a {phrase}"
+def _doors(view: View, searched: tuple[SearchedPlace, ...], chosen: SeenDoor | None = None) -> list[str]:
+    """The doors in view but the chosen, nearest first, and which lead where all is searched."""
+    fresh = _fresh(view.doors, searched)
+    return [f"door {_spot(d)}{'' if d in fresh else ', searched'}" for d in view.doors if d != chosen]
+
+
+def _listed(view: View, things: list[str]) -> str:
+    """Things as they follow the main clause; where there are few, how far the way is free as well."""
+    left, ahead, right = view.free_m
+    free = [f"free left {left:.1f}, ahead {ahead:.1f}, right {right:.1f} m"]
+    return "".join(f"; {thing}" for thing in (things if len(things) >= FEW_THINGS else things + free))
 
 
 def _last_phase(context: PromptContext) -> str:
@@ -185,18 +204,18 @@ def command_action(instruction: str) -> str | None:
 
 def _obey(view: View, context: PromptContext) -> str:
     action = command_action(context.instruction)
+    seen = _listed(view, _things(view, None, MAX_THINGS - 1))
     if action is None or action == STOP:
-        return f"{STOP}\ndone: standing still as told."
+        return f"{STOP}\ndone: standing still as told{seen}."
     if _last_phase(context) == "obey":
-        return f"{STOP}\ndone: {context.steps[-1].action} is done as told."
+        return f"{STOP}\ndone: {context.steps[-1].action} as told{seen}."
     if "door" in context.instruction and not _beside_door(view, context):
         door = min(view.doors, key=lambda d: d.distance_m) if view.doors else None
         if door is None:
-            return f"{SCAN_ACTION}\ndoor: no door in view, looking for it."
+            return f"{SCAN_ACTION}\ndoor: looking for a door{seen}."
         move = turn_action(door.bearing_rad) or forward_action(door.distance_m - 0.9)
-        where = f"{direction_words(door.bearing_rad)} at {metres_words(door.distance_m)}"
-        return f"{move}\ndoor: the door is {where}."
-    return f"{action}\nobey: {action} as told."
+        return f"{move}\ndoor: door {_spot(door)}{seen}."
+    return f"{action}\nobey: {action} as told{seen}."
 
 
 def _beside_door(view: View, context: PromptContext) -> bool:

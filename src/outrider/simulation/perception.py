@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from outrider.core.values import Pose2D, wrap_angle
+from outrider.core.values import Pose2D, RangeScan, wrap_angle
 from outrider.simulation.homes import Door, Home, in_camera_view
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec
 
 MIN_PIXELS = 24
 MAX_DOOR_DISTANCE_M = 5.5
+FREE_WAYS_DEG = (30.0, 0.0, -30.0)
+FREE_WIDTH_RAD = math.radians(3.0)
+MAX_FREE_M = 9.9
 CELL = 28
 BACKGROUNDS = ("other", "door", "furniture", "floor", "wall")
 OBJECT, DOOR, FURNITURE, FLOOR, WALL = 0, 1, 2, 3, 4
@@ -44,10 +47,11 @@ class SeenDoor:
 
 @dataclass(frozen=True)
 class View:
-    """Everything in view, nearest first."""
+    """Everything in view, nearest first; `free_m`: how far the way is free left, ahead and right."""
 
     objects: tuple[SeenObject, ...]
     doors: tuple[SeenDoor, ...]
+    free_m: tuple[float, float, float]
 
     def find(self, spec: ObjectSpec) -> SeenObject | None:
         return next((o for o in self.objects if o.spec == spec), None)
@@ -75,6 +79,7 @@ class Eyes:
         return View(
             tuple(sorted(objects, key=lambda o: o.distance_m)),
             tuple(sorted(doors, key=lambda d: d.distance_m)),
+            _free_way(self._simulator.scan()),
         )
 
     def cell_labels(self, segments: np.ndarray) -> np.ndarray:
@@ -119,6 +124,16 @@ def _cell_label(
     if shares[DOOR] >= 40:
         return DOOR, 0, 0
     return int(shares.argmax()), 0, 0
+
+
+def _free_way(scan: RangeScan) -> tuple[float, float, float]:
+    """The nearest range within a few degrees of each of the three bearings."""
+    ranges = np.minimum(scan.ranges, MAX_FREE_M)
+    bearings = scan.angle_min + scan.angle_step * np.arange(len(ranges))
+    left, ahead, right = (
+        float(ranges[np.abs(bearings - math.radians(way)) <= FREE_WIDTH_RAD].min()) for way in FREE_WAYS_DEG
+    )
+    return left, ahead, right
 
 
 def _see_door(home: Home, pose: Pose2D, door: Door) -> SeenDoor | None:

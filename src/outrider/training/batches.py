@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.training_data import CELL_COLUMNS, CELL_LABELS, CELL_ROWS, Example, Query, Shard
 
 ACTION_WEIGHT = 4.0
+SHARDS_AT_ONCE = 4
 IMAGE_TOKENS = CELL_ROWS * CELL_COLUMNS
 IMAGE_SPAN = max(CELL_ROWS, CELL_COLUMNS)
 MEAN = torch.tensor([0.48145466, 0.4578275, 0.40821073]).view(1, 3, 1, 1)
@@ -154,12 +156,13 @@ def shard_paths(folder: Path) -> list[Path]:
 
 
 def examples_forever(folder: Path, seed: int) -> Iterator[Example]:
-    """All examples in ever new orders; shards written meanwhile join in the next round."""
+    """All examples in ever new orders, a few shards at a time; shards written meanwhile come next."""
     rng = np.random.default_rng(seed)
+    uses: Counter[Path] = Counter()
     while True:
-        paths = shard_paths(folder)
-        for start in range(0, len(paths), 4):
-            order = rng.permutation(len(paths))[start : start + 4]
-            pool = [example for index in order for example in read_shard(paths[index])]
-            for index in rng.permutation(len(pool)):
-                yield pool[index]
+        paths = rng.permutation(np.array(shard_paths(folder)))
+        chosen = sorted(paths, key=lambda path: uses[path])[:SHARDS_AT_ONCE]
+        uses.update(chosen)
+        pool = [example for path in chosen for example in read_shard(path)]
+        for index in rng.permutation(len(pool)):
+            yield pool[index]

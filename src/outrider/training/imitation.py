@@ -91,9 +91,17 @@ class Trainer:
     """One training run in one folder; `run` yields a line of figures now and then.
 
     Under `torch.distributed` each rank takes its share of every batch and the gradients are averaged.
+    A run begins with the weights of the checkpoint `start`, if one is given, and goes on with its own.
     """
 
-    def __init__(self, config: TrainingConfig, tokenizer: PreTrainedTokenizerFast, data: Path, folder: Path):
+    def __init__(
+        self,
+        config: TrainingConfig,
+        tokenizer: PreTrainedTokenizerFast,
+        data: Path,
+        folder: Path,
+        start: Path | None = None,
+    ):
         torch.manual_seed(config.seed)
         self.config = config
         self.packer = Packer(tokenizer)
@@ -107,6 +115,8 @@ class Trainer:
         self._start_phase("vision")
         if self._checkpoint.exists():
             self._resume()
+        elif start is not None:
+            self._take_weights(start)
 
     def run(self) -> Iterator[dict[str, float]]:
         """Train to the end, from wherever the checkpoint stands."""
@@ -199,6 +209,16 @@ class Trainer:
         }
         torch.save(state, temporary)
         temporary.rename(self._checkpoint)
+
+    def _take_weights(self, start: Path) -> None:
+        """Weights alone; the schedule is this run's."""
+        try:
+            self.network.load_state_dict(torch.load(start, weights_only=True)["network"])
+        except Exception as error:
+            raise ConfigError(
+                f"{start} holds no weights of a {self.config.role} with this tokenizer; "
+                "give the checkpoint.pt of an earlier run"
+            ) from error
 
     def _resume(self) -> None:
         try:

@@ -15,22 +15,39 @@ from transformers import AutoTokenizer
 from outrider.training.imitation import Trainer, TrainingConfig
 
 
-def train(config: TrainingConfig, tokenizer: Path, data: Path, folder: Path, processes: int) -> Path:
-    """Train a role to the end; returns its checkpoint. Figures go to `<role>.log.jsonl` beside it."""
+def train(
+    config: TrainingConfig,
+    tokenizer: Path,
+    data: Path,
+    folder: Path,
+    processes: int,
+    start: Path | None = None,
+) -> Path:
+    """Train a role to the end; returns its checkpoint. Figures go to `<role>.log.jsonl` beside it.
+
+    `start`: the checkpoint whose weights a new run begins with.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as meeting:
-        arguments = (config, tokenizer, data, folder, processes, f"file://{meeting}/ranks")
+        arguments = (config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
         multiprocessing.spawn(_rank, arguments, nprocs=processes, join=True)
     return folder / f"{config.role}.checkpoint.pt"
 
 
 def _rank(
-    rank: int, config: TrainingConfig, tokenizer: Path, data: Path, folder: Path, processes: int, meeting: str
+    rank: int,
+    config: TrainingConfig,
+    tokenizer: Path,
+    data: Path,
+    folder: Path,
+    start: Path | None,
+    processes: int,
+    meeting: str,
 ) -> None:
     torch.set_num_threads(1)
     if processes > 1:
         distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)
-    trainer = Trainer(config, AutoTokenizer.from_pretrained(tokenizer), data, folder)
+    trainer = Trainer(config, AutoTokenizer.from_pretrained(tokenizer), data, folder, start)
     log = folder / f"{config.role}.log.jsonl"
     began = time.monotonic()
     for figures in trainer.run():

@@ -1,6 +1,7 @@
 """The packed, batched training view computes what transformers computes; a run resumes where it stopped."""
 
 import json
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.prompt import PromptContext, Step, render_user_text
 from outrider.core.training_data import Example, Query, Shard
 from outrider.training.architecture import build_model
-from outrider.training.batches import Packer, patchify, shard_paths
+from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify, shard_paths
 from outrider.training.export import export
 from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
 from outrider.training.network import PackedModel
@@ -86,6 +87,39 @@ def test_a_run_resumes_and_exports(tokenizer, tmp_path):
     assert card["instruction_words"] == ["find"] and card["figures"]["training_frames"] == 6
     with pytest.raises(ConfigError, match="not a target"):
         export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", [])
+
+
+def test_a_run_begins_with_the_weights_of_another(tokenizer, tmp_path):
+    config = TrainingConfig("draft", steps=2, seed=1)
+    other = Trainer(config, tokenizer, tmp_path, tmp_path / "first")
+    other._save()
+    start = tmp_path / "first" / "draft.checkpoint.pt"
+    trainer = Trainer(TrainingConfig("draft", steps=2, seed=2), tokenizer, tmp_path, tmp_path / "run", start)
+    weights = trainer.network.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in other.network.state_dict().items())
+    assert trainer.progressed.step == 0
+    with pytest.raises(ConfigError, match="no weights of a target"):
+        Trainer(TrainingConfig("target"), tokenizer, tmp_path, tmp_path / "run", start)
+
+
+def test_every_shard_is_read_before_any_twice_and_a_new_one_comes_next(tmp_path):
+    import msgspec
+
+    def write(name):
+        examples = [replace_jpeg(example, name) for example in _examples(3)]
+        (tmp_path / f"shard-{name}.msgpack").write_bytes(msgspec.msgpack.encode(Shard(examples)))
+
+    def replace_jpeg(example, name):
+        return Example(name.encode(), example.cells, example.queries)
+
+    for number in range(SHARDS_AT_ONCE + 1):
+        write(str(number))
+    examples = examples_forever(tmp_path, seed=0)
+    first = Counter(next(examples).jpeg for _ in range(3 * SHARDS_AT_ONCE))
+    assert set(first.values()) == {3} and len(first) == SHARDS_AT_ONCE
+    write("new")
+    second = {next(examples).jpeg for _ in range(3 * SHARDS_AT_ONCE)}
+    assert b"new" in second and second | set(first) == {b"0", b"1", b"2", b"3", b"4", b"new"}
 
 
 def test_missing_data_is_named(tmp_path):

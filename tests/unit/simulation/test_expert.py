@@ -1,0 +1,78 @@
+"""The expert's texts: what they name, where they say it is, and why something else is not it."""
+
+import math
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from outrider.core.prompt import PromptContext, Step
+from outrider.runtime.dataset import home_examples
+from outrider.simulation.expert import SearchedPlace, answer
+from outrider.simulation.perception import SeenDoor, SeenObject, View
+from outrider.simulation.vocabulary import ObjectSpec
+
+FREE_M = (1.04, 2.0, 3.14)
+FREE_TEXT = "free left 1.0, ahead 2.0, right 3.1 m"
+BOTTLE = SeenObject(ObjectSpec("bottle", "silver"), math.radians(21), 2.34, 90)
+RED_BOTTLE = SeenObject(ObjectSpec("bottle", "red"), math.radians(-12), 3.0, 60)
+SILVER_BALL = SeenObject(ObjectSpec("ball", "silver"), math.radians(2), 3.5, 50)
+BLUE_BOX = SeenObject(ObjectSpec("box", "blue"), math.radians(-33), 1.2, 400)
+DOOR = SeenDoor(math.radians(9), 2.05, 0.1)
+OTHER_DOOR = SeenDoor(math.radians(-36), 4.0, 0.1)
+INSTRUCTION = "find the silver bottle"
+
+
+def said(objects=(), doors=(), context=None, searched=()) -> str:
+    view = View(tuple(objects), tuple(doors), FREE_M)
+    return answer(view, context or PromptContext(INSTRUCTION), tuple(searched))
+
+
+def test_an_approach_says_where_the_target_is_and_why_look_alikes_are_not_it():
+    text = said([BLUE_BOX, BOTTLE, RED_BOTTLE, SILVER_BALL])
+    assert text == (
+        "turn left small\napproach: silver bottle left 20 at 2.3 m; "
+        "red bottle right 10 at 3.0 m, not silver; silver ball ahead at 3.5 m, no bottle."
+    )
+
+
+def test_where_little_is_in_view_the_free_way_is_told():
+    assert said([BOTTLE]) == f"turn left small\napproach: silver bottle left 20 at 2.3 m; {FREE_TEXT}."
+    assert said() == f"turn left large\nsearch: no silver bottle; {FREE_TEXT}; turned 0 of 360."
+
+
+def test_a_search_lists_what_is_there_instead_and_a_door():
+    assert said([BLUE_BOX, RED_BOTTLE], [DOOR], PromptContext(INSTRUCTION, (), 90)) == (
+        "turn left large\nsearch: no silver bottle; blue box right 35 at 1.2 m; "
+        "red bottle right 10 at 3.0 m, not silver; door left 10 at 2.0 m; turned 90 of 360."
+    )
+
+
+def test_the_way_out_is_the_door_that_leads_to_no_searched_place():
+    context = PromptContext(INSTRUCTION, (Step("door", "move forward large"),), 0)
+    behind_door = SearchedPlace(math.radians(9), 4.0)
+    text = said([], [DOOR, OTHER_DOOR], context, [behind_door])
+    assert text == (
+        "turn right medium\ndoor: way out right 35 at 4.0 m, no silver bottle in here; "
+        f"door left 10 at 2.0 m, searched; {FREE_TEXT}."
+    )
+
+
+def test_a_command_is_obeyed_with_what_is_in_view():
+    text = said([BLUE_BOX, RED_BOTTLE, SILVER_BALL], context=PromptContext("turn left a little"))
+    assert text == (
+        "turn left small\nobey: turn left small as told; blue box right 35 at 1.2 m; "
+        "red bottle right 10 at 3.0 m."
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(Path(__file__).parents[3] / "models" / "tokenizer")
+
+
+def test_the_longest_text_fits_the_models_limit_and_the_mean_is_a_sentence_or_two(tokenizer):
+    texts = [query.answer for example in home_examples(4) for query in example.queries]
+    lengths = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
+    assert max(lengths) < 96
+    assert 30 < sum(lengths) / len(lengths) < 60
