@@ -22,6 +22,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/outrider"]),
         (SHARE, ["package.xml"]),
+        *shared_files("benchmarks"),
         *shared_files("config"),
         *shared_files("launch"),
         *shared_files("models"),

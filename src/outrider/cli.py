@@ -144,6 +144,24 @@ def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, m
     bench_latency(frames, seed, models, json_file)
 
 
+@bench_app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
+def bench_decoding(
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(help="A regime of benchmarks/regimes.yaml; repeatable; all by default."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    models: Models = None,
+) -> None:
+    """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
+    from outrider.runtime.bench_decoding import bench_decoding
+
+    bench_decoding(tuple(regime or ()), texts, seed, models, json_file, plots)
+
+
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
 def train_data(
     folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],

@@ -40,12 +40,19 @@ def model_folder(name: str) -> Path:
 
 def config_file(name: str) -> Path:
     """A parameter file that comes with the package; ConfigError where it is missing."""
+    return _package_file(f"config/{name}")
+
+
+def benchmark_file(name: str) -> Path:
+    """A data file of the benchmarks that comes with the package; ConfigError where it is missing."""
+    return _package_file(f"benchmarks/{name}")
+
+
+def _package_file(name: str) -> Path:
     for folder in _package_folders():
-        if (folder / "config" / name).is_file():
-            return folder / "config" / name
-    raise ConfigError(
-        f"the parameter file config/{name} is not installed: run `make setup` or `colcon build`"
-    )
+        if (folder / name).is_file():
+            return folder / name
+    raise ConfigError(f"the file {name} is not installed: run `make setup` or `colcon build`")
 
 
 def _default_folders() -> list[Path]:

@@ -1,0 +1,111 @@
+"""A model that is run once for every text and then remembered: many strategies over one model's behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from outrider.core.ports import Array, ExitInfo, LanguageModel, OnExit, Tokenizer
+from outrider.core.values import Prompt
+from outrider.decoding.digest import common_length
+
+_Text = tuple[Prompt, tuple[int, ...]]
+
+
+@dataclass
+class _Trace:
+    """What the model said after each text: its row (V,) and the rows of its exits (E, S)."""
+
+    rows: dict[_Text, Array] = field(default_factory=dict)
+    exit_rows: dict[_Text, Array] = field(default_factory=dict)
+    prompt_lengths: dict[Prompt, int] = field(default_factory=dict)
+
+
+class ReplayModel:
+    """A LanguageModel with the rows of another. The same text gives the same row, bit for bit, however it
+    was cut into forwards."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._trace = _Trace()
+        self.name = model.name
+        self.vocab_size = model.vocab_size
+        self.eos_id = model.eos_id
+        self.max_length = model.max_length
+
+    @property
+    def exits(self) -> ExitInfo | None:
+        return self._model.exits
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._model.tokenizer
+
+    @property
+    def num_rows(self) -> int:
+        """Texts remembered so far."""
+        return len(self._trace.rows)
+
+    def open_session(self) -> ReplaySession:
+        return ReplaySession(self._model, self._trace)
+
+
+class ReplaySession:
+    """A ModelSession that runs the model only on texts not seen before."""
+
+    def __init__(self, model: LanguageModel, trace: _Trace) -> None:
+        self._has_exits = model.exits is not None
+        self._session = model.open_session()
+        self._trace = trace
+        self._prompt = Prompt("", b"")
+        self._tokens: tuple[int, ...] = ()
+        self._run_prompt: Prompt | None = None
+        self._run_tokens: tuple[int, ...] = ()
+
+    @property
+    def length(self) -> int:
+        return self._trace.prompt_lengths.get(self._prompt, 0) + len(self._tokens)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        if prompt not in self._trace.prompt_lengths:
+            self._run_prefill(prompt)
+        self._prompt, self._tokens = prompt, ()
+        return self._trace.rows[prompt, ()]
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        text = (*self._tokens, *token_ids)
+        texts = [(self._prompt, text[:end]) for end in range(len(self._tokens) + 1, len(text) + 1)]
+        if any(key not in self._trace.rows for key in texts):
+            self._run(text, len(token_ids))
+        if on_exit is not None and self._has_exits:
+            stacked = torch.stack([self._trace.exit_rows[key] for key in texts], dim=1)
+            for exit_index, rows in enumerate(stacked):
+                on_exit(exit_index, rows)
+        self._tokens = text
+        return torch.stack([self._trace.rows[key] for key in texts])
+
+    def truncate(self, length: int) -> None:
+        self._tokens = self._tokens[: length - self._trace.prompt_lengths[self._prompt]]
+
+    def _run_prefill(self, prompt: Prompt) -> None:
+        row = self._session.prefill(prompt)
+        self._run_prompt, self._run_tokens = prompt, ()
+        self._trace.prompt_lengths[prompt] = self._session.length
+        self._trace.rows.setdefault((prompt, ()), row)
+
+    def _run(self, text: tuple[int, ...], num_last: int) -> None:
+        """Run the model over at least the last tokens of a text, and remember what was not known."""
+        if self._run_prompt != self._prompt:
+            self._run_prefill(self._prompt)
+        known = min(common_length(self._run_tokens, text), len(text) - num_last)
+        self._session.truncate(self._trace.prompt_lengths[self._prompt] + known)
+        exits: list[Array] = []
+        rows = self._session.forward(text[known:], lambda _, exit_rows: exits.append(exit_rows))
+        self._run_tokens = text
+        for index, end in enumerate(range(known + 1, len(text) + 1)):
+            key = (self._prompt, text[:end])
+            if key not in self._trace.rows:
+                self._trace.rows[key] = rows[index].clone()
+                self._trace.exit_rows[key] = torch.stack([e[index] for e in exits]) if exits else rows[:0]

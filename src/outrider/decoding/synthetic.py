@@ -1,0 +1,288 @@
+"""A made-up pair with a given acceptance length and given early exits, quick enough for thousands of texts.
+
+The target is certain of one token after every text. The draft is calibrated: its row holds one confidence for
+its first choice, a share of the rest for its second, and the target's token takes those ranks just as often.
+So a token is accepted with the same chance under every acceptance scheme, independently of the others.
+An exit, from some depth of the text on, says what the target says; before that, something else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Array, ExitInfo, OnExit
+from outrider.core.values import Prompt
+from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.toy import ToyTokenizer
+
+VOCAB_SIZE = 16
+MAX_LENGTH = 1024
+PROMPT_LENGTH = 8
+CERTAIN_GAP = 60.0
+"""Logits by which the target prefers its token: beyond the reach of any sampling noise."""
+SURE_CONFIDENCES = (0.90, 0.95, 0.98, 0.99)
+UNSURE_CONFIDENCES = (0.40, 0.60, 0.80, 0.95)
+"""What an exit that agrees, and one that does not, takes its choice to be worth: they overlap."""
+LAYERS_OF_ONE_GUESS = 3
+"""An exit that does not agree yet says what its neighbours say."""
+
+_MASK = (1 << 64) - 1
+_RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
+
+
+@dataclass(frozen=True)
+class SyntheticSettings:
+    """`confidence`: the draft's in its first choice; `second_choice`: the share of the rest its second takes.
+
+    `exit_agreement`: the chance per position that exit 0, 1, ... already says what the target says.
+    """
+
+    seed: int = 0
+    confidence: float = 0.7
+    second_choice: float = 0.5
+    exit_agreement: tuple[float, ...] = ()
+
+
+class SyntheticModel:
+    """A LanguageModel whose rows are looked up in a table: `table[index(digest)]`."""
+
+    eos_id = 0
+    vocab_size = VOCAB_SIZE
+    max_length = MAX_LENGTH
+
+    def __init__(
+        self,
+        name: str,
+        table: Array,
+        index: Callable[[int], int],
+        exits: ExitInfo | None = None,
+        exit_indices: Callable[[int], list[int]] | None = None,
+    ) -> None:
+        self.name = name
+        self.tokenizer = ToyTokenizer(VOCAB_SIZE, self.eos_id)
+        self.exits = exits
+        self._table = table
+        self._exit_table = _exit_table()
+        self._index = index
+        self._exit_indices = exit_indices
+
+    def open_session(self) -> SyntheticSession:
+        return SyntheticSession(self)
+
+    def rows(self, digests: Sequence[int]) -> Array:
+        """Logits (M, V) after the texts with these digests."""
+        return self._table[[self._index(digest) for digest in digests]]
+
+    def exit_rows(self, digests: Sequence[int]) -> Array:
+        """The logits (E, M, V) of all exits; no exits, no rows."""
+        if self._exit_indices is None:
+            return self._exit_table[:0]
+        return self._exit_table[torch.tensor([self._exit_indices(digest) for digest in digests]).T]
+
+
+class SyntheticSession:
+    """A ModelSession: the cache is the list of digests."""
+
+    def __init__(self, model: SyntheticModel) -> None:
+        self._model = model
+        self._digests: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._digests)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        self._digests = [prompt_digest(prompt)] * PROMPT_LENGTH
+        return self._model.rows(self._digests[-1:])[0]
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        digests = self._digests[-1:]
+        for token_id in token_ids:
+            digests.append(extend_digest(digests[-1], (token_id,)))
+        if on_exit is not None:
+            for exit_number, rows in enumerate(self._model.exit_rows(digests[1:])):
+                on_exit(exit_number, rows)
+        self._digests += digests[1:]
+        return self._model.rows(digests[1:])
+
+    def truncate(self, length: int) -> None:
+        del self._digests[length:]
+
+
+def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
+    """The target, with exits where `exit_agreement` gives any, and its draft."""
+    num_exits = len(settings.exit_agreement)
+    exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(VOCAB_SIZE))
+    target = SyntheticModel(
+        f"synthetic-{settings.seed}",
+        torch.eye(VOCAB_SIZE) * CERTAIN_GAP,
+        lambda digest: _target_token(settings.seed, digest),
+        exits if num_exits else None,
+        (lambda digest: _exit_indices(settings, digest)) if num_exits else None,
+    )
+    draft = SyntheticModel(
+        f"synthetic-draft-{settings.seed}",
+        _draft_table(settings.confidence, settings.second_choice),
+        lambda digest: _draft_index(settings, digest),
+    )
+    return target, draft
+
+
+def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool) -> float:
+    """The draft's confidence at which a token is accepted with this chance.
+
+    Greedy: the confidence itself. Sampled: draft and target choose independently from the draft's calibrated
+    row, so the chance is the sum of that row's squares. Raises ConfigError below what a flat row gives.
+    """
+    if not sampled:
+        return acceptance_rate
+    low, high = 1.0 / VOCAB_SIZE, 1.0
+    if not _sum_of_squares(low, second_choice) <= acceptance_rate <= 1.0:
+        raise ConfigError(f"no calibrated draft reaches acceptance_rate={acceptance_rate:.3f} when sampled")
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        too_low = _sum_of_squares(middle, second_choice) < acceptance_rate
+        low, high = (middle, high) if too_low else (low, middle)
+    return high
+
+
+def exit_agreement(
+    acceptance_rate: float, num_draft_tokens: int, num_exits: int, miss_rate: float, average_exit: float
+) -> tuple[float, ...]:
+    """The chance per position and exit at which a share `miss_rate` of rounds ends as no exit foretold.
+
+    In the others the first exit to foretell it has the number `average_exit` (from 1) on average. A round's
+    outcome is foretold once every position it decides on is. Chances rise with depth as 1 - decay^exit.
+    """
+    ceiling = _solve(lambda chance: _foretold(chance, acceptance_rate, num_draft_tokens), 1.0 - miss_rate)
+    # The quicker the chances rise, the earlier the first exit: the average falls as `steepness` grows.
+    steepness = _solve(
+        lambda value: -_average_exit(_chances(ceiling, value, num_exits), acceptance_rate, num_draft_tokens),
+        -average_exit,
+    )
+    return _chances(ceiling, steepness, num_exits)
+
+
+def _chances(ceiling: float, steepness: float, num_exits: int) -> tuple[float, ...]:
+    decay = max(1.0 - steepness, 1e-9)
+    if decay > 1.0 - 1e-9:
+        return tuple(ceiling * (number + 1) / num_exits for number in range(num_exits))
+    full = 1.0 - decay**num_exits
+    return tuple(ceiling * (1.0 - decay ** (number + 1)) / full for number in range(num_exits))
+
+
+def _foretold(chance: float, acceptance_rate: float, num_draft_tokens: int) -> float:
+    """The chance that all positions a round decides on are foretold, each with `chance`."""
+    stopped = sum(
+        acceptance_rate ** (count - 1) * (1.0 - acceptance_rate) * chance**count
+        for count in range(1, num_draft_tokens + 1)
+    )
+    return stopped + acceptance_rate**num_draft_tokens * chance ** (num_draft_tokens + 1)
+
+
+def _average_exit(chances: Sequence[float], acceptance_rate: float, num_draft_tokens: int) -> float:
+    foretold = [_foretold(chance, acceptance_rate, num_draft_tokens) for chance in chances]
+    later = [1.0 - share / foretold[-1] for share in foretold[:-1]]
+    return 1.0 + sum(later)
+
+
+def _solve(rising: Callable[[float], float], wanted: float) -> float:
+    """Where a rising function of 0 to 1 reaches a value; the nearer end where it does not."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return (low + high) / 2.0
+
+
+def _sum_of_squares(confidence: float, second_choice: float) -> float:
+    return sum(weight * weight for weight in _draft_row(confidence, second_choice))
+
+
+def _draft_row(confidence: float, second_choice: float) -> list[float]:
+    """Probabilities by rank; the end token, which is not among them, has none."""
+    second = (1.0 - confidence) * second_choice
+    others = (1.0 - confidence - second) / (VOCAB_SIZE - 3)
+    return [confidence, second] + [others] * (VOCAB_SIZE - 3)
+
+
+def _draft_table(confidence: float, second_choice: float) -> Array:
+    """(V * V, V): the row whose first choice is `index // V` and whose second is `index % V`."""
+    first, second, other = (
+        math.log(max(weight, 1e-30)) for weight in _draft_row(confidence, second_choice)[:3]
+    )
+    table = torch.full((VOCAB_SIZE, VOCAB_SIZE, VOCAB_SIZE), other)
+    ids = torch.arange(VOCAB_SIZE)
+    table[:, ids, ids] = second
+    table[ids, :, ids] = first
+    table[:, :, SyntheticModel.eos_id] = -CERTAIN_GAP
+    return table.reshape(-1, VOCAB_SIZE)
+
+
+def _exit_table() -> Array:
+    """(V * C, V): the row that chooses `index // C` with the confidence number `index % C`."""
+    confidences = torch.tensor([*SURE_CONFIDENCES, *UNSURE_CONFIDENCES])
+    others = torch.log((1.0 - confidences) / (VOCAB_SIZE - 1))
+    table = others[None, :, None].repeat(VOCAB_SIZE, 1, VOCAB_SIZE)
+    ids = torch.arange(VOCAB_SIZE)
+    table[ids, :, ids] = torch.log(confidences)
+    return table.reshape(-1, VOCAB_SIZE)
+
+
+def _target_token(seed: int, digest: int) -> int:
+    return 1 + _hash(seed, digest, _CHOICE) % (VOCAB_SIZE - 1)
+
+
+def _draft_index(settings: SyntheticSettings, digest: int) -> int:
+    """The draft's first and second choice: the target's token at the rank its luck gives it."""
+    target = _target_token(settings.seed, digest)
+    another, a_third = _other_token(target, 0), _other_token(target, 1)
+    luck = _uniform(settings.seed, digest, _RANK)
+    if luck < settings.confidence:
+        return target * VOCAB_SIZE + another
+    if luck < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
+        return another * VOCAB_SIZE + target
+    return another * VOCAB_SIZE + a_third
+
+
+def _exit_indices(settings: SyntheticSettings, digest: int) -> list[int]:
+    """For each exit the row of `_exit_table` it gives after the text with this digest."""
+    seed, num_exits = settings.seed, len(settings.exit_agreement)
+    target = _target_token(seed, digest)
+    num_sure, num_unsure = len(SURE_CONFIDENCES), len(UNSURE_CONFIDENCES)
+    luck, bits = _uniform(seed, digest, _DEPTH), _hash(seed, digest, _CONFIDENCE)
+    guesses = [
+        _other_token(target, _hash(seed, digest, _GUESS + 16 * number) % (VOCAB_SIZE - 2))
+        for number in range(num_exits // LAYERS_OF_ONE_GUESS + 1)
+    ]
+    indices = []
+    for number, chance in enumerate(settings.exit_agreement):
+        confidence = bits >> (2 * number % 62)
+        if luck < chance:
+            token, column = target, confidence % num_sure
+        else:
+            token, column = guesses[number // LAYERS_OF_ONE_GUESS], num_sure + confidence % num_unsure
+        indices.append(token * (num_sure + num_unsure) + column)
+    return indices
+
+
+def _other_token(token: int, number: int) -> int:
+    """One of the VOCAB_SIZE - 2 tokens that are neither this one nor the end."""
+    return 1 + (token + number) % (VOCAB_SIZE - 1)
+
+
+def _uniform(seed: int, digest: int, purpose: int) -> float:
+    return _hash(seed, digest, purpose) / 2.0**64
+
+
+def _hash(seed: int, digest: int, purpose: int) -> int:
+    """64 mixed bits (the finaliser of splitmix64, Steele et al. 2014)."""
+    value = (digest + (purpose << 32) + seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)

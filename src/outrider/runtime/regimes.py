@@ -1,0 +1,151 @@
+"""The conditions under which strategies are compared: benchmarks/regimes.yaml, checked and in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from outrider.core.errors import ConfigError
+from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
+from outrider.decoding.virtual import ComputeProfile, LinkProfile
+from outrider.runtime.paths import benchmark_file
+
+REGIMES_FILE = "regimes.yaml"
+_BYTES_PER_MEGABIT = 125_000.0
+_UNLIMITED = float("inf")
+
+_Milliseconds = Annotated[float, Meta(ge=0.0, le=60_000.0)]
+_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+class Exits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time."""
+
+    number: _Whole
+    miss_rate: _Share
+    average: Annotated[float, Meta(ge=1.0)]
+    workers: _Whole
+
+
+class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry of the file; its head explains the fields. Either `tokens_per_round` or `acceptance_rate`."""
+
+    source: str
+    draft_token_ms: _Milliseconds
+    step_ms: _Milliseconds
+    verify_ms: _Milliseconds
+    verify_token_ms: _Milliseconds = 0.0
+    one_way_up_ms: _Milliseconds = 0.0
+    one_way_down_ms: _Milliseconds = 0.0
+    up_mbps: float | None = None
+    down_mbps: float | None = None
+    num_draft_tokens: _Whole
+    temperature: Annotated[float, Meta(ge=0.0)]
+    tokens_per_round: float | None = None
+    acceptance_rate: _Share | None = None
+    exits: Exits
+    vocab_size: _Whole
+    bytes_per_probability: _Whole = 2
+    measured: dict[str, float]
+    derived: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """The chance that a draft token is accepted."""
+        if self.acceptance_rate is not None:
+            return self.acceptance_rate
+        assert self.tokens_per_round is not None
+        return acceptance_rate(self.tokens_per_round, self.num_draft_tokens)
+
+    @property
+    def expected_tokens(self) -> float:
+        """Tokens a round yields on average."""
+        return expected_tokens(self.rate, self.num_draft_tokens)
+
+    @property
+    def draft_s(self) -> float:
+        """The drafts of one round."""
+        return self.num_draft_tokens * self.draft_token_ms / 1e3
+
+    @property
+    def step_s(self) -> float:
+        return self.step_ms / 1e3
+
+    @property
+    def verify_s(self) -> float:
+        return self.verify_ms / 1e3
+
+    @property
+    def round_trip_s(self) -> float:
+        uplink, downlink = self.directions()
+        return uplink.delay_s + downlink.delay_s + (uplink.jitter_s + downlink.jitter_s) / 2.0
+
+    def at_round_trip(self, round_trip_ms: float) -> Regime:
+        """The same machines over a link of this delay and unlimited rate."""
+        return msgspec.structs.replace(
+            self,
+            one_way_up_ms=round_trip_ms / 2.0,
+            one_way_down_ms=round_trip_ms / 2.0,
+            up_mbps=None,
+            down_mbps=None,
+        )
+
+    def compute(self) -> ComputeProfile:
+        """Prefills take no time: the prompt is not part of the figures."""
+        token_s = (self.verify_s - self.step_s) / self.num_draft_tokens
+        return ComputeProfile(0.0, self.draft_token_ms / 1e3, 0.0, self.step_s, token_s)
+
+    def directions(self) -> tuple[LinkProfile, LinkProfile]:
+        """Uplink and downlink."""
+        return (
+            LinkProfile(self.one_way_up_ms / 1e3, bytes_per_s=_bytes_per_s(self.up_mbps)),
+            LinkProfile(self.one_way_down_ms / 1e3, bytes_per_s=_bytes_per_s(self.down_mbps)),
+        )
+
+    def distribution_up_s(self) -> float:
+        """A round's full distributions on the uplink; greedy decoding needs none."""
+        return self._distribution_s(self.num_draft_tokens, self.directions()[0])
+
+    def distribution_down_s(self) -> float:
+        """One full distribution on the downlink."""
+        return self._distribution_s(1, self.directions()[1])
+
+    def _distribution_s(self, num_rows: int, link: LinkProfile) -> float:
+        if self.temperature == 0.0:
+            return 0.0
+        return distribution_s(num_rows, self.vocab_size, self.bytes_per_probability, link.bytes_per_s)
+
+
+def _bytes_per_s(mbps: float | None) -> float:
+    return _UNLIMITED if mbps is None else mbps * _BYTES_PER_MEGABIT
+
+
+def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[str, Regime]:
+    """The regimes with these names, all where none is given. Raises ConfigError."""
+    path = file if file is not None else benchmark_file(REGIMES_FILE)
+    try:
+        known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Regime])
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} describes no regimes: {error}") from None
+    for name, regime in known.items():
+        _check(name, regime)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
+    return {name: known[name] for name in names} if names else known
+
+
+def _check(name: str, regime: Regime) -> None:
+    if (regime.tokens_per_round is None) == (regime.acceptance_rate is None):
+        raise ConfigError(f"regime {name}: give either tokens_per_round or acceptance_rate")
+    longest = regime.num_draft_tokens + 1
+    if regime.tokens_per_round is not None and not 1.0 <= regime.tokens_per_round <= longest:
+        raise ConfigError(
+            f"regime {name}: tokens_per_round={regime.tokens_per_round} is not within 1 and {longest}"
+        )

@@ -1,0 +1,100 @@
+"""The made-up pair has the statistics it was asked for."""
+
+import random
+import statistics
+
+import pytest
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Prompt
+from outrider.decoding.digest import common_length
+from outrider.decoding.synthetic import (
+    SyntheticModel,
+    SyntheticSession,
+    SyntheticSettings,
+    draft_confidence,
+    exit_agreement,
+    synthetic_pair,
+)
+from outrider.decoding.theory import acceptance_rate
+
+PROMPT = Prompt("find the silver bottle", b"\xff\xd8")
+ROUNDS = 1500
+
+
+def draft_chunk(drafter: SyntheticSession, last: int, gamma: int) -> list[int]:
+    tokens = [last]
+    for _ in range(gamma):
+        tokens.append(int(drafter.forward(tokens[-1:])[0].argmax()))
+    return tokens[1:]
+
+
+def choices_and_exits(verifier: SyntheticSession, tokens: list[int]) -> tuple[list[int], list[list[int]]]:
+    exits: list[list[int]] = []
+    own = verifier.forward(tokens, lambda _, rows: exits.append(rows.argmax(-1).tolist()))
+    return own.argmax(-1).tolist(), exits
+
+
+def greedy_rounds(target: SyntheticModel, draft: SyntheticModel, gamma: int) -> list[tuple[int, int | None]]:
+    """Of each round: the accepted drafts, and the number (from 1) of the first exit that foretold them."""
+    verifier, drafter = target.open_session(), draft.open_session()
+    last = int(verifier.prefill(PROMPT).argmax())
+    drafter.prefill(PROMPT)
+    rounds = []
+    for _ in range(ROUNDS):
+        length = verifier.length
+        drafts = draft_chunk(drafter, last, gamma)
+        choices, exits = choices_and_exits(verifier, [last, *drafts])
+        accepted = common_length(drafts, choices)
+        outcome = choices[: accepted + 1]
+        foretold = [number for number, said in enumerate(exits, 1) if said[: accepted + 1] == outcome]
+        rounds.append((accepted, foretold[0] if foretold else None))
+        last = outcome[-1]
+        verifier.truncate(length + 1 + accepted)
+        drafter.truncate(min(drafter.length, verifier.length))
+        if drafter.length < verifier.length:
+            drafter.forward(drafts[-1:])
+    return rounds
+
+
+def test_rounds_have_the_papers_length_and_misses_and_exit() -> None:
+    rate = acceptance_rate(2.92, 4)
+    chances = exit_agreement(rate, 4, 27, miss_rate=0.5563, average_exit=8.0)
+    pair = synthetic_pair(SyntheticSettings(confidence=rate, exit_agreement=chances))
+    rounds = greedy_rounds(*pair, gamma=4)
+    hits = [first for _, first in rounds if first is not None]
+    assert statistics.mean(accepted + 1 for accepted, _ in rounds) == pytest.approx(2.92, abs=0.12)
+    assert 1.0 - len(hits) / len(rounds) == pytest.approx(0.5563, abs=0.05)
+    assert statistics.mean(hits) == pytest.approx(8.0, abs=0.8)
+
+
+def test_sampled_draft_is_accepted_at_the_wanted_rate() -> None:
+    """x is drawn from the draft's row, the target's token from its ranks: they meet at the wanted rate."""
+    settings = SyntheticSettings(confidence=draft_confidence(0.61, 0.5, sampled=True))
+    target, draft = synthetic_pair(settings)
+    digests = random.Random(0).sample(range(1 << 32), 4000)
+    targets = target.rows(digests).argmax(-1)
+    drawn = torch.multinomial(draft.rows(digests).softmax(-1), 1, generator=torch.manual_seed(0))[:, 0]
+    assert float((drawn == targets).float().mean()) == pytest.approx(0.61, abs=0.03)
+
+
+def test_draft_is_calibrated_in_its_second_choice() -> None:
+    settings = SyntheticSettings(confidence=0.6, second_choice=0.5)
+    target, draft = synthetic_pair(settings)
+    digests = random.Random(1).sample(range(1 << 32), 4000)
+    targets, rows = target.rows(digests).argmax(-1), draft.rows(digests)
+    ranks = rows.argsort(dim=-1, descending=True)
+    assert float((ranks[:, 1] == targets).float().mean()) == pytest.approx(0.2, abs=0.02)
+    assert float(rows.softmax(-1).gather(1, ranks[:, 1:2]).mean()) == pytest.approx(0.2, abs=1e-4)
+
+
+def test_chances_of_exits_rise_with_depth() -> None:
+    chances = exit_agreement(0.7, 4, 31, miss_rate=0.2, average_exit=13.0)
+    assert list(chances) == sorted(chances)
+    assert 0.0 < chances[0] < chances[-1] <= 1.0
+
+
+def test_unreachable_sampled_acceptance_is_refused() -> None:
+    with pytest.raises(ConfigError, match="acceptance_rate"):
+        draft_confidence(0.01, 0.5, sampled=True)
