@@ -1,27 +1,182 @@
-"""Acceptance schemes as pure functions of logits; torch serves as array type only."""
+"""Acceptance schemes as pure functions: which draft tokens stand, and what comes after them.
+
+Positions are absolute: `position` is that of the first draft token. Distributions are gridded (`grid`).
+
+- Deterministic (`greedy`, `coupled`): a draft token stands where it equals the target's own choice.
+- `rejection` (Leviathan et al. 2023, Chen et al. 2023): x stands with probability min(1, P(x) / Q(x)), else
+  the next token is drawn from norm((P - Q)+).
+- `split` (DSSD): the same decision from the scalars Q(x) alone; the edge, which has all of Q, does the
+  resampling. The printed Algorithm 2 of DSSD has the ratio inverted; this is the correct one.
+- `sparse` (PicoSpec): `split` with a few numbers of P on the way down; see `sparse`.
+
+The last three are exact as long as whether a position is drafted at all may depend on Q, on time and on the
+link, but not on the token drawn there: who drops a drawn token for its low probability biases the text.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from outrider.core.errors import ModelError, ProtocolError
 from outrider.core.ports import Array
 from outrider.decoding.jobs import Judgement
+from outrider.decoding.randomness import Chance, Purpose
+from outrider.decoding.sampling import Sampling, perturbed
+from outrider.decoding.sparse import SparseResidue, sparse_residue
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`accepted` draft tokens stand. Then comes `next_token` where the cloud has decided it; else, after a
+    rejection, what the edge resamples from `residue`: the target's distribution (V,) or a part of it. With
+    neither, the whole chunk stands and nothing follows yet.
+
+    `margin`, of deterministic schemes: the smallest gap between the best and the second choice among the
+    decisions made, in logits. Near 0, rounding could have changed the text.
+    """
+
+    accepted: int
+    next_token: int | None = None
+    residue: Array | SparseResidue | None = None
+    margin: float = math.inf
+
+
+def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
+    """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
+
+    logits: (len(draft) + 1, V), row i predicting draft[i], the last row what follows a wholly accepted draft.
+    Raises ModelError for logits that are no numbers.
+    """
+    if sampling.temperature == 0.0:
+        return _judge_greedily(logits, draft)
+    margin = math.inf
+    for offset, row in enumerate(logits):
+        noisy = perturbed(row, sampling, position + offset)
+        choice, gap = int(noisy.argmax()), float(_gaps(noisy))
+        margin = min(margin, gap * sampling.temperature)
+        if offset == len(draft) or draft[offset] != choice:
+            break
+    return Outcome(offset, choice, margin=margin)
+
+
+def judge_rejection(
+    target_probs: Array,
+    draft_probs: Array,
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+    with_bonus: bool,
+) -> Outcome:
+    """`rejection`, all of it in one place.
+
+    target_probs: (len(draft) + 1, V); the last row is read for the bonus only. draft_probs: (len(draft), V).
+    Raises ProtocolError where a draft token could not have come from its distribution.
+    """
+    drawn_with = [float(row[token]) for row, token in zip(draft_probs, draft, strict=True)]
+    accepted = count_accepted(target_probs, drawn_with, draft, position, chance)
+    if accepted == len(draft):
+        return _whole(target_probs, accepted, position, chance, with_bonus)
+    token = resample(target_probs[accepted], draft_probs[accepted], position + accepted, chance)
+    return Outcome(accepted, token)
+
+
+def judge_split(
+    target_probs: Array,
+    draft_token_probs: Sequence[float],
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+    with_bonus: bool,
+) -> Outcome:
+    """`split`, the cloud's half: after a rejection `residue` is the target's row there, for `resample`.
+
+    target_probs: as for `judge_rejection`. draft_token_probs: Q(x) of each draft token, as it was drawn.
+    """
+    accepted = count_accepted(target_probs, draft_token_probs, draft, position, chance)
+    if accepted == len(draft):
+        return _whole(target_probs, accepted, position, chance, with_bonus)
+    return Outcome(accepted, residue=target_probs[accepted])
+
+
+def judge_sparse(
+    target_probs: Array,
+    draft_token_probs: Sequence[float],
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+    with_bonus: bool,
+    num_head: int,
+    num_draws: int,
+) -> Outcome:
+    """`sparse`, the cloud's half: `split` whose residue is the head of P and some draws from its tail."""
+    outcome = judge_split(target_probs, draft_token_probs, draft, position, chance, with_bonus)
+    if outcome.residue is None:
+        return outcome
+    at = position + outcome.accepted
+    residue = sparse_residue(target_probs[outcome.accepted], at, chance, num_head, num_draws)
+    return Outcome(outcome.accepted, residue=residue)
+
+
+def count_accepted(
+    target_probs: Array,
+    draft_token_probs: Sequence[float],
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+) -> int:
+    """How many draft tokens stand. Raises ProtocolError for a token that was drawn with probability 0."""
+    for offset, (token, draft_prob) in enumerate(zip(draft, draft_token_probs, strict=True)):
+        if not draft_prob > 0.0:
+            raise ProtocolError(f"draft token {token} at position {position + offset} has probability 0")
+        ratio = float(target_probs[offset, token]) / draft_prob
+        if not chance.happens(min(1.0, ratio), Purpose.ACCEPT, position + offset):
+            return offset
+    return len(draft)
+
+
+def resample(target_row: Array, draft_row: Array, position: int, chance: Chance) -> int:
+    """The token after a rejection, from norm((P - Q)+) of rows (V,); for `split` the edge calls this.
+
+    Raises ProtocolError where P equals Q, for then nothing can have been rejected.
+    """
+    excess = (target_row - draft_row).clamp_min_(0.0)
+    if not bool(excess.any()):
+        raise ProtocolError(f"a rejection at position {position} where target and draft are the same")
+    return chance.pick(excess, Purpose.RESIDUAL, position)
 
 
 def greedy_token(logits: Array) -> int:
-    """The likeliest token of logits (V,)."""
+    """The likeliest token of logits (V,), the first of equals."""
     return int(logits.argmax())
 
 
 def judge_greedy(logits: Array, draft: Sequence[int]) -> Judgement:
-    """Accept draft tokens while each is the target's likeliest; then the target's own next token.
+    """Accept draft tokens while each is the target's likeliest; then the target's own next token."""
+    outcome = _judge_greedily(logits, draft)
+    assert outcome.next_token is not None
+    return Judgement(outcome.accepted, outcome.next_token, outcome.margin)
 
-    logits: (len(draft) + 1, V), row i predicting draft[i], the last row what follows a wholly accepted draft.
-    """
-    best_values, best_ids = logits.topk(2, dim=-1)
-    choices: list[int] = best_ids[:, 0].tolist()
+
+def _judge_greedily(logits: Array, draft: Sequence[int]) -> Outcome:
+    choices: list[int] = logits.argmax(-1).tolist()
     accepted = 0
     while accepted < len(draft) and draft[accepted] == choices[accepted]:
         accepted += 1
-    margins = best_values[: accepted + 1, 0] - best_values[: accepted + 1, 1]
-    return Judgement(accepted, choices[accepted], float(margins.min()))
+    margin = float(_gaps(logits[: accepted + 1]).min())
+    if math.isnan(margin):
+        raise ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
+    return Outcome(accepted, choices[accepted], margin=margin)
+
+
+def _gaps(values: Array) -> Array:
+    """Best minus second best along the last axis."""
+    best = values.topk(2, dim=-1).values
+    return best[..., 0] - best[..., 1]
+
+
+def _whole(target_probs: Array, accepted: int, position: int, chance: Chance, with_bonus: bool) -> Outcome:
+    if not with_bonus:
+        return Outcome(accepted)
+    return Outcome(accepted, chance.pick(target_probs[accepted], Purpose.TARGET, position + accepted))

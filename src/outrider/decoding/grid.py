@@ -1,0 +1,52 @@
+"""Distributions on a grid, so that what crosses the wire is exactly what was sampled from and tested against.
+
+A gridded distribution is float64 with every probability a multiple of 2^-bits and a sum of exactly 1. Sums,
+differences and cumulative sums of such numbers are exact in float64, so the acceptance rules compute without
+rounding error, and the two sides with the same numbers.
+
+The draft may propose from any distribution without harm to the text; its grid is coarse (16 bits: a
+probability is two bytes on the wire). The target's grid defines what the text is distributed as under
+`rejection`, `split` and `sparse`, and under `ar` with them. It is fine (32 bits): the total variation
+distance to the softmax is at most (number of tokens with mass) * 2^-33, under 2e-5 for 151,936 tokens.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from outrider.core.ports import Array
+from outrider.decoding.sampling import Sampling, probabilities
+
+TARGET_BITS = 32
+DRAFT_BITS = 16
+
+
+def on_grid(probs: Array, bits: int) -> Array:
+    """The gridded distribution nearest in its cumulative sums to probs (..., V).
+
+    Rounding the cumulative sums keeps the total exactly 1, moves no probability by 2^-bits or more, and gives
+    nothing to a token that had nothing.
+    """
+    edges = probs.double().cumsum(-1)
+    counts = (edges / edges[..., -1:] * 2.0**bits).round_()
+    counts[..., 1:] -= counts[..., :-1].clone()
+    return counts.mul_(2.0**-bits)
+
+
+def target_distribution(logits: Array, sampling: Sampling) -> Array:
+    """What the target's next token is distributed as, on its grid: float64 (..., V) on the CPU."""
+    return on_grid(probabilities(logits, sampling).cpu(), TARGET_BITS)
+
+
+def draft_distribution(logits: Array, sampling: Sampling) -> Array:
+    """What the draft proposes from, on its grid: float64 (..., V) on the CPU."""
+    return on_grid(probabilities(logits, sampling).cpu(), DRAFT_BITS)
+
+
+def counts_of(row: Array, bits: int) -> Array:
+    """int64 (V,): a gridded distribution in units of 2^-bits. Raises ValueError for any other."""
+    counts = row * 2.0**bits
+    whole = counts.to(torch.int64)
+    if not torch.equal(whole.double(), counts) or int(whole.min()) < 0 or int(whole.sum()) != 1 << bits:
+        raise ValueError(f"not a distribution on the grid of {bits} bits: use target_ or draft_distribution")
+    return whole

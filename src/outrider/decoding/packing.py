@@ -1,0 +1,174 @@
+"""Distributions as bytes: what the acceptance schemes put into the opaque fields of the wire's frames.
+
+Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the
+number of tokens with mass, their ids as gaps, their counts, all varints: a token of the target's far tail
+takes two bytes. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only outcome
+of bytes that do not spell a distribution over the vocabulary, and memory stays in proportion to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from outrider.core.errors import ProtocolError
+from outrider.core.ports import Array
+from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of
+from outrider.decoding.sparse import SparseResidue, TailDraws
+from outrider.decoding.varints import decode_varints, encode_varints
+
+_TARGET_UNIT = 2.0**-TARGET_BITS
+_TARGET_TOTAL = 1 << TARGET_BITS
+
+
+def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
+    """Q(x) of each draft token, 2 bytes each: the count minus one, for a drawn token has at least one."""
+    counts = np.asarray(draft_token_probs, dtype=np.float64) * 2.0**DRAFT_BITS
+    if np.any(counts != np.floor(counts)) or np.any(counts < 1) or np.any(counts > 1 << DRAFT_BITS):
+        raise ValueError("not probabilities of tokens drawn from a draft_distribution")
+    return (counts - 1).astype("<u2").tobytes()
+
+
+def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
+    """Q(x) of each of num_tokens draft tokens, in (0, 1]. Raises ProtocolError for another length."""
+    if len(payload) != 2 * num_tokens:
+        raise ProtocolError(f"{len(payload)} bytes of draft probabilities for {num_tokens} tokens")
+    counts = np.frombuffer(payload, dtype="<u2").astype(np.float64) + 1.0
+    return tuple((counts * 2.0**-DRAFT_BITS).tolist())
+
+
+def pack_draft_rows(draft_probs: Array) -> bytes:
+    """The draft's gridded distributions (n, V), for `rejection`."""
+    return encode_varints(np.concatenate([_row_numbers(row, DRAFT_BITS) for row in draft_probs]))
+
+
+def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> Array:
+    """float64 (num_tokens, vocab_size). Raises ProtocolError for anything but gridded distributions."""
+    reader = _Reader(payload)
+    rows = [reader.distribution(vocab_size, DRAFT_BITS) for _ in range(num_tokens)]
+    reader.finish()
+    return torch.stack(rows) if rows else torch.empty((0, vocab_size), dtype=torch.float64)
+
+
+def pack_target_row(target_row: Array) -> bytes:
+    """The target's gridded distribution (V,), for `split`."""
+    return encode_varints(_row_numbers(target_row, TARGET_BITS))
+
+
+def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
+    """float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
+    reader = _Reader(payload)
+    row = reader.distribution(vocab_size, TARGET_BITS)
+    reader.finish()
+    return row
+
+
+def pack_residue(residue: SparseResidue) -> bytes:
+    """The head of P, then the tail draws, for `sparse`."""
+    head = _entry_numbers(np.array(residue.head_ids), _target_counts(residue.head_probs))
+    return encode_varints(np.concatenate((head, _draw_numbers(residue.draws))))
+
+
+def unpack_residue(payload: bytes, vocab_size: int) -> SparseResidue:
+    """Raises ProtocolError for a head with more than all mass, or draws that its tail does not hold."""
+    reader = _Reader(payload)
+    ids, counts = reader.entries(vocab_size)
+    tail = _TARGET_TOTAL - int(counts.sum())
+    if tail < 0:
+        raise ProtocolError("the head of a residue has a mass above 1")
+    residue = SparseResidue(
+        tuple(ids.tolist()), tuple((counts * _TARGET_UNIT).tolist()), reader.draws(vocab_size, ids, tail)
+    )
+    reader.finish()
+    return residue
+
+
+def pack_draws(draws: TailDraws) -> bytes:
+    """More tail draws for a residue that ran out of them."""
+    return encode_varints(_draw_numbers(draws))
+
+
+def unpack_draws(payload: bytes, residue: SparseResidue, vocab_size: int) -> TailDraws:
+    """The next draws for a residue. Raises ProtocolError for draws that its tail does not hold."""
+    reader = _Reader(payload)
+    tail = int(residue.tail_mass * _TARGET_TOTAL)
+    draws = reader.draws(vocab_size, np.array(residue.head_ids, dtype=np.int64), tail)
+    reader.finish()
+    return draws
+
+
+class _Reader:
+    """Takes numbers off a payload, refusing those that cannot be."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._numbers = decode_varints(payload)
+
+    def take(self, count: int) -> np.ndarray:
+        if count > len(self._numbers):
+            raise ProtocolError("a packed distribution is cut off")
+        taken, self._numbers = self._numbers[:count], self._numbers[count:]
+        return taken
+
+    def finish(self) -> None:
+        if len(self._numbers):
+            raise ProtocolError("a packed distribution is followed by more bytes")
+
+    def entries(self, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ascending token ids and their counts, each count at least 1."""
+        size = int(self.take(1)[0])
+        if size > vocab_size:
+            raise ProtocolError(f"{size} tokens with mass in a vocabulary of {vocab_size}")
+        ids = np.cumsum(self.take(size) + 1) - 1
+        if size and ids[-1] >= vocab_size:
+            raise ProtocolError(f"token {ids[-1]} is not in the vocabulary of {vocab_size}")
+        return ids, _positive(self.take(size))
+
+    def distribution(self, vocab_size: int, bits: int) -> Array:
+        ids, counts = self.entries(vocab_size)
+        if int(counts.sum()) != 1 << bits:
+            raise ProtocolError(
+                f"a packed distribution sums to {int(counts.sum()) / (1 << bits):g}, not to 1"
+            )
+        row = torch.zeros(vocab_size, dtype=torch.float64)
+        row[torch.from_numpy(ids)] = torch.from_numpy(counts * 2.0**-bits)
+        return row
+
+    def draws(self, vocab_size: int, head_ids: np.ndarray, tail_count: int) -> TailDraws:
+        first, size = self.take(2).tolist()
+        ids, counts = self.take(size), _positive(self.take(size))
+        if size and int(ids.max()) >= vocab_size:
+            raise ProtocolError(f"token {int(ids.max())} is not in the vocabulary of {vocab_size}")
+        if bool(np.isin(ids, head_ids).any()):
+            raise ProtocolError("a tail draw is in the head")
+        entries = np.unique(np.stack((ids, counts)), axis=1)
+        if len(np.unique(ids)) < entries.shape[1] or int(entries[1].sum()) > tail_count:
+            raise ProtocolError("tail draws do not fit the tail's mass")
+        return TailDraws(first, tuple(ids.tolist()), tuple((counts * _TARGET_UNIT).tolist()))
+
+
+def _positive(counts: np.ndarray) -> np.ndarray:
+    if np.any(counts == 0):
+        raise ProtocolError("a packed token has probability 0")
+    return counts
+
+
+def _row_numbers(row: Array, bits: int) -> np.ndarray:
+    counts = counts_of(row, bits).numpy()
+    ids = np.flatnonzero(counts)
+    return _entry_numbers(ids, counts[ids])
+
+
+def _entry_numbers(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    gaps = np.diff(ids, prepend=-1) - 1
+    return np.concatenate(([len(ids)], gaps, counts)).astype(np.int64)
+
+
+def _draw_numbers(draws: TailDraws) -> np.ndarray:
+    counts = _target_counts(draws.probs)
+    return np.concatenate(([draws.first, len(draws.ids)], draws.ids, counts)).astype(np.int64)
+
+
+def _target_counts(probs: Sequence[float]) -> np.ndarray:
+    return (np.array(probs, dtype=np.float64) * _TARGET_TOTAL).astype(np.int64)

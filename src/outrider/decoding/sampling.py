@@ -1,0 +1,93 @@
+"""From logits to distributions and to the coupled choice. `greedy` is the coupled choice at temperature 0.
+
+Temperature and top-p are applied here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.core.ports import Array
+from outrider.decoding.randomness import gumbel_noise
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 keeps every token."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.temperature) or not 0.0 <= self.temperature <= 100.0:
+            raise ConfigError(f"temperature={self.temperature!r} must be a number from 0 to 100")
+        if not _is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
+            raise ConfigError(f"top_p={self.top_p!r} must be above 0 and at most 1")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or not 0 <= self.seed < 1 << 63:
+            raise ConfigError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
+
+
+def scores(logits: Array, sampling: Sampling) -> Array:
+    """Unnormalised log-probabilities, float64 (..., V): 0 at the likeliest token, -inf outside the nucleus.
+
+    The nucleus is the smallest set of likeliest tokens that holds `top_p` of the mass (Holtzman et al. 2020).
+    Temperature must be above 0. Raises ModelError for logits that hold NaN, +inf or nothing but -inf.
+    """
+    logits = logits.double()
+    best = logits.amax(-1, keepdim=True)
+    if not bool(best.isfinite().all()):
+        raise ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
+    scaled = ((logits - best) / sampling.temperature).contiguous()
+    if sampling.top_p < 1.0:
+        for row in scaled.view(-1, scaled.shape[-1]):
+            row[_outside_nucleus(row.softmax(0), sampling.top_p)] = -math.inf
+    return scaled
+
+
+def probabilities(logits: Array, sampling: Sampling) -> Array:
+    """float64 (..., V) of logits (..., V).
+
+    Temperature 0 puts all mass on the likeliest token, the first of equals.
+    Raises ModelError for logits that are no numbers.
+    """
+    if sampling.temperature > 0.0:
+        return scores(logits, sampling).softmax(-1)
+    one_hot = torch.zeros(logits.shape, dtype=torch.float64, device=logits.device)
+    return one_hot.scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+
+
+def choose(logits: Array, sampling: Sampling, position: int) -> int:
+    """The coupled choice at a position from logits (V,): argmax(log P + noise), distributed as P.
+
+    Target and draft share the noise of (seed, position), so they choose alike with probability at least
+    (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv 2408.07978). Of equals the lowest id is chosen.
+    """
+    if sampling.temperature == 0.0:
+        return int(logits.argmax())
+    return int(perturbed(logits, sampling, position).argmax())
+
+
+def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
+    """float64 (V,) on the CPU: log P plus the noise of a position, up to a constant. Temperature above 0."""
+    row = scores(logits, sampling).cpu()
+    return row.add_(gumbel_noise(sampling.seed, position, len(row)))
+
+
+def _outside_nucleus(probs: Array, top_p: float) -> Array:
+    """bool (V,): what top-p drops."""
+    # Tokens below this add up to less than 1 - top_p, so only the few above it need sorting.
+    candidates = (probs >= (1.0 - top_p) / len(probs)).nonzero()[:, 0]
+    ordered, order = probs[candidates].sort(descending=True, stable=True)
+    mass_before = ordered.cumsum(0) - ordered
+    outside = torch.ones_like(probs, dtype=torch.bool)
+    outside[candidates[order[mass_before < top_p]]] = False
+    return outside
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

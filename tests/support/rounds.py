@@ -1,0 +1,108 @@
+"""One round of each stochastic scheme, both sides of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from outrider.core.ports import Array
+from outrider.decoding import acceptance, packing, sparse
+from outrider.decoding.randomness import Chance, Purpose
+
+Rows = Callable[[tuple[int, ...]], Array]
+"""A model: from a text to the gridded distribution of its next token."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    target: Rows
+    draft: Rows
+
+
+@dataclass(frozen=True)
+class Round:
+    """How a round goes. `num_head`, `num_draws` and `refills`, after which P comes whole, are of `sparse`.
+
+    With `packed` everything that would cross the wire is packed and unpacked on its way.
+    """
+
+    scheme: str
+    num_draft_tokens: int = 2
+    with_bonus: bool = True
+    num_head: int = 1
+    num_draws: int = 1
+    refills: int = 1
+    packed: bool = False
+
+    def extend(self, pair: Pair, text: tuple[int, ...], chance: Chance) -> tuple[int, ...]:
+        """The tokens that a round adds to a text."""
+        draft, rows = _draft(pair, text, chance, self.num_draft_tokens)
+        target_probs = torch.stack([pair.target(text + draft[:count]) for count in range(len(draft) + 1)])
+        outcome = self._judge(target_probs, torch.stack(rows), draft, len(text), chance)
+        kept = draft[: outcome.accepted]
+        if outcome.next_token is not None:
+            return (*kept, outcome.next_token)
+        if outcome.accepted == len(draft):
+            return kept
+        at, draft_row = len(text) + outcome.accepted, rows[outcome.accepted]
+        if self.scheme == "split":
+            return (*kept, acceptance.resample(self._row_down(outcome.residue), draft_row, at, chance))
+        return (*kept, self._resample_sparse(outcome.residue, target_probs[len(kept)], draft_row, at, chance))
+
+    def _judge(
+        self, target_probs: Array, draft_probs: Array, draft: tuple[int, ...], position: int, chance: Chance
+    ) -> acceptance.Outcome:
+        if self.scheme == "rejection":
+            rows = self._rows_up(draft_probs)
+            return acceptance.judge_rejection(target_probs, rows, draft, position, chance, self.with_bonus)
+        scalars = self._scalars_up([float(row[x]) for row, x in zip(draft_probs, draft, strict=True)])
+        arguments = (target_probs, scalars, draft, position, chance, self.with_bonus)
+        if self.scheme == "split":
+            return acceptance.judge_split(*arguments)
+        return acceptance.judge_sparse(*arguments, self.num_head, self.num_draws)
+
+    def _resample_sparse(
+        self, sent: sparse.SparseResidue, target_row: Array, draft_row: Array, position: int, chance: Chance
+    ) -> int:
+        residue = self._residue_down(sent, len(target_row))
+        token = sparse.resample_sparse(residue, draft_row, position, chance)
+        for _ in range(self.refills):
+            if token is not None:
+                return token
+            head, first = sparse.head_of(target_row, self.num_head), residue.draws.end
+            more = sparse.tail_draws(target_row, head, position, chance, first, self.num_draws)
+            residue = residue.refilled(self._draws_down(more, residue, len(target_row)))
+            token = sparse.resample_sparse(residue, draft_row, position, chance)
+        return token if token is not None else acceptance.resample(target_row, draft_row, position, chance)
+
+    def _rows_up(self, rows: Array) -> Array:
+        return packing.unpack_draft_rows(packing.pack_draft_rows(rows), *rows.shape) if self.packed else rows
+
+    def _scalars_up(self, probs: Sequence[float]) -> Sequence[float]:
+        return (
+            packing.unpack_token_probs(packing.pack_token_probs(probs), len(probs)) if self.packed else probs
+        )
+
+    def _row_down(self, row: Array) -> Array:
+        return packing.unpack_target_row(packing.pack_target_row(row), len(row)) if self.packed else row
+
+    def _residue_down(self, residue: sparse.SparseResidue, vocab_size: int) -> sparse.SparseResidue:
+        return packing.unpack_residue(packing.pack_residue(residue), vocab_size) if self.packed else residue
+
+    def _draws_down(
+        self, draws: sparse.TailDraws, residue: sparse.SparseResidue, vocab_size: int
+    ) -> sparse.TailDraws:
+        return packing.unpack_draws(packing.pack_draws(draws), residue, vocab_size) if self.packed else draws
+
+
+def _draft(
+    pair: Pair, text: tuple[int, ...], chance: Chance, count: int
+) -> tuple[tuple[int, ...], list[Array]]:
+    draft: tuple[int, ...] = ()
+    rows = []
+    for _ in range(count):
+        rows.append(pair.draft(text + draft))
+        draft += (chance.pick(rows[-1], Purpose.DRAFT, len(text) + len(draft)),)
+    return draft, rows
