@@ -50,6 +50,10 @@ def demo(
         str | None,
         typer.Option(help="Where the verifier listens; a free local port by default."),
     ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file."),
+    ] = None,
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
 ) -> None:
@@ -61,6 +65,7 @@ def demo(
             instruction,
             out=out,
             strategy=strategy,
+            link_profile=link,
             seed=seed,
             placement=placement,
             endpoint=endpoint,

@@ -146,7 +146,7 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
 
     try:
         with connected(endpoint, strategy) as decoder:
-            asked = request(max_new_tokens=400 if strategy == "ar" else 120)
+            asked = request(max_new_tokens=400 if strategy == "ar" else 120, deadline_s=200.0)
             decoded = decoder.decode(asked, observe)
         assert len(processes) == 2
         assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)

@@ -70,6 +70,7 @@ class NavigatorNode(OutriderNode):
             config,
             self.value("threads"),
             self.value("key_file"),
+            self.value("link_profile"),
         )
         return open_edge(settings)
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from outrider.core.errors import OutriderError
 from outrider.core.ports import LanguageModel
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.runtime.decoders import serve_verifier
 from outrider.runtime.paths import model_folder
-
-START_TIMEOUT_S = 30.0
+from outrider.runtime.verifier import Verifier
 
 
 class VerifierNode(OutriderNode):
@@ -27,13 +24,13 @@ class VerifierNode(OutriderNode):
         self._server: threading.Thread | None = None
 
     def activate(self) -> None:
-        self._stop, self._ready = threading.Event(), threading.Event()
-        self._error: OutriderError | None = None
-        self._server = threading.Thread(target=self._serve, name="verifier", daemon=True)
+        key_file = Path(self.value("key_file")) if self.value("key_file") else None
+        self._verifier = Verifier(self._model, self.value("endpoint"), key_file=key_file)
+        self._stop = threading.Event()
+        self._server = threading.Thread(
+            target=self._verifier.serve, args=(self._stop,), name="verifier", daemon=True
+        )
         self._server.start()
-        self._ready.wait(START_TIMEOUT_S)
-        if self._error is not None:
-            raise self._error
         self.get_logger().info(f"serving {self._model.name} at {self.value('endpoint')}")
 
     def deactivate(self) -> None:
@@ -47,22 +44,8 @@ class VerifierNode(OutriderNode):
         server = getattr(self, "_server", None)
         if server is None or not server.is_alive():
             return "not serving", {}
-        return "", {"endpoint": self.value("endpoint"), "model": self._model.name}
-
-    def _serve(self) -> None:
-        try:
-            key_file = Path(self.value("key_file")) if self.value("key_file") else None
-            serve_verifier(
-                self._model,
-                self.value("endpoint"),
-                stop=self._stop,
-                key_file=key_file,
-                on_ready=self._ready.set,
-            )
-        except OutriderError as error:
-            self._error = error
-        finally:
-            self._ready.set()
+        values: dict[str, object] = {"endpoint": self.value("endpoint"), "model": self._model.name}
+        return "", values | self._verifier.figures()
 
 
 def main() -> int:

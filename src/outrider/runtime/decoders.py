@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,16 +14,18 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
-from outrider.core.ports import LanguageModel, Tokenizer
+from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
-from outrider.decoding.service import VerifierService, serve_frames
+from outrider.decoding.service import VerifierService
+from outrider.runtime.links import load_network
+from outrider.runtime.verifier import Verifier, log_figures
 from outrider.wire.client import DealerLink
-from outrider.wire.keys import load_client_keys, load_server_keys
-from outrider.wire.server import RouterServer
+from outrider.wire.emulator import EmulatedLink
+from outrider.wire.keys import load_client_keys
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
 
@@ -44,17 +48,24 @@ def connect_decoder(
     *,
     tokenizer: Tokenizer | None = None,
     key_file: Path | None = None,
+    link_profile: str = "",
 ) -> LinkedDecoder:
     """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
 
-    Raises ConfigError for a malformed endpoint or key file.
+    `link_profile` names a network, or a file that describes one, to be emulated on the way there.
+    Raises ConfigError for a malformed endpoint, key file or link.
     """
     _check_draft(draft, config)
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
     if tokenizer is None:
         raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
-    link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
-    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), f"the verifier at {endpoint}")
+    network = load_network(link_profile) if link_profile else None
+    dealer = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
+    link: FrameLink = dealer if network is None else EmulatedLink(dealer, network)
+    where = f"the verifier at {endpoint}"
+    if network is not None:
+        where += f" over an emulated {network.name} link"
+    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), where)
 
 
 def serve_verifier(
@@ -67,12 +78,9 @@ def serve_verifier(
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
-    server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
-    try:
-        on_ready()
-        serve_frames(VerifierService(model, limits), server, stop)
-    finally:
-        server.close()
+    verifier = Verifier(model, endpoint, limits, key_file)
+    on_ready()
+    verifier.serve(stop)
 
 
 def serve(
@@ -83,21 +91,26 @@ def serve(
     threads: int = 1,
     key_file: Path | None = None,
 ) -> None:
-    """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM."""
+    """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
+
+    What was received, refused and dropped is logged at intervals.
+    """
     from outrider.models import load_model  # seconds to import, and only a verifier loads a target
 
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     model = load_model(model_folder, role="target", threads=threads)
-    serve_verifier(
-        model,
-        endpoint,
-        stop=stop,
-        limits=CloudLimits(max_sessions=max_sessions),
-        key_file=key_file,
-        on_ready=lambda: print(f"verifier ready: {model.name} at {endpoint}", flush=True),
-    )
+    verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file)
+    logger = threading.Thread(target=log_figures, args=(verifier, stop), name="figures")
+    logger.start()
+    print(f"verifier ready: {model.name} at {endpoint}", flush=True)
+    try:
+        verifier.serve(stop)
+    finally:
+        stop.set()
+        logger.join()
 
 
 @dataclass(frozen=True)

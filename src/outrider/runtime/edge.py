@@ -22,6 +22,7 @@ class EdgeSettings:
     config: DecodingConfig
     threads: int = 1
     key_file: str = ""
+    link_profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def open_edge(settings: EdgeSettings) -> Edge:
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None
     decoder = connect_decoder(
-        settings.endpoint, draft, settings.config, tokenizer=tokenizer, key_file=key_file
+        settings.endpoint,
+        draft,
+        settings.config,
+        tokenizer=tokenizer,
+        key_file=key_file,
+        link_profile=settings.link_profile,
     )
     return Edge(decoder, card.instruction_words)

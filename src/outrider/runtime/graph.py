@@ -157,6 +157,12 @@ NAVIGATOR = NodeSpec(
     (
         AUTOSTART,
         *_MODEL_PARAMETERS,
+        Parameter(
+            "link_profile",
+            "",
+            "emulated network to the verifier: a name in config/links.yaml, or a file; empty for none",
+            read_only=True,
+        ),
         Parameter("draft_model", "models/draft", "folder of the draft model"),
         Parameter("strategy", "sd", "decoding strategy", choices=STRATEGIES),
         Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
@@ -230,6 +236,7 @@ ARGUMENTS = {
         Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
         Argument("key_file", (("navigator", "key_file"), ("verifier", "key_file"))),
         Argument("strategy", (("navigator", "strategy"),)),
+        Argument("link_profile", (("navigator", "link_profile"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
         Argument("model", (("verifier", "model"),)),
         Argument("command_interface", (("action", "command_interface"),)),
@@ -248,6 +255,7 @@ SIM_GRAPH = Graph(
         "real_time_factor",
         "endpoint",
         "strategy",
+        "link_profile",
         "draft_model",
         "model",
     ),

@@ -27,6 +27,7 @@ from outrider.runtime.graph import (
     read_parameter_file,
     write_parameter_file,
 )
+from outrider.runtime.links import load_network
 from outrider.runtime.paths import config_file
 from outrider.runtime.ros_env import free_domain, ros_environment
 
@@ -129,6 +130,7 @@ def run_demo(
     *,
     out: Path = Path("out/demo"),
     strategy: str = "sd",
+    link_profile: str | None = None,
     seed: int | None = None,
     placement: str | None = None,
     endpoint: str | None = None,
@@ -138,12 +140,14 @@ def run_demo(
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
+    `link_profile` names a network, or a file that describes one, to be emulated on the way to the verifier.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
     arguments: dict[str, Any] = {
         "instruction": instruction,
         "out": str(out.resolve()),
         "strategy": strategy,
+        "link_profile": link_profile,
         "seed": seed,
         "placement": placement,
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
@@ -152,6 +156,8 @@ def run_demo(
     if models is not None:
         arguments |= {"draft_model": str(models / "draft"), "model": str(models / "target")}
     check_instruction(instruction)
+    if link_profile is not None:
+        load_network(link_profile)
     given = {name: value for name, value in arguments.items() if value is not None}
     return run_graph(SIM_GRAPH, given, out / "logs")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import threading
 
 import zmq
@@ -21,6 +23,7 @@ _RECONNECT_MS = 100
 _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
+_WAKE_BYTES = 4096
 _WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
@@ -35,6 +38,12 @@ class DealerLink:
         _configure(self._socket, keys)
         self._monitor = self._socket.get_monitor_socket(_WATCHED_EVENTS)
         self._monitor_lock = threading.Lock()
+        self._waker, self._woken = socket.socketpair()
+        self._poller = zmq.Poller()
+        for end in (self._waker, self._woken):
+            end.setblocking(False)
+        for source in (self._socket, self._woken):
+            self._poller.register(source, zmq.POLLIN)
         self._state = LinkState.CONNECTING
         self._generation = 0
         self.malformed_frames = 0
@@ -59,7 +68,10 @@ class DealerLink:
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        if not self._socket.poll(int(timeout_s * 1000)):
+        ready = dict(self._poller.poll(int(timeout_s * 1000)))
+        if self._woken.fileno() in ready:
+            self._woken.recv(_WAKE_BYTES)
+        if self._socket not in ready:
             return None
         parts = self._socket.recv_multipart()
         try:
@@ -70,10 +82,17 @@ class DealerLink:
             self.malformed_frames += 1
             return None
 
+    def wake(self) -> None:
+        """End the `receive` that waits, or the next one. For any thread."""
+        with contextlib.suppress(OSError):  # closed, or woken so often that it need not be woken again
+            self._waker.send(b"!")
+
     def close(self) -> None:
         with self._monitor_lock:
             if self._socket.closed:
                 return
+            self._waker.close()
+            self._woken.close()
             self._socket.disable_monitor()
             self._monitor.close(linger=0)
             self._socket.close(linger=_LINGER_MS)

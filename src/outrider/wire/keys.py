@@ -24,6 +24,10 @@ class ServerKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret: str
     robots: dict[str, str]
 
+    def __repr__(self) -> str:
+        """Without the secret: what is printed ends in logs."""
+        return f"ServerKeys(public={self.public!r}, robots={sorted(self.robots)})"
+
 
 class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A robot's key pair and the public key of its verifier."""
@@ -31,6 +35,10 @@ class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     public: str
     secret: str
     server: str
+
+    def __repr__(self) -> str:
+        """Without the secret: what is printed ends in logs."""
+        return f"ClientKeys(public={self.public!r}, server={self.server!r})"
 
 
 def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:

@@ -1,6 +1,10 @@
-"""The verifier's socket: many peers, each bounded; what is not a frame is refused and counted."""
+"""The verifier's socket: many peers, each bounded; whatever is refused or dropped is counted."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -10,16 +14,62 @@ from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame, Peer, R
 from outrider.wire.client import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.endpoint import check_endpoint, is_loopback
+from outrider.wire.gate import GateLimits, PeerGate
 from outrider.wire.keys import ServerKeys
 
 _FRAMES_PER_CALL = 64
-_QUEUED_FRAMES_PER_PEER = 256
+_QUEUED_REPLIES_PER_PEER = 256
+# Of up to MAX_FRAME_BYTES each; beyond that TCP holds the peer back.
+_QUEUED_FRAMES_PER_PEER = 64
+_HANDSHAKE_TIMEOUT_MS = 5000
+_FAILED_HANDSHAKES = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+
+@dataclass
+class ServerCounters:
+    """What a verifier's socket has seen since it was bound. Written by its thread, read by any.
+
+    `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
+    `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
+    `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
+    that gave up their place. `unknown_keys`: connections that failed at their keys.
+    """
+
+    received: int = 0
+    malformed: int = 0
+    flooded: int = 0
+    stale: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    unreachable: int = 0
+    stalled: int = 0
+    evicted: int = 0
+    unknown_keys: int = 0
+
+    def values(self) -> dict[str, int]:
+        """All of them, flat."""
+        flat = {name: value for name, value in vars(self).items() if name != "refused"}
+        return flat | {f"refused_{reason}": count for reason, count in dict(self.refused).items()}
 
 
 class RouterServer:
-    """A FrameServer. Belongs to one thread."""
+    """A FrameServer. Belongs to one thread, but for `counters`.
 
-    def __init__(self, endpoint: str, keys: ServerKeys | None = None) -> None:
+    A peer that has vanished, or that opens too many sessions, is heard to close them. One limit is beyond
+    ZeroMQ: the parts of a single message are bounded in size but not in number, so a robot that holds a key
+    can fill the memory with a message that never ends. Revoke its key.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        keys: ServerKeys | None = None,
+        limits: GateLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Raises ConfigError for a malformed, busy or unguarded endpoint."""
         check_endpoint(endpoint)
         if keys is None and not is_loopback(endpoint):
@@ -27,12 +77,15 @@ class RouterServer:
                 f"{endpoint} can be reached from other machines, which needs keys: "
                 "give a key file (`outrider keys` makes one) or bind tcp://127.0.0.1:PORT"
             )
-        self.malformed_frames = 0
+        self.counters = ServerCounters()
+        self._gate = PeerGate(limits or GateLimits())
+        self._clock = clock
         self._guarded = keys is not None
         self._context = zmq.Context()
         self._authenticator = _start_authenticator(self._context, keys) if keys is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
         _configure(self._socket, keys)
+        self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
         try:
             self._socket.bind(endpoint)
         except zmq.ZMQError as error:
@@ -40,39 +93,70 @@ class RouterServer:
             raise ConfigError(_bind_message(endpoint, error)) from None
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
-        received: list[tuple[Peer, EdgeFrame]] = []
-        if not self._socket.poll(int(timeout_s * 1000)):
-            return received
-        for _ in range(_FRAMES_PER_CALL):
+        ready = self._socket.poll(int(timeout_s * 1000))
+        now_s = self._clock()
+        received = self._evicted(now_s)
+        self._count_failed_handshakes()
+        for _ in range(_FRAMES_PER_CALL if ready else 0):
             try:
                 parts = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
             except zmq.Again:
                 break
-            peer = Peer(self._user(parts[-1]), parts[0].bytes)
-            try:
-                received.append((peer, _frame(parts)))
-            except ProtocolError as error:
-                self._refuse(peer, error)
+            received += self._heard(parts, now_s)
         return received
 
     def send(self, peer: Peer, frame: CloudFrame) -> None:
+        if isinstance(frame, Refused):
+            self.counters.refused[frame.reason] = self.counters.refused.get(frame.reason, 0) + 1
         try:
             self._socket.send_multipart([peer.route, encode(frame)], zmq.DONTWAIT)
-        except (zmq.Again, zmq.ZMQError):
-            return
+        except zmq.Again:
+            self.counters.stalled += 1
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            self.counters.unreachable += 1
+            self._gate.on_unreachable(peer, self._clock())
 
     def close(self) -> None:
+        if self._socket.closed:
+            return
+        self._socket.disable_monitor()
+        self._monitor.close(linger=0)
         self._socket.close(linger=200)
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
 
+    def _heard(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        """A message as the frames that it stands for: none, itself, or itself after what gives way to it."""
+        peer = Peer(self._user(parts[-1]), parts[0].bytes)
+        if not self._gate.admits(peer, sum(len(part) for part in parts), now_s):
+            self.counters.flooded += 1
+            return []
+        try:
+            frame = _frame(parts)
+        except ProtocolError as error:
+            self.counters.malformed += 1
+            self._gate.on_malformed(peer, now_s)
+            self.send(peer, Refused(0, 0, "protocol", str(error)[:500]))
+            return []
+        self.counters.received += 1
+        self.counters.stale += self._gate.is_stale(peer, frame)
+        return [*self._gate.on_frame(peer, frame, now_s), (peer, frame)]
+
+    def _evicted(self, now_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        evicted = self._gate.evict(now_s)
+        self.counters.evicted += len(evicted)
+        return [(peer, close) for peer, closes in evicted for close in closes]
+
+    def _count_failed_handshakes(self) -> None:
+        while int(self._monitor.get(zmq.EVENTS)) & zmq.POLLIN:
+            self._monitor.recv_multipart()
+            self.counters.unknown_keys += 1
+
     def _user(self, part: zmq.Frame) -> str:
         return str(part.get("User-Id")) if self._guarded else ""
-
-    def _refuse(self, peer: Peer, error: ProtocolError) -> None:
-        self.malformed_frames += 1
-        self.send(peer, Refused(0, 0, "protocol", str(error)[:500]))
 
 
 def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
@@ -82,12 +166,17 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
 
 
 def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
-    """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once."""
+    """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
+
+    MANDATORY: a reply that cannot be sent is told, not swallowed.
+    """
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_TIMEOUT_MS)
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_INTERVAL_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
-    socket.setsockopt(zmq.SNDHWM, _QUEUED_FRAMES_PER_PEER)
+    socket.setsockopt(zmq.SNDHWM, _QUEUED_REPLIES_PER_PEER)
     socket.setsockopt(zmq.RCVHWM, _QUEUED_FRAMES_PER_PEER)
     if keys is not None:
         socket.curve_server = True

@@ -1,0 +1,161 @@
+"""What a network does to frames: pure and seeded, for the virtual clock and for live emulation alike.
+
+Nothing here waits or sends. Times are seconds on any clock that starts at 0.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from outrider.core.errors import ConfigError
+
+_BYTES_PER_MEGABIT = 125_000.0
+
+
+@dataclass(frozen=True)
+class LinkProfile:
+    """One direction of the link. A lost frame arrives `retransmit_s` later, or never where that is None.
+
+    `jitter_s` is the width of a uniform extra delay. `ordered`: nothing overtakes, as over TCP.
+    """
+
+    delay_s: float = 0.0
+    jitter_s: float = 0.0
+    loss: float = 0.0
+    retransmit_s: float | None = None
+    bytes_per_s: float = math.inf
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("delay_s", "jitter_s", "retransmit_s"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value < math.inf:
+                raise ConfigError(f"{name}={value} must be a time of at least 0 s")
+        if not self.bytes_per_s > 0.0:
+            raise ConfigError(f"bytes_per_s={self.bytes_per_s} must be positive")
+        if not 0.0 <= self.loss <= 1.0 or (self.loss == 1.0 and self.retransmit_s is not None):
+            raise ConfigError(f"loss={self.loss} must lie in [0, 1), or be 1 where nothing is retransmitted")
+
+
+@dataclass(frozen=True)
+class Outage:
+    """The link is down from `start_s` to `end_s`; frames in flight are lost; the verifier may restart."""
+
+    start_s: float
+    end_s: float
+    verifier_restarts: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.start_s <= self.end_s:
+            raise ConfigError(f"an outage from {self.start_s} s to {self.end_s} s ends before it starts")
+
+
+def is_up(outages: tuple[Outage, ...], start_s: float, end_s: float) -> bool:
+    """Whether no outage touches the interval."""
+    return all(end_s < outage.start_s or start_s >= outage.end_s for outage in outages)
+
+
+class Channel:
+    """Decides when a frame arrives: after a queue at the link's rate, the delay, jitter and losses."""
+
+    def __init__(self, profile: LinkProfile, rng: random.Random) -> None:
+        self._profile = profile
+        self._rng = rng
+        self._free_s = 0.0
+        self._last_arrival_s = 0.0
+
+    def arrival_s(self, now_s: float, num_bytes: int) -> float | None:
+        """None where the frame is lost for good."""
+        profile = self._profile
+        self._free_s = max(self._free_s, now_s) + num_bytes / profile.bytes_per_s
+        arrival_s = self._free_s + profile.delay_s + self._rng.uniform(0.0, profile.jitter_s)
+        while self._rng.random() < profile.loss:
+            if profile.retransmit_s is None:
+                return None
+            arrival_s += profile.retransmit_s
+        if profile.ordered:
+            arrival_s = max(arrival_s, self._last_arrival_s)
+        self._last_arrival_s = arrival_s
+        return arrival_s
+
+
+@dataclass(frozen=True)
+class Network:
+    """Both directions. The outages start over every `repeat_s`, or happen once where that is None."""
+
+    name: str = "loopback"
+    uplink: LinkProfile = LinkProfile()
+    downlink: LinkProfile = LinkProfile()
+    outages: tuple[Outage, ...] = ()
+    repeat_s: float | None = None
+
+    def __post_init__(self) -> None:
+        last_s = max((outage.end_s for outage in self.outages), default=0.0)
+        if self.repeat_s is not None and not max(last_s, 1e-3) <= self.repeat_s < math.inf:
+            raise ConfigError(f"repeat_s={self.repeat_s} must not be shorter than the outages it repeats")
+
+    def is_up(self, start_s: float, end_s: float) -> bool:
+        """Whether no outage touches the interval."""
+        if self.repeat_s is None:
+            return is_up(self.outages, start_s, end_s)
+        rounds = range(int(start_s // self.repeat_s), int(end_s // self.repeat_s) + 1)
+        shifts = (index * self.repeat_s for index in rounds)
+        return all(is_up(self.outages, start_s - shift, end_s - shift) for shift in shifts)
+
+    def outages_over(self, now_s: float) -> int:
+        """How many outages have ended by now."""
+        rounds = 0 if self.repeat_s is None else int(now_s // self.repeat_s)
+        rest_s = now_s if self.repeat_s is None else now_s - rounds * self.repeat_s
+        return rounds * len(self.outages) + sum(outage.end_s <= rest_s for outage in self.outages)
+
+
+_Milliseconds = Annotated[float, Meta(ge=0.0, le=60_000.0)]
+_Seconds = Annotated[float, Meta(ge=0.0, le=86_400.0)]
+_Megabits = Annotated[float, Meta(gt=0.0, le=1e6)]
+
+
+class Blackout(Struct, frozen=True, forbid_unknown_fields=True):
+    """A time without any link."""
+
+    start_s: _Seconds
+    length_s: _Seconds
+
+
+class NetworkDescription(Struct, frozen=True, forbid_unknown_fields=True):
+    """A network as files describe it, in the units of measurement reports.
+
+    `source` says where the figures come from. `rtt_ms` is the shortest round trip, half of it each way;
+    `jitter_ms` and `loss` hold for each direction. Without `retransmit_ms` a lost frame stays lost.
+    """
+
+    source: Annotated[str, Meta(min_length=1)]
+    rtt_ms: _Milliseconds
+    up_mbps: _Megabits
+    down_mbps: _Megabits
+    jitter_ms: _Milliseconds = 0.0
+    loss: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0
+    retransmit_ms: _Milliseconds | None = None
+    ordered: bool = True
+    blackouts: tuple[Blackout, ...] = ()
+    blackouts_repeat_s: _Seconds | None = None
+
+    def network(self, name: str) -> Network:
+        """Raises ConfigError for figures that contradict each other."""
+        outages = tuple(Outage(b.start_s, b.start_s + b.length_s) for b in self.blackouts)
+        uplink, downlink = self._direction(self.up_mbps), self._direction(self.down_mbps)
+        return Network(name, uplink, downlink, outages, self.blackouts_repeat_s)
+
+    def _direction(self, mbps: float) -> LinkProfile:
+        return LinkProfile(
+            delay_s=self.rtt_ms / 2000.0,
+            jitter_s=self.jitter_ms / 1000.0,
+            loss=self.loss,
+            retransmit_s=None if self.retransmit_ms is None else self.retransmit_ms / 1000.0,
+            bytes_per_s=mbps * _BYTES_PER_MEGABIT,
+            ordered=self.ordered,
+        )

@@ -1,0 +1,88 @@
+"""A verifier complete: model, machine and socket, with figures that any thread may read while it serves."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer
+from outrider.core.ports import FrameServer, LanguageModel
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.service import VerifierService, serve_frames
+from outrider.wire.keys import load_server_keys
+from outrider.wire.server import RouterServer
+
+_log = logging.getLogger(__name__)
+_SAMPLE_PERIOD_S = 0.5
+LOG_PERIOD_S = 30.0
+
+
+class Verifier:
+    """Bound when made; `serve` is for one thread and once, `figures` for any."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        endpoint: str,
+        limits: CloudLimits | None = None,
+        key_file: Path | None = None,
+    ) -> None:
+        """Raises ConfigError where the endpoint cannot be bound or the key file is wrong."""
+        self._service = VerifierService(model, limits)
+        self._server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
+        self._stats = self._service.stats
+        self._sampled_s = time.monotonic()
+
+    def serve(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set, then close the socket."""
+        try:
+            serve_frames(self._service, _Watched(self._server, self._sample), stop)
+        finally:
+            self._server.close()
+            self._stats = self._service.stats
+
+    def figures(self) -> dict[str, float]:
+        """The counters of socket and machine; the machine's are up to half a second old."""
+        return asdict(self._stats) | self._server.counters.values()
+
+    def _sample(self) -> None:
+        """In the serving thread, since the machine is not for others to look into."""
+        now_s = time.monotonic()
+        if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
+            self._sampled_s, self._stats = now_s, self._service.stats
+
+
+class _Watched:
+    """A FrameServer that says when a turn of its owner begins."""
+
+    def __init__(self, server: FrameServer, on_turn: Callable[[], None]) -> None:
+        self._server = server
+        self._on_turn = on_turn
+
+    def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        self._on_turn()
+        return self._server.receive(timeout_s)
+
+    def send(self, peer: Peer, frame: CloudFrame) -> None:
+        self._server.send(peer, frame)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def log_figures(verifier: Verifier, stop: threading.Event, period_s: float = LOG_PERIOD_S) -> None:
+    """Log what has changed, once a period and at the end. Blocks until `stop` is set."""
+    logged: dict[str, float] = {}
+    while True:
+        stopped = stop.wait(period_s)
+        figures = verifier.figures()
+        changed = [f"{name} {value:g}" for name, value in figures.items() if value != logged.get(name, 0)]
+        if changed:
+            _log.info("since the start: %s", ", ".join(changed))
+        logged = figures
+        if stopped:
+            return

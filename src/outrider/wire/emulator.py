@@ -1,0 +1,163 @@
+"""A network in user space: delays, drops, reorders, throttles and blacks out the frames of a live link.
+
+It sits at the edge's end, above the socket, so it needs no privileges and works with CURVE keys.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from outrider.core.frames import CloudFrame, EdgeFrame
+from outrider.core.link_profile import Channel, LinkProfile, Network
+from outrider.core.ports import FrameLink
+from outrider.core.values import LinkState
+from outrider.wire.codec import encode, wire_bytes
+
+_log = logging.getLogger(__name__)
+_QUEUED_FRAMES = 256
+_LONGEST_WAIT_S = 1.0
+# Sockets wait in whole milliseconds; what remains is slept, so that frames are not late.
+_SOCKET_RESOLUTION_S = 1e-3
+
+_Item = TypeVar("_Item")
+
+
+class WakeableLink(FrameLink, Protocol):
+    """A FrameLink whose `receive` can be ended early from another thread."""
+
+    def wake(self) -> None:
+        """End the `receive` that waits, or the next one. For any thread."""
+
+
+class Direction(Generic[_Item]):
+    """Frames in flight one way. Pure: the caller tells the time, in seconds since the link was made."""
+
+    def __init__(self, profile: LinkProfile, network: Network, seed: str) -> None:
+        self._channel = Channel(profile, random.Random(seed))
+        self._network = network
+        self._in_flight: list[tuple[float, int, _Item]] = []
+        self._count = 0
+
+    @property
+    def next_s(self) -> float:
+        """When the next frame arrives; infinity where none is in flight."""
+        return self._in_flight[0][0] if self._in_flight else math.inf
+
+    def put(self, item: _Item, num_bytes: int, now_s: float) -> bool:
+        """Send a frame. False where it was not even taken: the link is down, or its queue full."""
+        if not self._network.is_up(now_s, now_s) or len(self._in_flight) >= _QUEUED_FRAMES:
+            return False
+        arrival_s = self._channel.arrival_s(now_s, num_bytes)
+        if arrival_s is not None and self._network.is_up(now_s, arrival_s):
+            self._count += 1
+            heapq.heappush(self._in_flight, (arrival_s, self._count, item))
+        return True
+
+    def take(self, now_s: float) -> _Item | None:
+        """The next frame that has arrived by now."""
+        return heapq.heappop(self._in_flight)[2] if self.next_s <= now_s else None
+
+
+class EmulatedLink:
+    """A FrameLink over another one, which it owns and serves from a thread of its own.
+
+    So frames leave on time while the edge computes. During an outage the state is LOST, and each outage that
+    has ended counts as a new generation. For one thread, but for `state` and `generation`.
+    """
+
+    def __init__(
+        self,
+        inner: WakeableLink,
+        network: Network,
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._network = network
+        self._clock = clock
+        self._start_s = clock()
+        self._news = threading.Condition()
+        self._up: Direction[EdgeFrame] = Direction(network.uplink, network, f"{seed}/up")
+        self._down: Direction[tuple[CloudFrame, int]] = Direction(network.downlink, network, f"{seed}/down")
+        self._closing = False
+        self._pump = threading.Thread(target=self._run, name=f"link {network.name}", daemon=True)
+        self._pump.start()
+
+    @property
+    def state(self) -> LinkState:
+        now_s = self._now_s()
+        if not self._pump.is_alive() or not self._network.is_up(now_s, now_s):
+            return LinkState.LOST
+        return self._inner.state
+
+    @property
+    def generation(self) -> int:
+        return self._inner.generation + self._network.outages_over(self._now_s())
+
+    def send(self, frame: EdgeFrame) -> int:
+        num_bytes = wire_bytes(encode(frame))
+        if self.state not in (LinkState.CONNECTED, LinkState.LOCAL):
+            return 0
+        with self._news:
+            taken = self._up.put(frame, num_bytes, self._now_s())
+        self._inner.wake()
+        return num_bytes if taken else 0
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        deadline_s = self._now_s() + timeout_s
+        with self._news:
+            while True:
+                now_s = self._now_s()
+                received = self._down.take(now_s)
+                if received is not None or now_s >= deadline_s:
+                    return received
+                self._news.wait(min(self._down.next_s, deadline_s) - now_s)
+
+    def close(self) -> None:
+        """What is in flight to the verifier is handed over at once: nobody is left to whom it is late."""
+        self._closing = True
+        self._inner.wake()
+        self._pump.join()
+        self._inner.close()
+
+    def _now_s(self) -> float:
+        return self._clock() - self._start_s
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._send_until(self._now_s())
+                self._receive_once()
+            self._send_until(math.inf)
+        except Exception:  # the edge then sees a lost link, and decides by its policy
+            _log.exception("the emulated link %s broke", self._network.name)
+
+    def _send_until(self, time_s: float) -> None:
+        while True:
+            with self._news:
+                frame = self._up.take(time_s) if self._up.next_s < math.inf else None
+            if frame is None:
+                return
+            self._inner.send(frame)
+
+    def _receive_once(self) -> None:
+        """Wait for a frame from below, but no longer than until the next one is due upwards."""
+        with self._news:
+            next_s = self._up.next_s
+        wait_s = min(max(next_s - self._now_s(), 0.0), _LONGEST_WAIT_S)
+        if wait_s < _SOCKET_RESOLUTION_S:
+            time.sleep(wait_s)
+            wait_s = 0.0
+        received = self._inner.receive(wait_s)
+        if received is None:
+            return
+        with self._news:
+            self._down.put(received, received[1], self._now_s())
+            self._news.notify()

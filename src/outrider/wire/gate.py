@@ -1,0 +1,137 @@
+"""What one peer may cost a verifier: pure bookkeeping of rates, places and disappearances.
+
+Who floods is dropped, who takes place after place loses its own oldest, who vanishes gives its place back.
+Times are seconds on any monotonic clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from outrider.core.errors import ConfigError
+from outrider.core.frames import Close, EdgeFrame, Open, Peer
+
+_BYTES_PER_UNIT = 4096
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """A frame costs one unit and one more for each 4 KiB, a malformed one `malformed_units` more.
+
+    The rates leave room for a robot that streams every drafted token in a frame of its own, and a picture of
+    1 MiB eight times a second. `vanished_s` is how long a peer that cannot be reached may take to return,
+    `silent_s` how long one that says nothing is remembered, and `num_peers` how many are at most.
+    """
+
+    units_per_s: float = 2000.0
+    burst_units: float = 4000.0
+    malformed_units: float = 20.0
+    sessions_per_peer: int = 4
+    vanished_s: float = 10.0
+    silent_s: float = 120.0
+    num_peers: int = 1024
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < math.inf:
+                raise ConfigError(f"{name}={value} must be positive")
+
+
+class TokenBucket:
+    """Refills at a rate up to a burst; may be overdrawn once."""
+
+    def __init__(self, units_per_s: float, burst_units: float, now_s: float) -> None:
+        self._units_per_s = units_per_s
+        self._burst_units = burst_units
+        self._units = burst_units
+        self._filled_s = now_s
+
+    def take(self, units: float, now_s: float) -> bool:
+        """False, and nothing taken, where the bucket is empty."""
+        gained = (now_s - self._filled_s) * self._units_per_s
+        self._units, self._filled_s = min(self._burst_units, self._units + gained), now_s
+        if self._units <= 0.0:
+            return False
+        self._units -= units
+        return True
+
+
+@dataclass
+class _Owner:
+    """A key, or without keys a connection. `epochs`: the newest of each session, oldest session first."""
+
+    bucket: TokenBucket
+    heard_s: float
+    epochs: dict[tuple[Peer, int], int] = field(default_factory=dict)
+
+
+class PeerGate:
+    """Decides about frames before and after they are decoded, and who has gone."""
+
+    def __init__(self, limits: GateLimits) -> None:
+        self._limits = limits
+        self._owners: dict[str | bytes, _Owner] = {}
+        self._unreachable_s: dict[Peer, float] = {}
+        self._swept_s = -math.inf
+
+    def admits(self, peer: Peer, num_bytes: int, now_s: float) -> bool:
+        """Whether the peer may be listened to; False where it floods."""
+        owner = self._owner(peer, now_s)
+        owner.heard_s = now_s
+        self._unreachable_s.pop(peer, None)
+        return owner.bucket.take(1.0 + num_bytes / _BYTES_PER_UNIT, now_s)
+
+    def on_malformed(self, peer: Peer, now_s: float) -> None:
+        self._owner(peer, now_s).bucket.take(self._limits.malformed_units, now_s)
+
+    def is_stale(self, peer: Peer, frame: EdgeFrame) -> bool:
+        """Whether a newer epoch of the frame's session has been seen."""
+        owner = self._owners.get(_owner_name(peer))
+        return owner is not None and frame.epoch < owner.epochs.get((peer, frame.session), 0)
+
+    def on_frame(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[tuple[Peer, Close]]:
+        """Note a frame's session. Those of the same owner that must give way to it are closed."""
+        epochs = self._owner(peer, now_s).epochs
+        place = (peer, frame.session)
+        if isinstance(frame, Close):
+            epochs.pop(place, None)
+        elif isinstance(frame, Open) or place in epochs:
+            epochs[place] = max(frame.epoch, epochs.get(place, 0))
+        surplus = list(epochs)[: max(0, len(epochs) - self._limits.sessions_per_peer)]
+        return [(key[0], Close(key[1], epochs.pop(key))) for key in surplus]
+
+    def on_unreachable(self, peer: Peer, now_s: float) -> None:
+        """A frame could not be sent, for the peer's connection is gone."""
+        self._unreachable_s.setdefault(peer, now_s)
+
+    def evict(self, now_s: float) -> list[tuple[Peer, list[Close]]]:
+        """Peers that have vanished, with what closes their sessions; forgets owners that fell silent."""
+        if now_s - self._swept_s >= 1.0:
+            self._swept_s = now_s
+            silent = [n for n, owner in self._owners.items() if now_s - owner.heard_s > self._limits.silent_s]
+            for name in silent:
+                del self._owners[name]
+        latest_s = now_s - self._limits.vanished_s
+        vanished = [peer for peer, since_s in self._unreachable_s.items() if since_s < latest_s]
+        return [(peer, self._forget(peer)) for peer in vanished]
+
+    def _forget(self, peer: Peer) -> list[Close]:
+        del self._unreachable_s[peer]
+        owner = self._owners.get(_owner_name(peer))
+        epochs = owner.epochs if owner is not None else {}
+        return [Close(place[1], epochs.pop(place)) for place in list(epochs) if place[0] == peer]
+
+    def _owner(self, peer: Peer, now_s: float) -> _Owner:
+        name = _owner_name(peer)
+        owner = self._owners.get(name)
+        if owner is None:
+            if len(self._owners) >= self._limits.num_peers:
+                del self._owners[min(self._owners, key=lambda other: self._owners[other].heard_s)]
+            bucket = TokenBucket(self._limits.units_per_s, self._limits.burst_units, now_s)
+            owner = self._owners[name] = _Owner(bucket, now_s)
+        return owner
+
+
+def _owner_name(peer: Peer) -> str | bytes:
+    return peer.user or peer.route

@@ -1,0 +1,343 @@
+"""The wire over real sockets: emulated networks, and peers that flood, stall, vanish or have no key."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+from support.hostile import hostile_payloads
+from support.toys import greedy_text, request, toy_pair
+
+from outrider.core.errors import LinkError
+from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused
+from outrider.core.values import LinkState
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.service import VerifierService, serve_frames
+from outrider.runtime.decoders import connect_decoder, probe_verifier
+from outrider.runtime.verifier import Verifier, log_figures
+from outrider.wire.codec import encode
+from outrider.wire.gate import GateLimits
+from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
+from outrider.wire.server import RouterServer
+
+TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
+OPENING = Open(1, 4, 0, "find it", b"", (), 8, "wait", "toy")
+NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
+NEWS_MS = 20_000
+"""How long a test waits for news from a socket before it fails; no test waits that long in order to pass."""
+
+
+@pytest.fixture
+def endpoint() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def peer_sockets() -> Iterator[zmq.Context]:
+    """Sockets of peers that do not behave."""
+    context = zmq.Context()
+    yield context
+    context.destroy(linger=0)
+
+
+def connect(context: zmq.Context, endpoint: str) -> zmq.Socket:
+    peer = context.socket(zmq.DEALER)
+    peer.setsockopt(zmq.SNDHWM, 0)
+    peer.setsockopt(zmq.LINGER, 0)
+    peer.connect(endpoint)
+    return peer
+
+
+@contextmanager
+def serving(endpoint: str, **options) -> Iterator[Verifier]:
+    verifier = Verifier(TARGET, endpoint, **options)
+    stop = threading.Event()
+    thread = threading.Thread(target=verifier.serve, args=(stop,))
+    thread.start()
+    try:
+        yield verifier
+    finally:
+        stop.set()
+        thread.join(10.0)
+        assert not thread.is_alive()
+
+
+@contextmanager
+def answering(endpoint: str, limits: GateLimits) -> Iterator[RouterServer]:
+    """A server with limits of its own, answered by a verifier in a thread."""
+    server = RouterServer(endpoint, limits=limits)
+    stop = threading.Event()
+    thread = threading.Thread(target=serve_frames, args=(VerifierService(TARGET), server, stop))
+    thread.start()
+    try:
+        yield server
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+
+
+@contextmanager
+def connected(endpoint: str, strategy: str = "sd", **options):
+    decoder = connect_decoder(endpoint, DRAFT, DecodingConfig(strategy=strategy), **options)
+    try:
+        yield decoder
+    finally:
+        decoder.close()
+
+
+def describe_link(path: Path, **figures) -> str:
+    """A link file with these figures."""
+    figures = {"source": "this test", "rtt_ms": 0, "up_mbps": 100, "down_mbps": 100} | figures
+    path.write_text("".join(["lab:\n", *(f"  {name}: {value}\n" for name, value in figures.items())]))
+    return str(path)
+
+
+def heard(server: RouterServer) -> list:
+    """The next frames of a server, waited for."""
+    for _ in range(NEWS_MS // 100):
+        received = server.receive(0.1)
+        if received:
+            return received
+    raise AssertionError("nothing was heard")
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd"])
+def test_over_an_emulated_network_the_text_is_the_same_and_takes_its_round_trips(
+    endpoint, tmp_path, strategy
+):
+    keys = create_keys(tmp_path)
+    link = describe_link(tmp_path / "lab.yaml", rtt_ms=20, jitter_ms=5, loss=0.05, retransmit_ms=10)
+    asked = request(max_new_tokens=24)
+    with (
+        serving(endpoint, key_file=keys[0]),
+        connected(endpoint, strategy, key_file=keys[1], link_profile=link) as decoder,
+    ):
+        for _ in range(2):
+            decoded = decoder.decode(asked)
+            assert decoded.token_ids == greedy_text(TARGET, asked)
+            assert decoded.link is LinkState.CONNECTED
+            round_trips = 1 if strategy == "ar" else len(decoded.rounds)
+            assert decoded.elapsed_s >= 0.02 * round_trips
+
+
+def test_frames_that_are_lost_for_good_or_overtake_each_other_change_nothing(endpoint, tmp_path):
+    link = describe_link(tmp_path / "lab.yaml", jitter_ms=10, loss=0.1, ordered="false")
+    asked = request(max_new_tokens=24, deadline_s=120.0)
+    config = DecodingConfig(silence_s=0.05)
+    with serving(endpoint):
+        decoder = connect_decoder(endpoint, DRAFT, config, link_profile=link)
+        assert decoder.decode(asked).token_ids == greedy_text(TARGET, asked)
+        decoder.close()
+
+
+def test_a_text_survives_blackouts_without_a_token_lost_or_repeated(endpoint, tmp_path):
+    blackouts = {"blackouts": "[{start_s: 0.1, length_s: 0.1}]", "blackouts_repeat_s": 0.25}
+    link = describe_link(tmp_path / "lab.yaml", rtt_ms=20, **blackouts)
+    asked = request(max_new_tokens=80, deadline_s=120.0)
+    told: list[int] = []
+    states = set()
+    with serving(endpoint), connected(endpoint, link_profile=link) as decoder:
+        decoded = decoder.decode(
+            asked,
+            lambda verified: told.extend(verified.token_ids),
+            lambda: states.add(decoder.link_state) or False,
+        )
+    assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+    assert {LinkState.CONNECTED, LinkState.LOST} <= states
+
+
+def test_no_verifier_behind_an_emulated_network_is_told_with_its_name(endpoint, tmp_path):
+    link = describe_link(tmp_path / "lab.yaml")
+    with (
+        connected(endpoint, link_profile=link) as decoder,
+        pytest.raises(LinkError, match="over an emulated lab link cannot be reached"),
+    ):
+        decoder.decode(request(deadline_s=0.3))
+
+
+def test_a_flood_is_dropped_and_counted_and_the_healthy_do_not_notice(endpoint, peer_sockets):
+    asked = request()
+    with (
+        answering(endpoint, GateLimits(units_per_s=1.0, burst_units=200.0)) as server,
+        connected(endpoint) as decoder,
+    ):
+        flooder = connect(peer_sockets, endpoint)
+        ping = encode(Ping(0, 0))
+
+        def flood(_) -> None:
+            for _ in range(300):
+                flooder.send(ping)
+
+        assert decoder.decode(asked, flood).token_ids == greedy_text(TARGET, asked)
+        for _ in range(NEWS_MS // 10):
+            if server.counters.flooded:
+                break
+            time.sleep(0.01)
+        assert decoder.decode(asked).token_ids == greedy_text(TARGET, asked)
+    assert server.counters.flooded > 0 and server.counters.malformed == 0
+
+
+def test_hostile_frames_over_a_real_socket_harm_nobody(endpoint, peer_sockets):
+    rng = random.Random(2)
+    payloads = hostile_payloads(rng, [])
+    with answering(endpoint, NO_LIMIT) as server, connected(endpoint) as decoder:
+        attackers = [connect(peer_sockets, endpoint) for _ in range(3)]
+
+        def attack(_) -> None:
+            for payload in itertools.islice(payloads, 300):
+                parts = [payload] if rng.random() < 0.9 else [payload, b"", payload]
+                rng.choice(attackers).send_multipart(parts)
+
+        for name in ("first", "second"):
+            asked = request(name)
+            assert decoder.decode(asked, attack).token_ids == greedy_text(TARGET, asked)
+        assert attackers[0].poll(NEWS_MS)
+        for _ in range(NEWS_MS // 10):
+            if server.counters.malformed > 500:
+                break
+            time.sleep(0.01)
+    assert server.counters.refused["protocol"] >= server.counters.malformed > 500
+    assert "internal" not in server.counters.refused
+
+
+def test_a_peer_that_does_not_read_blocks_nothing(endpoint, peer_sockets):
+    server = RouterServer(endpoint)
+    stalled = peer_sockets.socket(zmq.DEALER)
+    stalled.setsockopt(zmq.RCVHWM, 1)
+    stalled.setsockopt(zmq.LINGER, 0)
+    stalled.connect(endpoint)
+    stalled.send(encode(Ping(1, 1)))
+    ((peer, _),) = heard(server)
+    words = Refused(1, 1, "busy", "x" * 500)
+    for _ in range(200_000):
+        server.send(peer, words)
+        if server.counters.stalled:
+            break
+    assert server.counters.stalled == 1
+    healthy = connect(peer_sockets, endpoint)
+    healthy.send(encode(Ping(2, 2)))
+    ((other, frame),) = heard(server)
+    assert frame == Ping(2, 2)
+    server.send(other, words)
+    assert healthy.poll(NEWS_MS)
+    server.close()
+
+
+def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets):
+    now_s = [0.0]
+    server = RouterServer(endpoint, limits=GateLimits(vanished_s=10.0), clock=lambda: now_s[0])
+    gone = connect(peer_sockets, endpoint)
+    gone.send(encode(OPENING))
+    ((peer, frame),) = heard(server)
+    assert frame == OPENING
+    gone.close(linger=0)
+    for _ in range(NEWS_MS // 10):
+        server.send(peer, Refused(1, 1, "busy", "later"))
+        if server.counters.unreachable:
+            break
+        server.receive(0.01)
+    assert server.counters.unreachable == 1
+    now_s[0] = 9.0
+    assert server.receive(0.0) == []
+    now_s[0] = 11.0
+    assert server.receive(0.0) == [(peer, Close(1, 4))]
+    assert server.counters.evicted == 1
+    server.close()
+
+
+def test_stale_frames_are_counted(endpoint, peer_sockets):
+    server = RouterServer(endpoint)
+    peer = connect(peer_sockets, endpoint)
+    for frame in (OPENING, Cancel(1, 5), OPENING, Ping(1, 3)):
+        peer.send(encode(frame))
+    received = []
+    while len(received) < 4:
+        received += heard(server)
+    assert isinstance(received[0][0], Peer)
+    assert (server.counters.received, server.counters.stale) == (4, 2)
+    server.close()
+
+
+def test_connections_without_a_known_key_are_counted(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path / "ours")
+    _, stranger_key = create_keys(tmp_path / "theirs")
+    with serving(endpoint, key_file=server_key) as verifier:
+        for key_file in (stranger_key, None):
+            before = verifier.figures()["unknown_keys"]
+            for _ in range(100):
+                with pytest.raises(LinkError):
+                    probe_verifier(endpoint, 0.2, key_file)
+                if verifier.figures()["unknown_keys"] > before:
+                    break
+            assert verifier.figures()["unknown_keys"] > before
+        assert probe_verifier(endpoint, 20.0, robot_key).model == TARGET.name
+
+
+def test_a_robot_with_keys_goes_on_after_its_verifier_restarts(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path)
+    asked = request(max_new_tokens=120, deadline_s=120.0)
+    running = serving(endpoint, key_file=server_key)
+    told: list[int] = []
+    stack = [running]
+    running.__enter__()
+
+    def restart(verified) -> None:
+        told.extend(verified.token_ids)
+        if len(told) > 10 and len(stack) == 1:
+            stack[0].__exit__(None, None, None)
+            stack.append(serving(endpoint, key_file=server_key))
+            stack[1].__enter__()
+
+    try:
+        with connected(endpoint, key_file=robot_key) as decoder:
+            decoded = decoder.decode(asked, restart)
+    finally:
+        stack[-1].__exit__(None, None, None)
+    assert len(stack) == 2
+    assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+
+
+def test_secrets_are_in_no_log_no_message_and_no_repr(endpoint, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    server_key, robot_key = create_keys(tmp_path / "ours")
+    _, stranger_key = create_keys(tmp_path / "theirs")
+    said = []
+    with serving(endpoint, key_file=server_key) as verifier:
+        with connected(endpoint, key_file=robot_key) as decoder:
+            said.append(repr(decoder.decode(request())))
+        with pytest.raises(LinkError) as raised:
+            probe_verifier(endpoint, 0.2, stranger_key)
+        said.append(repr(raised.value))
+        stop = threading.Event()
+        stop.set()
+        log_figures(verifier, stop)
+    keys = [load_server_keys(server_key), load_client_keys(robot_key), load_client_keys(stranger_key)]
+    text = "".join([caplog.text, *said, *(f"{key!r} {key}" for key in keys)])
+    assert "since the start: " in text
+    assert not any(key.secret in text for key in keys)
+
+
+def test_the_log_tells_what_has_changed(endpoint, peer_sockets, caplog):
+    caplog.set_level(logging.INFO)
+    with serving(endpoint) as verifier:
+        peer = connect(peer_sockets, endpoint)
+        peer.send(b"\x07 another version")
+        assert peer.poll(NEWS_MS)
+        assert b"speaks" in peer.recv()
+        stop = threading.Event()
+        stop.set()
+        log_figures(verifier, stop)
+    assert "malformed 1" in caplog.text and "refused_protocol 1" in caplog.text
+    assert "flooded" not in caplog.text
