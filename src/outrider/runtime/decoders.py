@@ -103,13 +103,14 @@ def serve(
         signal.signal(number, lambda *_: stop.set())
     model = load_model(model_folder, role="target", threads=threads)
     verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file)
-    logger = threading.Thread(target=log_figures, args=(verifier, stop), name="figures")
+    served = threading.Event()
+    logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
     print(f"verifier ready: {model.name} at {endpoint}", flush=True)
     try:
         verifier.serve(stop)
     finally:
-        stop.set()
+        served.set()
         logger.join()
 
 

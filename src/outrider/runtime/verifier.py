@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -74,15 +75,15 @@ class _Watched:
         self._server.close()
 
 
-def log_figures(verifier: Verifier, stop: threading.Event, period_s: float = LOG_PERIOD_S) -> None:
-    """Log what has changed, once a period and at the end. Blocks until `stop` is set."""
+def log_figures(verifier: Verifier, served: threading.Event, period_s: float = LOG_PERIOD_S) -> None:
+    """Log what has changed, once a period and at the end. Blocks until `served` is set."""
     logged: dict[str, float] = {}
     while True:
-        stopped = stop.wait(period_s)
-        figures = verifier.figures()
+        ended = served.wait(period_s)
+        figures = {name: value for name, value in verifier.figures().items() if math.isfinite(value)}
         changed = [f"{name} {value:g}" for name, value in figures.items() if value != logged.get(name, 0)]
         if changed:
             _log.info("since the start: %s", ", ".join(changed))
         logged = figures
-        if stopped:
+        if ended:
             return

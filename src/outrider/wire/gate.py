@@ -86,9 +86,11 @@ class PeerGate:
         self._owner(peer, now_s).bucket.take(self._limits.malformed_units, now_s)
 
     def is_stale(self, peer: Peer, frame: EdgeFrame) -> bool:
-        """Whether a newer epoch of the frame's session has been seen."""
+        """Whether a newer epoch of the frame's session has been seen. Close means the session as a whole."""
         owner = self._owners.get(_owner_name(peer))
-        return owner is not None and frame.epoch < owner.epochs.get((peer, frame.session), 0)
+        if owner is None or isinstance(frame, Close):
+            return False
+        return frame.epoch < owner.epochs.get((peer, frame.session), 0)
 
     def on_frame(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[tuple[Peer, Close]]:
         """Note a frame's session. Those of the same owner that must give way to it are closed."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 import pytest
+from msgspec import inspect
+from support.hostile import FRAME_TYPES
 from support.toys import JPEG
 
 from outrider.core import frames as f
@@ -78,6 +81,37 @@ def test_other_versions_empty_and_oversized_payloads_are_refused():
         decode_edge_frame(bytes(f.MAX_FRAME_BYTES + 1))
     with pytest.raises(ProtocolError, match="smaller image"):
         encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "wait", "toy"))
+
+
+@pytest.mark.parametrize("kind", FRAME_TYPES, ids=lambda kind: kind.cls.__name__)
+def test_every_field_of_every_frame_is_bounded(kind):
+    """So that no number is out of range or NaN, and no text, list or picture without end."""
+    assert list(unbounded(kind)) == []
+
+
+def unbounded(kind, path: str = "") -> Iterator[str]:
+    """The fields of a schema that lack a bound."""
+    if isinstance(kind, inspect.StructType):
+        for field in kind.fields:
+            yield from unbounded(field.type, f"{path}.{field.name}")
+    elif isinstance(kind, inspect.UnionType):
+        for option in kind.types:
+            yield from unbounded(option, path)
+    elif isinstance(kind, (inspect.IntType, inspect.FloatType)):
+        if (kind.ge is None and kind.gt is None) or (kind.le is None and kind.lt is None):
+            yield path
+    elif isinstance(kind, (inspect.VarTupleType, inspect.ListType)):
+        if kind.max_length is None:
+            yield path
+        yield from unbounded(kind.item_type, f"{path}[]")
+    elif isinstance(kind, inspect.TupleType):
+        for item in kind.item_types:
+            yield from unbounded(item, f"{path}[]")
+    elif isinstance(kind, (inspect.StrType, inspect.BytesType)):
+        if kind.max_length is None:
+            yield path
+    elif not isinstance(kind, (inspect.LiteralType, inspect.BoolType, inspect.NoneType)):
+        yield f"{path} of an unknown type {kind}"
 
 
 def test_mutated_frames_are_frames_or_protocol_errors():

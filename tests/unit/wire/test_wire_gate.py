@@ -80,7 +80,8 @@ def test_frames_of_an_epoch_that_was_left_are_stale():
     gate.on_frame(ALICE, opening(1, epoch=5), 0.0)
     gate.on_frame(ALICE, Cancel(1, 6), 0.0)
     assert gate.is_stale(ALICE, opening(1, epoch=5)) and not gate.is_stale(ALICE, Cancel(1, 6))
-    assert not gate.is_stale(ALICE, Cancel(2, 0)) and not gate.is_stale(BOB, Cancel(1, 0))
+    assert not gate.is_stale(ALICE, Close(1, 0)) and not gate.is_stale(ALICE, Cancel(2, 0))
+    assert not gate.is_stale(BOB, Cancel(1, 0))
 
 
 def test_who_vanishes_gives_its_places_back_unless_it_returns_in_time():

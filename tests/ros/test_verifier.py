@@ -1,0 +1,51 @@
+"""The verifier node: what it refuses is seen in /diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zmq
+from conftest import Client, NodeThread, wait_until
+from diagnostic_msgs.msg import DiagnosticArray
+
+from outrider.nodes.verifier_node import VerifierNode
+from outrider.runtime.supervisor import free_port
+
+pytestmark = pytest.mark.ros
+
+
+def diagnostics_of(messages: list[DiagnosticArray], name: str) -> dict[str, str]:
+    """The newest values that a node has published."""
+    values = [
+        {pair.key: pair.value for pair in status.values}
+        for message in list(messages)
+        for status in message.status
+        if status.name == name
+    ]
+    return values[-1] if values else {}
+
+
+def test_a_malformed_frame_is_counted_in_the_diagnostics(
+    run_node: Callable[..., NodeThread], client: Client, tiny_model_folder: Path
+) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    messages = client.listen(DiagnosticArray, "/diagnostics", 10)
+    parameters = {"endpoint": endpoint, "model": str(tiny_model_folder / "target")}
+    run_node(lambda: VerifierNode(parameters))
+    context = zmq.Context()
+    peer = context.socket(zmq.DEALER)
+    peer.connect(endpoint)
+    peer.send(b"\x63 no frame")
+    try:
+        values = wait_until(
+            lambda: (
+                (found := diagnostics_of(messages, "outrider/verifier")).get("malformed") == "1" and found
+            ),
+            "the malformed frame in /diagnostics",
+        )
+    finally:
+        context.destroy(linger=0)
+    assert values["endpoint"] == endpoint
+    assert (values["refused_protocol"], values["flooded"], values["open_sessions"]) == ("1", "0", "0")
