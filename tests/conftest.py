@@ -5,6 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples everywhere, and no verdict that hangs on how busy the machine is.
+settings.register_profile(
+    "outrider", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("outrider")
 
 
 @pytest.fixture(scope="session")

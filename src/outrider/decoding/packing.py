@@ -1,9 +1,10 @@
 """Distributions as bytes: what the acceptance schemes put into the opaque fields of the wire's frames.
 
 Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the
-number of tokens with mass, their ids as gaps, their counts, all varints: a token of the target's far tail
-takes two bytes. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only outcome
-of bytes that do not spell a distribution over the vocabulary, and memory stays in proportion to them.
+number of tokens with mass, their ids as gaps and their counts, all varints; or, where most tokens have mass,
+a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Whatever arrives is checked as
+if an adversary had sent it: ProtocolError is the only outcome of bytes that do not spell a distribution over
+the vocabulary, and memory stays in proportion to them.
 """
 
 from __future__ import annotations
@@ -118,10 +119,13 @@ class _Reader:
     def entries(self, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
         """Ascending token ids and their counts, each count at least 1."""
         size = int(self.take(1)[0])
+        if size == 0:
+            counts = self.take(vocab_size)
+            return np.flatnonzero(counts), counts[counts > 0]
         if size > vocab_size:
             raise ProtocolError(f"{size} tokens with mass in a vocabulary of {vocab_size}")
         ids = np.cumsum(self.take(size) + 1) - 1
-        if size and ids[-1] >= vocab_size:
+        if ids[-1] >= vocab_size:
             raise ProtocolError(f"token {ids[-1]} is not in the vocabulary of {vocab_size}")
         return ids, _positive(self.take(size))
 
@@ -157,6 +161,8 @@ def _positive(counts: np.ndarray) -> np.ndarray:
 def _row_numbers(row: Array, bits: int) -> np.ndarray:
     counts = counts_of(row, bits).numpy()
     ids = np.flatnonzero(counts)
+    if 2 * len(ids) > len(counts):
+        return np.concatenate(([0], counts))
     return _entry_numbers(ids, counts[ids])
 
 

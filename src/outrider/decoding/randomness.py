@@ -41,8 +41,9 @@ def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int 
     seed: 0 <= seed < 2^64. position: of the token decided upon, counted from the first generated one.
     """
     block, skip = divmod(first, _WORDS_PER_BLOCK)
-    generator = np.random.Philox(key=seed | purpose << 64, counter=block | position << 128)
-    words = generator.random_raw(skip + count)[skip:]
+    key = np.array((seed, purpose), dtype=np.uint64)
+    counter = np.array((block, 0, position, 0), dtype=np.uint64)
+    words = np.random.Philox(key=key, counter=counter).random_raw(skip + count)[skip:]
     words >>= np.uint64(64 - _BITS)
     values = words.astype(np.float64)
     values += 0.5

@@ -40,7 +40,7 @@ def scores(logits: Array, sampling: Sampling) -> Array:
     """
     logits = logits.double()
     best = logits.amax(-1, keepdim=True)
-    if not bool(best.isfinite().all()):
+    if not math.isfinite(float(best.sum())):
         raise ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
     scaled = ((logits - best) / sampling.temperature).contiguous()
     if sampling.top_p < 1.0:

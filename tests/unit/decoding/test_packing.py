@@ -1,0 +1,202 @@
+"""Packed distributions come back bit for bit, and bytes that spell none are refused, never anything worse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.core.errors import ProtocolError
+from outrider.decoding import packing
+from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
+from outrider.decoding.randomness import CounterChance
+from outrider.decoding.sparse import SparseResidue, TailDraws, head_of, sparse_residue, tail_draws
+from outrider.decoding.varints import decode_varints, encode_varints
+
+VOCABULARY = 9
+masses = st.sampled_from([0.0, 0.0, 1e-9, 1e-3, 0.2, 1.0])
+rows = st.lists(masses, min_size=VOCABULARY, max_size=VOCABULARY).filter(any).map(torch.tensor)
+target_rows = rows.map(lambda row: on_grid(row, TARGET_BITS))
+draft_chunks = st.lists(rows, min_size=1, max_size=3).map(lambda rows: on_grid(torch.stack(rows), DRAFT_BITS))
+residues = st.builds(
+    lambda row, head, draws, seed: sparse_residue(row, 3, CounterChance(seed), head, draws),
+    target_rows,
+    st.integers(1, VOCABULARY),
+    st.integers(0, 4),
+    st.integers(0, 99),
+)
+whole_numbers = st.lists(st.integers(0, 2**35 - 1) | st.integers(0, 300), max_size=20)
+
+
+def packed(*numbers):
+    return encode_varints(np.array(numbers, dtype=np.int64))
+
+
+@given(whole_numbers)
+def test_varints_come_back(numbers):
+    payload = packed(*numbers)
+    assert decode_varints(payload).tolist() == numbers
+    assert len(payload) == sum(max(1, -(-number.bit_length() // 7)) for number in numbers)
+
+
+@pytest.mark.parametrize("payload", [b"\x80", b"\x01\xff", b"\x80\x00", b"\x80\x80\x80\x80\x80\x01"])
+def test_varints_have_one_spelling(payload):
+    with pytest.raises(ProtocolError, match="packed number"):
+        decode_varints(payload)
+
+
+@given(st.lists(st.integers(1, 1 << DRAFT_BITS), max_size=8))
+def test_token_probabilities_come_back_in_two_bytes_each(counts):
+    probs = tuple(count * 2.0**-DRAFT_BITS for count in counts)
+    payload = packing.pack_token_probs(probs)
+    assert len(payload) == 2 * len(counts)
+    assert packing.unpack_token_probs(payload, len(counts)) == probs
+    with pytest.raises(ProtocolError, match="draft probabilities for"):
+        packing.unpack_token_probs(payload, len(counts) + 1)
+
+
+@pytest.mark.parametrize("prob", [0.0, -0.5, 1.5, 1e-9, float("nan")])
+def test_what_no_draft_can_have_drawn_is_not_packed(prob):
+    with pytest.raises(ValueError, match="draft_distribution"):
+        packing.pack_token_probs([prob])
+
+
+@given(draft_chunks)
+def test_draft_rows_come_back(chunk):
+    assert torch.equal(packing.unpack_draft_rows(packing.pack_draft_rows(chunk), *chunk.shape), chunk)
+
+
+@given(target_rows)
+def test_a_target_row_comes_back(row):
+    assert torch.equal(packing.unpack_target_row(packing.pack_target_row(row), VOCABULARY), row)
+
+
+@given(residues)
+def test_a_residue_comes_back(residue):
+    assert packing.unpack_residue(packing.pack_residue(residue), VOCABULARY) == residue
+
+
+@given(target_rows, st.integers(1, VOCABULARY), st.integers(1, 4))
+def test_a_refill_comes_back(row, num_head, count):
+    residue = sparse_residue(row, 3, CounterChance(1), num_head, count)
+    more = tail_draws(row, head_of(row, num_head), 3, CounterChance(1), residue.draws.end, count)
+    both = tail_draws(row, head_of(row, num_head), 3, CounterChance(1), 0, 2 * count)
+    assert residue.draws.ids + more.ids == both.ids
+    assert packing.unpack_draws(packing.pack_draws(more), residue, VOCABULARY) == more
+
+
+def test_a_large_vocabulary_is_compact():
+    logits = torch.randn(151_936, generator=torch.Generator().manual_seed(0)) * 3
+    dense = on_grid(torch.softmax(logits.double(), 0), TARGET_BITS)
+    assert len(packing.pack_target_row(dense)) < 2 * 151_936
+    nucleus = torch.zeros_like(dense)
+    nucleus[logits.topk(20).indices] = 0.05
+    assert len(packing.pack_target_row(on_grid(nucleus, TARGET_BITS))) < 20 * 9
+    assert len(packing.pack_residue(sparse_residue(dense, 0, CounterChance(0), 32, 8))) < 40 * 8
+
+
+HALF = 1 << TARGET_BITS - 1
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ((), "cut off"),
+        ((2, 0, 0, HALF), "cut off"),
+        ((2, 0, 0, HALF, HALF, 1), "more bytes"),
+        ((2, 0, 0, HALF, HALF - 1), "sums to"),
+        ((1, 0, 1), "sums to"),
+        ((2, 0, 8, HALF, HALF), "token 9 is not in the vocabulary"),
+        ((2, 0, 2**34, HALF, HALF), "not in the vocabulary"),
+        ((10, *[0] * 10, *[1] * 10), "10 tokens with mass"),
+        ((3, 0, 0, 0, HALF, HALF, 0), "probability 0"),
+        ((0, HALF, HALF), "cut off"),
+        ((0, *[0] * VOCABULARY), "sums to 0"),
+    ],
+)
+def test_a_false_distribution_is_refused_with_a_reason(numbers, reason):
+    with pytest.raises(ProtocolError, match=reason):
+        packing.unpack_target_row(packed(*numbers), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ((2, 0, 0, HALF, HALF + 1, 0, 0), "mass above 1"),
+        ((1, 4, HALF, 0, 1, 4, 1), "in the head"),
+        ((1, 4, HALF, 0, 1, 9, 1), "token 9 is not in the vocabulary"),
+        ((1, 4, HALF, 0, 1, 3, HALF + 1), "tail's mass"),
+        ((1, 4, HALF, 0, 2, 3, 2, HALF, 1), "tail's mass"),
+        ((1, 4, HALF, 0, 2, 3, 3, 5, 6), "tail's mass"),
+        ((1, 4, HALF, 0, 1, 3, 0), "probability 0"),
+        ((1, 4, 2 * HALF, 0, 1, 3, 1), "tail's mass"),
+        ((1, 4, HALF, 0, 3, 3), "cut off"),
+    ],
+)
+def test_a_false_residue_is_refused_with_a_reason(numbers, reason):
+    with pytest.raises(ProtocolError, match=reason):
+        packing.unpack_residue(packed(*numbers), VOCABULARY)
+
+
+def test_a_repeated_draw_is_no_falsehood():
+    residue = packing.unpack_residue(packed(1, 4, HALF, 6, 3, 3, 3, 2, HALF - 1, HALF - 1, 1), VOCABULARY)
+    assert residue.draws.first == 6
+    assert residue.draws.ids == (3, 3, 2)
+
+
+def is_distribution(row):
+    counts_of(row, TARGET_BITS)
+    return len(row) == VOCABULARY
+
+
+def is_residue(residue):
+    assert isinstance(residue, SparseResidue)
+    assert list(residue.head_ids) == sorted(set(residue.head_ids))
+    assert all(0.0 < prob <= 1.0 for prob in residue.head_probs + residue.draws.probs)
+    assert 0.0 <= residue.tail_mass <= 1.0
+    return all(0 <= token < VOCABULARY for token in residue.head_ids + residue.draws.ids)
+
+
+def harmless(unpack, check, payload):
+    """Either a value that holds what it promises, or a ProtocolError."""
+    try:
+        value = unpack(payload)
+    except ProtocolError:
+        return
+    assert check(value)
+
+
+mutations = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 255)), min_size=1, max_size=3)
+
+
+def mutated(payload, changes, cut):
+    changed = bytearray(payload)
+    for place, byte in changes:
+        changed[place % len(changed)] = byte
+    return bytes(changed[: len(changed) - cut])
+
+
+@given(target_rows, residues, mutations, st.integers(0, 2))
+def test_mutated_bytes_are_harmless(row, residue, changes, cut):
+    payload = mutated(packing.pack_target_row(row), changes, cut)
+    harmless(lambda payload: packing.unpack_target_row(payload, VOCABULARY), is_distribution, payload)
+    payload = mutated(packing.pack_residue(residue), changes, cut)
+    harmless(lambda payload: packing.unpack_residue(payload, VOCABULARY), is_residue, payload)
+
+
+@given(st.binary(max_size=60), residues)
+def test_arbitrary_bytes_are_harmless(payload, residue):
+    harmless(lambda payload: packing.unpack_target_row(payload, VOCABULARY), is_distribution, payload)
+    harmless(lambda payload: packing.unpack_residue(payload, VOCABULARY), is_residue, payload)
+    harmless(
+        lambda payload: packing.unpack_draft_rows(payload, 2, VOCABULARY),
+        lambda rows: len(rows) == 2,
+        payload,
+    )
+    harmless(
+        lambda payload: packing.unpack_draws(payload, residue, VOCABULARY),
+        lambda draws: isinstance(draws, TailDraws) and set(draws.ids).isdisjoint(residue.head_ids),
+        payload,
+    )
