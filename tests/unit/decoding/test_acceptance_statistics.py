@@ -39,7 +39,7 @@ def step_alone(pair, text, chance):
 
 
 def write(extend, pair, seed):
-    """A text of LENGTH tokens, round by round. Drafts after a rejected one are drawn again from their bits."""
+    """A text of LENGTH tokens, round by round. Drafts after a rejected one are redrawn from their bits."""
     text = ()
     while len(text) < LENGTH:
         text += extend(pair, text, CounterChance(seed))

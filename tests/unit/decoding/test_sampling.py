@@ -59,7 +59,9 @@ def test_top_p_keeps_the_smallest_likeliest_set(logits, temperature, top_p):
     everything = torch.softmax(logits.double() / temperature, 0)
     kept = probabilities(logits, Sampling(temperature, top_p))
     order = everything.argsort(descending=True, stable=True)
-    size = next(n for n in range(1, len(order) + 1) if everything[order[:n]].sum() >= top_p - 1e-12)
+    size = int(kept.count_nonzero() if top_p < 1.0 else len(order))
+    assert everything[order[:size]].sum() >= top_p - 1e-12
+    assert everything[order[: size - 1]].sum() < top_p + 1e-12
     expected = torch.zeros_like(everything)
     expected[order[:size]] = everything[order[:size]]
     assert torch.allclose(kept, expected / expected.sum(), atol=1e-12)
