@@ -110,6 +110,8 @@ def test_an_unknown_parameter_in_a_file_is_named_and_ends_the_node(tmp_path: Pat
 def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InstructionError, match="empty"):
         run_demo("  ", out=tmp_path)
+    with pytest.raises(ConfigError, match=r"no link 'telegraph'.*lte"):
+        run_demo("find the silver bottle", out=tmp_path, link_profile="telegraph")
     with pytest.raises(ConfigError, match="strategy"):
         run_demo("find the cup", out=tmp_path, strategy="magic")
     assert list(tmp_path.iterdir()) == []
