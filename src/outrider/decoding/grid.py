@@ -5,9 +5,12 @@ differences and cumulative sums of such numbers are exact in float64, so the acc
 rounding error, and the two sides with the same numbers.
 
 The draft may propose from any distribution without harm to the text; its grid is coarse (16 bits: a
-probability is two bytes on the wire). The target's grid defines what the text is distributed as under
-`rejection`, `split` and `sparse`, and under `ar` with them. It is fine (32 bits): the total variation
-distance to the softmax is at most (number of tokens with mass) * 2^-33, under 2e-5 for 151,936 tokens.
+probability is two bytes on the wire). That lowers the acceptance rate by no more than the distance it moves:
+about 0.003 for a peaked row of 151,936 tokens at temperature 1, up to 0.1 for a nearly flat one.
+
+The target's grid defines what the text is distributed as under `rejection`, `split` and `sparse`, and under
+`ar` with them. It is fine (32 bits): the total variation distance to the softmax is at most (number of tokens
+with mass) * 2^-33, under 2e-5 for 151,936 tokens.
 """
 
 from __future__ import annotations

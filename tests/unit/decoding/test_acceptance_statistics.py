@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
+import torch
 from support.enumeration import texts
 from support.rounds import Pair, Round
 from support.statistics import fits
 
+from outrider.decoding.acceptance import judge_choices
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.sampling import Sampling
+from outrider.decoding.sampling import Sampling, choose
 from outrider.decoding.toy import ToyModel, ToySettings
 
 LENGTH = 2
@@ -53,6 +56,20 @@ EXPECTED = texts(lambda text, chance: step_alone(PAIR, text, chance), LENGTH)
 @pytest.mark.parametrize("scheme", ROUNDS)
 def test_texts_fit_the_targets_distribution(scheme):
     assert fits([write(ROUNDS[scheme].extend, PAIR, seed) for seed in range(NUM_SEEDS)], EXPECTED)
+
+
+def test_coupled_texts_fit_the_targets_distribution():
+    sampling = Sampling(1.0, 0.95)
+
+    def extend(pair, text, chance):
+        drawn = replace(sampling, seed=chance.seed)
+        draft = (choose(pair.draft(text).log(), drawn, len(text)),)
+        logits = torch.stack([pair.target(text).log(), pair.target(text + draft).log()])
+        outcome = judge_choices(logits, draft, drawn, len(text))
+        return (*draft[: outcome.accepted], outcome.next_token)
+
+    pair = toy_rows(Sampling(1.0))
+    assert fits([write(extend, pair, seed) for seed in range(NUM_SEEDS)], EXPECTED)
 
 
 def test_direct_sampling_fits_and_the_draft_does_not():
