@@ -40,7 +40,9 @@ Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the wor
 def demo(
     instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
     out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
-    strategy: Annotated[str, typer.Option(help="Decoding strategy: ar or sd.")] = "sd",
+    strategy: Annotated[
+        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
+    ] = "outrider",
     seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
     placement: Annotated[
         str | None,

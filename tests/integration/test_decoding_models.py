@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from outrider.core.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
+from outrider.core.link_profile import LinkProfile
 from outrider.core.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.virtual import LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.models import load_model
 from outrider.runtime.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
@@ -55,5 +56,6 @@ def test_strategies_agree_on_real_models(pair):
 
 def test_a_draft_like_the_target_is_always_accepted(pair):
     target, _ = pair
-    decoded = local_decoder(target, target, DecodingConfig(num_draft_tokens=5)).decode(asked(1))
+    config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=5)
+    decoded = local_decoder(target, target, config).decode(asked(1))
     assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import pytest
 import zmq
-from support.toys import greedy_text, request, toy_pair
+from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, Cancelled, ConfigError, FrameError, LinkError, ModelError
 from outrider.core.values import DecodeRequest, LinkState, Prompt
@@ -85,7 +85,7 @@ def test_the_text_is_the_targets_own_and_bytes_are_counted(endpoint, strategy):
     with verifier(endpoint), connected(endpoint, strategy) as decoder:
         for name in ("first", "second"):
             decoded = decoder.decode(request(name))
-            assert decoded.token_ids == greedy_text(TARGET, request(name))
+            assert decoded.token_ids == own_text(TARGET, request(name))
             assert decoded.link is LinkState.CONNECTED
             assert decoded.prefill_s > 0
         assert all(stats.bytes_down > 15 for stats in decoded.rounds)
@@ -105,7 +105,7 @@ def test_several_robots_share_one_verifier(endpoint):
             thread.start()
         for thread in threads:
             thread.join()
-    assert texts == {number: greedy_text(TARGET, request(f"task {number}")) for number in range(5)}
+    assert texts == {number: own_text(TARGET, request(f"task {number}")) for number in range(5)}
 
 
 def test_the_verifier_may_start_late(endpoint):
@@ -114,7 +114,7 @@ def test_the_verifier_may_start_late(endpoint):
         late = threading.Timer(0.3, _serve_until_closed, args=(endpoint, stop := threading.Event()))
         late.start()
         try:
-            assert decoder.decode(request()).token_ids == greedy_text(TARGET, request())
+            assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         finally:
             stop.set()
             late.join()
@@ -149,7 +149,7 @@ def test_a_killed_verifier_that_comes_back_continues_the_same_text(endpoint, str
             asked = request(max_new_tokens=400 if strategy == "ar" else 120, deadline_s=200.0)
             decoded = decoder.decode(asked, observe)
         assert len(processes) == 2
-        assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+        assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
         processes[1].send_signal(signal.SIGTERM)
         assert processes[1].wait(60.0) == 0
     finally:
@@ -177,7 +177,7 @@ def test_a_frozen_verifier_is_noticed_and_continues_after_the_thaw(endpoint):
     try:
         with connected(endpoint) as decoder:
             asked = request(max_new_tokens=120)
-            assert decoder.decode(asked, observe, thaw_once_lost).token_ids == greedy_text(TARGET, asked)
+            assert decoder.decode(asked, observe, thaw_once_lost).token_ids == own_text(TARGET, asked)
         assert states == [LinkState.CONNECTED, LinkState.LOST]
     finally:
         process.kill()
@@ -189,7 +189,7 @@ def test_cancel_raises_and_the_next_text_is_right(endpoint):
         seen: list[int] = []
         with pytest.raises(Cancelled):
             decoder.decode(request("first"), lambda verified: seen.append(1), lambda: len(seen) > 2)
-        assert decoder.decode(request("second")).token_ids == greedy_text(TARGET, request("second"))
+        assert decoder.decode(request("second")).token_ids == own_text(TARGET, request("second"))
 
 
 def test_refusals_reach_the_caller_as_the_right_error(endpoint):
@@ -235,7 +235,7 @@ def test_garbage_harms_nobody_and_is_answered(endpoint):
                 peer.send_multipart([rng.randbytes(rng.randint(0, 60)) for _ in range(rng.randint(1, 3))])
 
         decoded = decoder.decode(request(), throw_garbage)
-        assert decoded.token_ids == greedy_text(TARGET, request())
+        assert decoded.token_ids == own_text(TARGET, request())
         assert peer.poll(5000)
         assert b"protocol" in peer.recv()
         context.destroy(linger=0)
@@ -246,7 +246,7 @@ def test_keys_let_known_robots_in_and_others_see_silence(endpoint, tmp_path):
     _, stranger_key = create_keys(tmp_path / "theirs")
     with verifier(endpoint, key_file=server_key):
         with connected(endpoint, key_file=robot_key) as decoder:
-            assert decoder.decode(request()).token_ids == greedy_text(TARGET, request())
+            assert decoder.decode(request()).token_ids == own_text(TARGET, request())
         assert probe_verifier(endpoint, key_file=robot_key).open_sessions <= 1
         for key_file in (stranger_key, None):
             with connected(endpoint, key_file=key_file) as decoder, pytest.raises(LinkError, match="reached"):

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from pathlib import Path
 
 from support.hostile import FRAME_TYPES, hostile_payloads
-from support.toys import greedy_text, request, toy_pair
+from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Refused
@@ -68,7 +68,7 @@ class Besieged:
         for payload in itertools.islice(self._payloads, FRAMES_PER_STEP * self.under_siege):
             self.seen["hostile"] += 1
             self.deliver(self._rng.choice(ATTACKERS), payload)
-        self._route(self.service.step() or [])
+        self.service.step(lambda reply: self._route([reply]))
         self.service.evict_idle()
 
     def _route(self, replies) -> None:
@@ -130,7 +130,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_for_the_healthy():
     room_after_warming_up = None
     for number, decoder in enumerate(itertools.cycle(decoders)):
         asked = request(f"task {number}", max_new_tokens=24)
-        assert decoder.decode(asked).token_ids == greedy_text(verifier.target, asked)
+        assert decoder.decode(asked).token_ids == own_text(verifier.target, asked)
         if room_after_warming_up is None and verifier.seen["hostile"] > NUM_FRAMES // 5:
             room_after_warming_up = _resident_bytes()
         if verifier.seen["hostile"] >= NUM_FRAMES:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import zmq
 from support.hostile import hostile_payloads
-from support.toys import greedy_text, request, toy_pair
+from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused
+from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.service import VerifierService, serve_frames
@@ -30,7 +30,8 @@ from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
 from outrider.wire.server import RouterServer
 
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
-OPENING = Open(1, 4, 0, "find it", b"", (), 8, "wait", "toy")
+RULES = Rules("wait", "greedy", 0.0, 1.0, 0, True, "none", "confidence")
+OPENING = Open(1, 4, 0, "find it", b"", (), 8, "toy", RULES)
 NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
 NEWS_MS = 20_000
 """How long a test waits for news from a socket before it fails; no test waits that long in order to pass."""
@@ -126,7 +127,7 @@ def test_over_an_emulated_network_the_text_is_the_same_and_takes_its_round_trips
     ):
         for _ in range(2):
             decoded = decoder.decode(asked)
-            assert decoded.token_ids == greedy_text(TARGET, asked)
+            assert decoded.token_ids == own_text(TARGET, asked)
             assert decoded.link is LinkState.CONNECTED
             round_trips = 1 if strategy == "ar" else len(decoded.rounds)
             assert decoded.elapsed_s >= 0.02 * round_trips
@@ -138,7 +139,7 @@ def test_frames_that_are_lost_for_good_or_overtake_each_other_change_nothing(end
     config = DecodingConfig(silence_s=0.05)
     with serving(endpoint):
         decoder = connect_decoder(endpoint, DRAFT, config, link_profile=link)
-        assert decoder.decode(asked).token_ids == greedy_text(TARGET, asked)
+        assert decoder.decode(asked).token_ids == own_text(TARGET, asked)
         decoder.close()
 
 
@@ -154,7 +155,7 @@ def test_a_text_survives_blackouts_without_a_token_lost_or_repeated(endpoint, tm
             lambda verified: told.extend(verified.token_ids),
             lambda: states.add(decoder.link_state) or False,
         )
-    assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+    assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
     assert {LinkState.CONNECTED, LinkState.LOST} <= states
 
 
@@ -180,12 +181,12 @@ def test_a_flood_is_dropped_and_counted_and_the_healthy_do_not_notice(endpoint, 
             for _ in range(300):
                 flooder.send(ping)
 
-        assert decoder.decode(asked, flood).token_ids == greedy_text(TARGET, asked)
+        assert decoder.decode(asked, flood).token_ids == own_text(TARGET, asked)
         for _ in range(NEWS_MS // 10):
             if server.counters.flooded:
                 break
             time.sleep(0.01)
-        assert decoder.decode(asked).token_ids == greedy_text(TARGET, asked)
+        assert decoder.decode(asked).token_ids == own_text(TARGET, asked)
     assert server.counters.flooded > 0 and server.counters.malformed == 0
 
 
@@ -202,7 +203,7 @@ def test_hostile_frames_over_a_real_socket_harm_nobody(endpoint, peer_sockets):
 
         for name in ("first", "second"):
             asked = request(name)
-            assert decoder.decode(asked, attack).token_ids == greedy_text(TARGET, asked)
+            assert decoder.decode(asked, attack).token_ids == own_text(TARGET, asked)
         assert attackers[0].poll(NEWS_MS)
         for _ in range(NEWS_MS // 10):
             if server.counters.malformed > 500:
@@ -306,7 +307,7 @@ def test_a_robot_with_keys_goes_on_after_its_verifier_restarts(endpoint, tmp_pat
     finally:
         stack[-1].__exit__(None, None, None)
     assert len(stack) == 2
-    assert decoded.token_ids == tuple(told) == greedy_text(TARGET, asked)
+    assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
 
 
 def test_secrets_are_in_no_log_no_message_and_no_repr(endpoint, tmp_path, caplog):

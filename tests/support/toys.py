@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.sampling import Sampling, choose
 from outrider.decoding.toy import ToyModel, ToySettings
 
 JPEG = b"\xff\xd8 a frame"
 
 
+EXIT_AGREEMENT = (0.3, 0.6, 0.9)
+
+
 def toy_pair(seed: int, agreement: float, eos_bias: float = -1.0) -> tuple[ToyModel, ToyModel]:
-    """A target and a draft that predicts like it with the given chance per position."""
-    target = ToyModel(ToySettings(seed=seed, eos_bias=eos_bias))
+    """A target with early exits, and a draft that predicts like it with the given chance per position."""
+    target = ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, exit_agreement=EXIT_AGREEMENT))
     draft = ToyModel(ToySettings(seed=seed, eos_bias=eos_bias, agreement=agreement, prompt_length=5))
     return target, draft
 
@@ -22,12 +26,13 @@ def request(
     return DecodeRequest(Prompt(name, JPEG), max_new_tokens, deadline_s)
 
 
-def greedy_text(model: ToyModel, asked: DecodeRequest) -> tuple[int, ...]:
-    """Plain greedy decoding with a session of its own: what every strategy must reproduce."""
+def own_text(model: ToyModel, asked: DecodeRequest, sampling: Sampling | None = None) -> tuple[int, ...]:
+    """Plain decoding with a session of its own: what every strategy must reproduce. Greedy by default."""
+    sampling = sampling or Sampling()
     session = model.open_session()
-    tokens = [int(session.prefill(asked.prompt).argmax())]
+    tokens = [choose(session.prefill(asked.prompt), sampling, 0)]
     while tokens[-1] != model.eos_id and len(tokens) < asked.max_new_tokens:
-        tokens.append(int(session.forward(tokens[-1:])[0].argmax()))
+        tokens.append(choose(session.forward(tokens[-1:])[0], sampling, len(tokens)))
     return tuple(tokens)
 
 

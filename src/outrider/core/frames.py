@@ -11,12 +11,14 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
 MAX_NEW_TOKENS = 4096
 MAX_CHUNK_TOKENS = 64
+MAX_RUNS_BYTES = 2048
+MAX_EVIDENCE_BYTES = 1024 * 1024
 MAX_VOCABULARY = 1 << 20
 
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
@@ -25,6 +27,11 @@ TokenId = Annotated[int, Meta(ge=0, lt=MAX_VOCABULARY)]
 TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
 ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
 ShortText = Annotated[str, Meta(max_length=500)]
+Evidence = Annotated[bytes, Meta(max_length=MAX_EVIDENCE_BYTES)]
+IdlePolicy = Literal["wait", "step", "adaptive"]
+HintPolicy = Literal["none", "all", "useful"]
+HintOrder = Literal["confidence", "fifo", "random"]
+AcceptanceName = Literal["greedy", "coupled", "rejection", "split", "sparse"]
 
 
 class Peer(NamedTuple):
@@ -34,10 +41,27 @@ class Peer(NamedTuple):
     route: bytes
 
 
+class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How a text is decoded. `when_idle`: what the cloud does while no draft fits.
+
+    `bonus`: a wholly accepted chunk is followed by a token of the target's own, for an edge that waits.
+    `hints`: those that are sent; `useful` ones say something new that has often been right. `hint_order` is
+    that of their queue.
+    """
+
+    when_idle: IdlePolicy
+    acceptance: AcceptanceName
+    temperature: Annotated[float, Meta(ge=0.0, le=100.0)]
+    top_p: Annotated[float, Meta(gt=0.0, le=1.0)]
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+    bonus: bool
+    hints: HintPolicy
+    hint_order: HintOrder
+
+
 class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
     """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
 
-    `when_idle` is what the cloud does while no draft fits: wait for one, or step autoregressively.
     `tokenizer` is the fingerprint of the edge's, for both must give every token the same id.
     """
 
@@ -48,27 +72,50 @@ class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     jpeg: Annotated[bytes, Meta(max_length=MAX_JPEG_BYTES)]
     tokens: TextTokens
     max_new_tokens: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
-    when_idle: Literal["wait", "step"]
     tokenizer: ShortText
+    rules: Rules
 
 
 class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
-    """The edge holds the text up to `base` and asks for what follows."""
+    """The edge holds the text up to `base` and asks for what follows.
+
+    `draws`: where the text is unsettled, how many draws from the tail the edge has used up.
+    """
 
     session: U32
     epoch: U32
     base: Position
     digest: U32
+    draws: U32 = 0
 
 
-class Chunk(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
-    """Draft tokens of a branch whose parent is the text of `base` tokens with that digest."""
+class Draft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
+    """Branches that grow from the text of `base` tokens with that digest, itself committed or drafted.
+
+    `runs` are packed by `decoding.token_runs`.
+    """
 
     session: U32
     epoch: U32
     base: Position
     digest: U32
+    runs: Annotated[bytes, Meta(max_length=MAX_RUNS_BYTES)]
+
+
+class Proposal(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=7):
+    """One branch for the schemes that need evidence of how it was drafted.
+
+    `settled` is the token by which the edge made an `Unsettled` text whole; the tokens follow it.
+    `evidence` says how each was drawn (`decoding.schemes`).
+    """
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    settled: TokenId | None
     tokens: ChunkTokens
+    evidence: Evidence
 
 
 class Cancel(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=4):
@@ -103,20 +150,49 @@ class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, t
 
 
 class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
-    """Final: of the branch at `base`, `accepted` tokens stand, then come `tokens`.
+    """Final: after the text of `base` tokens with that digest come `tokens`.
 
-    `digest` is that of the text after them, so it also proves which branch was meant. `passes` counts the
-    target's forwards of this epoch so far; `verify_us` is the time of the last.
+    They came of a chunk of `drafted` tokens. `passes` counts the target's forwards of this epoch so far;
+    `verify_us` is the time of the last.
     """
 
     session: U32
     epoch: U32
     base: Position
     digest: U32
-    accepted: Position
     tokens: TextTokens
+    drafted: Position
     passes: U32
     verify_us: U32
+
+
+class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=21):
+    """A verdict whose last token the edge draws itself, from `residue` (`decoding.schemes`)."""
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    tokens: TextTokens
+    drafted: Position
+    passes: U32
+    verify_us: U32
+    residue: Evidence
+
+
+class Hint(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=22):
+    """What early exit `exit` expects the running verification to say; advisory.
+
+    `confidence` is in 255ths.
+    """
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    exit: Annotated[int, Meta(ge=0, le=255)]
+    confidence: Annotated[int, Meta(ge=0, le=255)]
+    tokens: ChunkTokens
 
 
 class PrefillAgain(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=18):
@@ -149,6 +225,6 @@ class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     max_sessions: U32
 
 
-EdgeFrame = Open | Resume | Chunk | Cancel | Close | Ping
-CloudFrame = Opened | Verdict | PrefillAgain | Refused | Pong
+EdgeFrame = Open | Resume | Draft | Proposal | Cancel | Close | Ping
+CloudFrame = Opened | Hint | Verdict | Unsettled | PrefillAgain | Refused | Pong
 Frame = EdgeFrame | CloudFrame

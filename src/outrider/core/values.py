@@ -110,6 +110,27 @@ class DecodeRequest:
 
 
 @dataclass(frozen=True)
+class SpeculationStats:
+    """How well a text was foreseen. A round counts where it verified a draft and did not end the text.
+
+    `hint_hits`: what came next was being drafted already because an early exit had hinted at it; `hit_exits`
+    holds the index of the first such exit of each. `guess_hits`: it was being drafted without any hint.
+    `bytes_up` and `bytes_down` are those of decoding; `prompt_bytes` those of sending the prompt.
+    `drafted_tokens` counts all that were drafted, needed or not.
+    """
+
+    drafted_tokens: int = 0
+    hint_hits: int = 0
+    guess_hits: int = 0
+    misses: int = 0
+    hit_exits: tuple[int, ...] = ()
+    bytes_up: int = 0
+    bytes_down: int = 0
+    prompt_bytes: int = 0
+    draft_busy_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class Decoded:
     """A finished text with its statistics. `target_passes` counts forwards of the target after its prefill.
 
@@ -126,6 +147,7 @@ class Decoded:
     rounds: tuple[RoundStats, ...] = field(default_factory=tuple)
     link: LinkState = LinkState.LOCAL
     unverified_tokens: int = 0
+    speculation: SpeculationStats = SpeculationStats()
 
     @property
     def tokens_per_s(self) -> float:

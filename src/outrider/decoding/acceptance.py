@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ModelError, ProtocolError
 from outrider.core.ports import Array
-from outrider.decoding.jobs import Judgement
 from outrider.decoding.randomness import Chance, Purpose
 from outrider.decoding.sampling import Sampling, perturbed
 from outrider.decoding.sparse import SparseResidue, sparse_residue
@@ -145,18 +144,6 @@ def resample(target_row: Array, draft_row: Array, position: int, chance: Chance)
     if not bool(excess.any()):
         raise ProtocolError(f"a rejection at position {position} where target and draft are the same")
     return chance.pick(excess, Purpose.RESIDUAL, position)
-
-
-def greedy_token(logits: Array) -> int:
-    """The likeliest token of logits (V,), the first of equals."""
-    return int(logits.argmax())
-
-
-def judge_greedy(logits: Array, draft: Sequence[int]) -> Judgement:
-    """Accept draft tokens while each is the target's likeliest; then the target's own next token."""
-    outcome = _judge_greedily(logits, draft)
-    assert outcome.next_token is not None
-    return Judgement(outcome.accepted, outcome.next_token, outcome.margin)
 
 
 def _judge_greedily(logits: Array, draft: Sequence[int]) -> Outcome:

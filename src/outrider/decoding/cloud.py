@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outrider.core.errors import ConfigError, FrameError, ModelError, ProtocolError
 from outrider.core.frames import (
     Cancel,
-    Chunk,
     Close,
     CloudFrame,
+    Draft,
     EdgeFrame,
     Open,
     Peer,
     Ping,
     Pong,
     PrefillAgain,
+    Proposal,
     RefusalReason,
     Refused,
     Resume,
 )
 from outrider.core.ports import Tokenizer
-from outrider.decoding.jobs import CloudJob, Judgement, SessionKey, Verify
+from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, SessionKey, Verify
+from outrider.decoding.pace import Pace
 from outrider.decoding.session import TargetText
 
 _REASONS: dict[type[Exception], RefusalReason] = {
@@ -60,6 +62,7 @@ class _Session:
 
     epoch: int
     last_heard_s: float
+    pace: Pace = field(default_factory=Pace)
     text: TargetText | None = None
     refusal: Refused | None = None
 
@@ -91,23 +94,36 @@ class CloudMachine:
             frames = self._refuse(key, frame.epoch, _REASONS[type(error)], str(error))
         return [Reply(peer, answer) for answer in frames]
 
-    def next_job(self) -> CloudJob | None:
+    def next_job(self, now_s: float) -> CloudJob | None:
         """The next work for the model; the session it belongs to goes to the end of the queue."""
         for key, session in list(self._sessions.items()):
-            job = session.text.next_job() if session.text else None
+            job = session.text.next_job(now_s) if session.text else None
             if job is not None:
                 self._sessions[key] = self._sessions.pop(key)
                 return job
         return None
 
-    def complete(self, job: CloudJob, judgement: Judgement | None, compute_s: float) -> list[Reply]:
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to ask for a job again although no frame has come; None where only a frame changes things."""
+        texts = [session.text for session in self._sessions.values() if session.text]
+        return min((at for text in texts if (at := text.wait_until_s(now_s)) is not None), default=None)
+
+    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
+        """An early exit has spoken while its job still runs."""
+        text = self._text_of(job.key, job.epoch)
+        frame = text.on_hint(job, hint, now_s) if text is not None else None
+        return [Reply(job.key.peer, frame)] if frame is not None else []
+
+    def complete(
+        self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float
+    ) -> list[Reply]:
         """The result of a job; that of a cancelled or replaced text is dropped."""
         text = self._text_of(job.key, job.epoch)
         if text is None:
             return []
         compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
         if isinstance(job, Verify) and judgement is not None:
-            frames = text.on_judged(job, judgement, compute_us)
+            frames = text.on_judged(job, judgement, compute_us, now_s)
         else:
             frames = text.on_prefilled(compute_us)
         return [Reply(job.key.peer, frame) for frame in frames]
@@ -138,7 +154,7 @@ class CloudMachine:
         if isinstance(frame, Close):
             self._sessions.pop(key, None)
             return []
-        return self._on_text_frame(key, frame)
+        return self._on_text_frame(key, frame, now_s)
 
     def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
@@ -152,17 +168,25 @@ class CloudMachine:
         if session.text is not None and frame.epoch == session.epoch:
             return session.text.on_open(frame)
         session.epoch = frame.epoch
-        session.text = TargetText(key, frame, self._tokenizer)
+        session.text = TargetText(key, frame, self._tokenizer, session.pace)
         return []
 
-    def _on_text_frame(self, key: SessionKey, frame: Resume | Chunk) -> list[CloudFrame]:
+    def _on_text_frame(
+        self, key: SessionKey, frame: Resume | Draft | Proposal, now_s: float
+    ) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is None or frame.epoch > session.epoch:
             return [PrefillAgain(frame.session, frame.epoch)]
         text = self._text_of(key, frame.epoch)
         if text is None:
             return session.closing_words(frame.epoch)
-        return text.on_resume(frame) if isinstance(frame, Resume) else text.on_chunk(frame)
+        if isinstance(frame, Resume):
+            return text.on_resume(frame)
+        if isinstance(frame, Draft):
+            text.on_draft(frame, now_s)
+        else:
+            text.on_proposal(frame, now_s)
+        return []
 
     def _on_cancel(self, key: SessionKey, frame: Cancel) -> list[CloudFrame]:
         session = self._sessions.get(key)

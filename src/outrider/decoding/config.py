@@ -1,55 +1,135 @@
-"""Every choice of the decoding engine, validated once."""
+"""Every choice of the decoding engine, validated once. A strategy is a row of settings, not a loop."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.frames import MAX_CHUNK_TOKENS
+from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
+from outrider.core.values import Prompt
+from outrider.decoding.digest import prompt_digest
+from outrider.decoding.sampling import Sampling
 
-STRATEGIES = ("ar", "sd")
-ACCEPTANCES = ("greedy",)
+ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
+DETERMINISTIC = ("greedy", "coupled")
+HINT_ORDERS = ("confidence", "fifo", "random")
 LINK_LOSS_POLICIES = ("stop", "draft_only")
 
 
 @dataclass(frozen=True)
-class DecodingConfig:
-    """A strategy is a setting of these fields, not a loop of its own.
+class Strategy:
+    """What edge and cloud do.
 
-    `ar`: the cloud steps alone and streams tokens. `sd`: the edge drafts `num_draft_tokens`, the cloud
-    verifies. After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until
-    the request's deadline (`stop`). After `silence_s` without an answer it asks again.
+    `window`: chunks in flight, the one being verified included. `streams`: a branch leaves as soon as the
+    cloud may need it, whole or not. `num_guesses`: how many of its own second choices the edge drafts on at
+    each position. `ahead`: branches that may still prove wrong go up before the verdict.
     """
 
-    strategy: str = "sd"
+    drafts: bool = True
+    window: int = 1
+    streams: bool = False
+    hints: HintPolicy = "none"
+    num_guesses: int = 0
+    ahead: bool = False
+    when_idle: IdlePolicy = "wait"
+    bonus: bool = True
+    acceptance: AcceptanceName = "rejection"
+    workers: int = 1
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "ar": Strategy(drafts=False, when_idle="step", acceptance="coupled"),
+    "sd": Strategy(),
+    "dssd": Strategy(acceptance="split"),
+    "fsd": Strategy(hints="all", workers=6),
+    "picospec": Strategy(window=2, streams=True, bonus=False, acceptance="sparse"),
+    "outrider": Strategy(
+        window=8,
+        streams=True,
+        hints="useful",
+        num_guesses=1,
+        ahead=True,
+        when_idle="adaptive",
+        acceptance="coupled",
+        workers=4,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class DecodingConfig:
+    """A strategy with its sizes. `acceptance` and `workers` (prefixes drafted in one batch) are the
+    strategy's own where left open.
+
+    After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
+    request's deadline (`stop`). After `silence_s` without an answer it asks again.
+    """
+
+    strategy: str = "outrider"
     num_draft_tokens: int = 4
-    acceptance: str = "greedy"
+    acceptance: AcceptanceName | None = None
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+    workers: int | None = None
+    edge_hint_order: HintOrder = "confidence"
+    cloud_hint_order: HintOrder = "confidence"
     link_loss: str = "stop"
     link_grace_s: float = 1.0
     silence_s: float = 2.0
 
     def __post_init__(self) -> None:
-        _require_choice("strategy", self.strategy, STRATEGIES)
-        _require_choice("acceptance", self.acceptance, ACCEPTANCES)
+        _require_choice("strategy", self.strategy, tuple(STRATEGIES))
+        if self.acceptance is not None:
+            _require_choice("acceptance", self.acceptance, ACCEPTANCES)
         _require_choice("link_loss", self.link_loss, LINK_LOSS_POLICIES)
+        _require_choice("edge_hint_order", self.edge_hint_order, HINT_ORDERS)
+        _require_choice("cloud_hint_order", self.cloud_hint_order, HINT_ORDERS)
         _require_whole("num_draft_tokens", self.num_draft_tokens, 1, MAX_CHUNK_TOKENS)
+        if self.workers is not None:
+            _require_whole("workers", self.workers, 1, 64)
         _require_seconds("link_grace_s", self.link_grace_s)
         _require_seconds("silence_s", self.silence_s)
-        if self.strategy == "ar" and self.link_loss == "draft_only":
-            raise ConfigError("link_loss=draft_only needs a draft, strategy=ar has none: use sd or stop")
+        Sampling(self.temperature, self.top_p, self.seed)
+        self._check_fit()
+
+    def _check_fit(self) -> None:
+        plan, scheme = self.plan, self.scheme
+        if not plan.drafts and self.link_loss == "draft_only":
+            raise ConfigError("link_loss=draft_only needs a draft, strategy=ar has none: use another or stop")
+        if scheme not in DETERMINISTIC and plan.when_idle != "wait":
+            raise ConfigError(
+                f"acceptance={scheme} does not go with strategy={self.strategy}, whose cloud takes steps of "
+                "its own: use coupled or greedy"
+            )
+        if scheme in ("split", "sparse") and plan.hints != "none":
+            raise ConfigError(
+                f"acceptance={scheme} leaves the last token to the edge, so strategy={self.strategy} would "
+                "have no hints: use coupled, greedy or rejection"
+            )
+        if scheme == "greedy" and self.temperature > 0:
+            raise ConfigError("acceptance=greedy is for temperature=0: use coupled")
 
     @property
-    def drafts(self) -> bool:
-        """Whether the edge runs a draft model."""
-        return self.strategy == "sd"
+    def plan(self) -> Strategy:
+        return STRATEGIES[self.strategy]
 
     @property
-    def when_idle(self) -> Literal["wait", "step"]:
-        """What the cloud does while no draft fits."""
-        return "wait" if self.drafts else "step"
+    def scheme(self) -> AcceptanceName:
+        """The acceptance scheme in force."""
+        return self.acceptance or self.plan.acceptance
+
+    @property
+    def num_workers(self) -> int:
+        return self.workers or self.plan.workers
+
+    def sampling_for(self, prompt: Prompt) -> Sampling:
+        """How the tokens of one text are drawn: each prompt has noise of its own under one seed."""
+        seed = (self.seed << 32 | prompt_digest(prompt)) % (1 << 63)
+        return Sampling(self.temperature, self.top_p, seed)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> DecodingConfig:

@@ -11,7 +11,7 @@ from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import DraftToken, EdgeJob
+from outrider.decoding.jobs import DraftTokens, EdgeJob
 from outrider.decoding.patience import Patience
 from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
@@ -42,7 +42,7 @@ class LinkedDecoder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link = link
-        self._worker = DraftWorker(draft) if draft is not None and config.drafts else None
+        self._worker = DraftWorker(draft) if draft is not None and config.plan.drafts else None
         self._tokenizer = tokenizer
         self._config = config
         self._session = session
@@ -65,7 +65,7 @@ class LinkedDecoder:
         self._transcript = Transcript(self._tokenizer, on_verified)
         self._patience = Patience(self._config, self._link.generation, 0.0)
         try:
-            self._perform(self._machine.begin(request.prompt, request.max_new_tokens))
+            self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
                 if cancelled():
                     raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
@@ -90,9 +90,9 @@ class LinkedDecoder:
         received = self._link.receive(0.0 if job is not None else min(_CANCEL_POLL_S, deadline_s - now_s))
         if received is not None:
             frame, num_bytes = received
-            self._transcript.on_received(num_bytes)
+            self._transcript.on_received(frame, num_bytes)
             self._patience.on_heard(now_s)
-            self._perform(self._machine.receive(frame))
+            self._perform(self._machine.receive(frame, self._clock()))
         elif job is not None:
             self._work(job)
 
@@ -103,17 +103,18 @@ class LinkedDecoder:
     def _work(self, job: EdgeJob) -> None:
         assert self._worker is not None
         started_s = self._now()
-        token = self._worker.run(job)
-        if isinstance(job, DraftToken):
-            self._transcript.on_drafted(self._now() - started_s)
-        self._perform(self._machine.complete(job, token))
+        choices = self._worker.run(job)
+        compute_s = self._now() - started_s
+        if isinstance(job, DraftTokens):
+            self._transcript.on_drafted(len(job.prefixes), compute_s)
+        self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
 
     def _watch_link(self, now_s: float) -> None:
         advice = self._patience.verdict(self._link_is_up(), self._link.generation, now_s)
         if advice == "ask again":
-            self._perform(self._machine.ask_again())
+            self._perform(self._machine.ask_again(self._clock()))
         elif advice == "go alone":
-            self._perform(self._machine.go_alone())
+            self._perform(self._machine.go_alone(self._clock()))
 
     def _link_is_up(self) -> bool:
         return self._link.state in (LinkState.CONNECTED, LinkState.LOCAL)
@@ -123,7 +124,7 @@ class LinkedDecoder:
             if isinstance(action, Send):
                 self._transcript.on_sent(action.frame, self._link.send(action.frame), self._now())
             elif isinstance(action, Commit):
-                self._transcript.on_commit(action, self._now())
+                self._transcript.on_commit(action, self._machine.done, self._now())
             elif isinstance(action, Fail):
                 raise action.error
 

@@ -1,7 +1,11 @@
-"""The edge's state machine: drafts a branch, sends it up, commits what verdicts say. No socket, no clock."""
+"""The edge's state machine: grows a tree of drafts, sends it up, commits verdicts. No socket, no clock.
+
+Times are seconds of one monotonic clock, given with every event.
+"""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,22 +20,35 @@ from outrider.core.errors import (
 )
 from outrider.core.frames import (
     Cancel,
-    Chunk,
     CloudFrame,
+    Draft,
     EdgeFrame,
+    Hint,
     Open,
     Opened,
     PrefillAgain,
+    Proposal,
     RefusalReason,
     Refused,
     Resume,
+    Rules,
+    Unsettled,
     Verdict,
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.config import DecodingConfig
-from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
-from outrider.decoding.jobs import DraftToken, EdgeJob, PrefillDraft
+from outrider.decoding.config import DETERMINISTIC, DecodingConfig
+from outrider.decoding.digest import DigestedText, prompt_digest
+from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, PrefillDraft
+from outrider.decoding.outlook import News, Outlook
+from outrider.decoding.schemes import pack_evidence, settle
+from outrider.decoding.token_runs import pack_runs, token_bytes
+
+LEAST_LIKELIHOOD = 0.03
+"""Branches less likely than this are not drafted on."""
+WORTH_SENDING = 0.1
+"""Drafts less likely than this do not go up ahead of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +60,18 @@ class Send:
 
 @dataclass(frozen=True)
 class Commit:
-    """Tokens that are final now. `accepted` of the `drafted` stood; without a `verdict` the edge is alone."""
+    """Tokens that are final now. `accepted` of the `drafted` stood; without a `verdict` the edge is alone.
+
+    `foreseen`: whether what follows them was being drafted already; `exit`: the first early exit that had
+    hinted at them.
+    """
 
     tokens: tuple[int, ...]
     drafted: int
     accepted: int
-    verdict: Verdict | None
+    verdict: Verdict | Unsettled | None
+    foreseen: bool = False
+    exit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,33 +94,41 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
 
 
 class EdgeMachine:
-    """One session, one text (epoch) at a time. Every call returns the actions it causes, in order."""
+    """Decodes one text after another in one session. Events in, actions out; `next_job` names the work.
+
+    Asking for work changes nothing, so a driver may do it before, instead of or after handing in news.
+    """
 
     def __init__(self, session: int, config: DecodingConfig, tokenizer: Tokenizer) -> None:
         self._session = session
         self._config = config
+        self._plan = config.plan
+        self._guessable = config.scheme in DETERMINISTIC
         self._vocab_size = tokenizer.vocab_size
         self._eos_id = tokenizer.eos_id
         self._fingerprint = tokenizer.fingerprint
+        self._outlook = Outlook(config, token_bytes(tokenizer.vocab_size))
+        self._rng = random.Random(config.seed)
         self._epoch = 0
         self.done = True
 
-    def begin(self, prompt: Prompt, max_new_tokens: int) -> list[EdgeAction]:
+    def begin(self, prompt: Prompt, max_new_tokens: int, now_s: float) -> list[EdgeAction]:
         """Start the next text; whatever belongs to an earlier one is stale from here on."""
         self._epoch += 1
         self._prompt = prompt
         self._max_new_tokens = max_new_tokens
-        self._text = DigestedText(prompt_digest(prompt))
-        self._branch: list[int] = []
-        self._chunk: Chunk | None = None
-        self._draft_ready = False
-        self._alone = False
-        self._opened = False
-        self.done = False
+        root = prompt_digest(prompt)
+        self._sampling = self._config.sampling_for(prompt)
+        self._text = DigestedText(root)
+        self._tree = DraftTree(0, root, self._rng)
+        self._early: dict[int, Verdict | Unsettled] = {}
+        self._hinted: dict[tuple[int, ...], int] = {}
+        self._settled: int | None = None
+        self._asked_at = self._chunk_at = -1
+        self._draft_ready = self._alone = self._opened = self.done = False
         self.target_prefill_s = 0.0
-        self.target_passes = 0
-        self._passes_before = 0
-        return [Send(self._open()), *self._send_full_branch()]
+        self.target_passes = self._passes_before = 0
+        return [*self._reopen(now_s), *self._send_drafts(now_s)]
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -106,64 +137,70 @@ class EdgeMachine:
 
     def next_job(self) -> EdgeJob | None:
         """What the draft model should do now, if anything."""
-        if self.done or not self._config.drafts:
+        if self.done or not self._plan.drafts:
             return None
         if not self._draft_ready:
             return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens)
-        if self._alone or self._wants_draft():
-            return DraftToken(self._epoch, self._text.tokens + tuple(self._branch))
-        return None
+        leaves = [self._tree.root] if self._alone else self._leaves()[: self._config.num_workers]
+        if not leaves:
+            return None
+        prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
+        num_choices = 1 + self._plan.num_guesses if self._guessable else 1
+        return DraftTokens(self._epoch, prefixes, num_choices, self._config.scheme, self._sampling)
 
-    def complete(self, job: EdgeJob, token: int | None) -> list[EdgeAction]:
+    def complete(
+        self, job: EdgeJob, result: Sequence[Choices], now_s: float, compute_s: float
+    ) -> list[EdgeAction]:
         """The result of a job; that of a job the text has moved away from is dropped."""
         if self.done or job.epoch != self._epoch:
             return []
         if isinstance(job, PrefillDraft):
             self._draft_ready = True
             return []
-        if token is None or job.tokens != self._text.tokens + tuple(self._branch):
-            return []
-        if self._alone:
-            return self._commit((token,), None)
-        self._branch.append(token)
-        return self._send_full_branch()
+        self._outlook.draft.add(compute_s)
+        for prefix, choices in zip(job.prefixes, result, strict=True):
+            node = self._node_after(prefix)
+            if node is not None and not node.drafted:
+                self._grow(node, choices)
+        if self._alone and self._tree.root.drafted:
+            return self._commit(self._tree.root.choices[:1], None, now_s)
+        return self._send_drafts(now_s)
 
-    def receive(self, frame: CloudFrame) -> list[EdgeAction]:
+    def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeAction]:
         """A frame from the cloud, however late, doubled or out of order."""
         if self.done or (frame.session, frame.epoch) != (self._session, self._epoch):
             return []
-        if isinstance(frame, Verdict):
-            return self._on_verdict(frame)
+        if isinstance(frame, (Verdict, Unsettled)):
+            return self._on_verdict(frame, now_s)
+        if isinstance(frame, Hint):
+            return self._on_hint(frame, now_s)
         if isinstance(frame, Opened):
-            self._opened = True
-            self.target_prefill_s = frame.prefill_us / 1e6
+            self._on_opened(frame, now_s)
         if isinstance(frame, PrefillAgain):
-            return self._on_prefill_again()
+            return self._on_prefill_again(now_s)
         if isinstance(frame, Refused):
             return self._fail(_ERRORS[frame.reason](f"the verifier refused: {frame.message}"))
         return []
 
-    def ask_again(self) -> list[EdgeAction]:
+    def ask_again(self, now_s: float) -> list[EdgeAction]:
         """The link came up or was silent for too long: repeat what may be lost. Harmless at any time."""
         if self.done:
             return []
         self._alone = False
-        frames: list[EdgeFrame] = [] if self._opened else [self._open()]
-        if self._chunk is not None:
-            frames.append(self._chunk)
-        elif self._opened:
-            frames.append(Resume(self._session, self._epoch, len(self._text), self._text.digest))
-        return [Send(frame) for frame in frames]
+        self._chunk_at = -1
+        for node in self._tree:
+            node.sent_s = None
+        ask = [Send(self._resume())] if self._opened else self._reopen(now_s)
+        return [*ask, *self._send_drafts(now_s)]
 
-    def go_alone(self) -> list[EdgeAction]:
+    def go_alone(self, now_s: float) -> list[EdgeAction]:
         """The link is lost and the policy lets the edge finish without the target, until `ask_again`."""
         if self.done or self._alone or self._config.link_loss != "draft_only":
             return []
         self._alone = True
         self._opened = False
-        self._chunk = None
-        branch, self._branch = tuple(self._branch), []
-        return self._commit(branch, None) if branch else []
+        drafted = [node.token for node in self._tree.main_path()]
+        return self._commit(drafted, None, now_s) if drafted else []
 
     def cancel(self) -> list[EdgeAction]:
         """The owner no longer wants this text."""
@@ -172,72 +209,296 @@ class EdgeMachine:
         self.done = True
         return [Send(Cancel(self._session, self._epoch))]
 
-    def _open(self) -> Open:
-        return Open(
-            self._session,
-            self._epoch,
-            self._text.digest,
-            self._prompt.text,
-            self._prompt.jpeg,
-            self._text.tokens,
-            self._max_new_tokens,
-            self._config.when_idle,
-            self._fingerprint,
-        )
+    def _leaves(self) -> list[Node]:
+        """Where the draft should go on, the most useful first."""
+        leaves = [node for node in self._tree if not node.drafted and self._may_grow(node)]
+        return sorted(leaves, key=self._urgency)
 
-    def _wants_draft(self) -> bool:
-        """Whether the branch should grow. A verdict itself adds a token, so the last one is never drafted."""
-        remaining = self._max_new_tokens - len(self._text)
-        ended = bool(self._branch) and self._branch[-1] == self._eos_id
-        return len(self._branch) < min(self._config.num_draft_tokens, remaining - 1) and not ended
+    def _may_grow(self, node: Node) -> bool:
+        """A verdict itself adds a token, so the last one is never drafted."""
+        if node.token == self._eos_id or node.length + 1 >= self._max_new_tokens:
+            return False
+        if self._plan.ahead and node.likelihood < LEAST_LIKELIHOOD:
+            return False
+        return node.length - node.anchor < self._config.num_draft_tokens * self._plan.window
 
-    def _send_full_branch(self) -> list[EdgeAction]:
-        if not self._config.drafts or self._chunk is not None or self._wants_draft():
+    def _urgency(self, node: Node) -> tuple[float, float]:
+        """Sorts leaves: the draft's own branch, then the others in the order of the configured queue."""
+        on_hint = node.anchor > self._tree.root.length and not self._plan.ahead
+        order = self._config.edge_hint_order
+        value = {"confidence": -node.likelihood, "fifo": float(node.turn), "random": node.lot}[order]
+        return float(on_hint), value
+
+    def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
+        committed = self._text.tokens
+        if prefix[: len(committed)] != committed:
+            return None
+        return self._tree.find(prefix[len(committed) :])
+
+    def _grow(self, node: Node, choices: Choices) -> None:
+        odds = self._outlook.odds
+        node.choices = choices.tokens
+        for rank, token in enumerate(choices.tokens):
+            likelihood = node.likelihood * odds.chance(rank)
+            if rank and likelihood < LEAST_LIKELIHOOD:
+                break
+            child = self._tree.add(node, token, likelihood, "guess" if rank else "draft")
+            if rank == 0:
+                child.row = choices.row
+
+    def _send_drafts(self, now_s: float) -> list[EdgeAction]:
+        if self.done or self._alone or not self._plan.drafts:
             return []
-        base = len(self._text)
-        self._chunk = Chunk(self._session, self._epoch, base, self._text.digest, tuple(self._branch))
-        return [Send(self._chunk)]
+        nodes = self._due_in_stream(now_s) if self._plan.streams else self._due_as_chunk()
+        if nodes is None:
+            return []
+        self._chunk_at = len(self._text)
+        frame = self._draft_frame(nodes) if self._guessable else self._proposal(nodes)
+        self._outlook.on_sent(len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence), now_s)
+        for node in nodes:
+            node.sent_s = now_s
+        return [Send(frame)]
 
-    def _on_prefill_again(self) -> list[EdgeAction]:
+    def _due_as_chunk(self) -> list[Node] | None:
+        """The next whole chunk, once the one before is judged."""
+        path = self._tree.main_path()[: self._config.num_draft_tokens]
+        tip = path[-1] if path else self._tree.root
+        whole = len(path) == self._config.num_draft_tokens or not self._can_follow(tip)
+        return path if whole and self._chunk_at != len(self._text) else None
+
+    def _due_in_stream(self, now_s: float) -> list[Node] | None:
+        """What the cloud may need before another token could reach it; None for nothing yet."""
+        path = self._tree.main_path()
+        tip = path[-1] if path else self._tree.root
+        unsent = [node for node in path if node.sent_s is None]
+        ended = not self._can_follow(tip)
+        if ended and not path:
+            asked = self._chunk_at == len(self._text) or self._plan.when_idle != "wait"
+            return None if asked else []
+        idle = ended and not self._plan.ahead
+        full = len(unsent) >= self._config.num_draft_tokens and not self._plan.ahead
+        if not (full or idle or not self._leaves() or self._outlook.is_time(self._num_ready(), now_s)):
+            return None
+        if self._plan.ahead:
+            unsent = self._affordable(unsent)
+        return unsent or None
+
+    def _num_ready(self) -> int:
+        """Tokens on the likeliest branch that the cloud could verify next."""
+        path = self._tree.likely_path()
+        return sum(node.sent_s is None and node.length > node.anchor for node in path)
+
+    def _affordable(self, main: list[Node]) -> list[Node]:
+        """What is likely to be needed of all branches, within the allowance of bytes.
+
+        The first unsent token of a branch only says which outcome it is for; those after it save time.
+        """
+        unsent = [
+            node
+            for node in self._tree
+            if node.sent_s is None and node.parent and node.likelihood >= WORTH_SENDING
+        ]
+        starts = {0: main[0].length if main else 0}
+        tips: dict[int, int] = {}
+        for node in unsent:
+            tips[node.turn] = max(tips.get(node.turn, 0), node.length - starts.get(node.turn, node.anchor))
+        useful = [node for node in unsent if tips[node.turn] >= self._outlook.least_useful]
+        useful.sort(key=lambda node: -node.likelihood)
+        return useful[: max(0, int(self._outlook.affords))]
+
+    def _can_follow(self, tip: Node) -> bool:
+        return tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
+
+    def _draft_frame(self, nodes: list[Node]) -> Draft:
+        parent, runs = branches_to(self._tree, nodes)
+        return Draft(self._session, self._epoch, parent.length, parent.digest, pack_runs(runs))
+
+    def _proposal(self, nodes: list[Node]) -> Proposal:
+        """Where the text's last token is the edge's own, the cloud learns it with the branch that follows."""
+        first = nodes[0].parent if nodes else self._tree.root
+        assert first is not None
+        settled = self._settled if first is self._tree.root else None
+        base = first.length - (settled is not None)
+        digest = self._text.digest_at(base) if settled is not None else first.digest
+        tokens = tuple(node.token for node in nodes)
+        evidence = pack_evidence(self._config.scheme, tokens, [node.row for node in nodes])
+        return Proposal(self._session, self._epoch, base, digest, settled, tokens, evidence)
+
+    def _reopen(self, now_s: float) -> list[EdgeAction]:
+        self._opened_at_s = now_s
+        config, plan = self._config, self._plan
+        rules = Rules(
+            plan.when_idle,
+            config.scheme,
+            config.temperature,
+            config.top_p,
+            self._sampling.seed,
+            plan.bonus,
+            plan.hints,
+            config.cloud_hint_order,
+        )
+        return [
+            Send(
+                Open(
+                    self._session,
+                    self._epoch,
+                    self._text.digest,
+                    self._prompt.text,
+                    self._prompt.jpeg,
+                    self._text.tokens,
+                    self._max_new_tokens,
+                    self._fingerprint,
+                    rules,
+                )
+            )
+        ]
+
+    def _resume(self) -> Resume:
+        """From before a token that is the edge's own: the cloud may not know it yet."""
+        base = len(self._text) - (self._settled is not None)
+        return Resume(self._session, self._epoch, base, self._text.digest_at(base))
+
+    def _on_opened(self, frame: Opened, now_s: float) -> None:
+        self._opened = True
+        self.target_prefill_s = frame.prefill_us / 1e6
+        self._outlook.round_trip.add(now_s - self._opened_at_s, self.target_prefill_s)
+        self._outlook.on_opened(now_s)
+
+    def _on_prefill_again(self, now_s: float) -> list[EdgeAction]:
         """The cloud has no such text (any more); what it did for this epoch before still counts."""
+        if not self._opened and now_s - self._opened_at_s < self._config.silence_s / 4.0:
+            return []
         if self._opened:
             self._passes_before = self.target_passes
         self._opened = False
-        return self.ask_again()
+        return self.ask_again(now_s)
 
-    def _on_verdict(self, verdict: Verdict) -> list[EdgeAction]:
+    def _on_hint(self, hint: Hint, now_s: float) -> list[EdgeAction]:
+        """Advisory: it changes only what is drafted next."""
+        if (hint.base, hint.digest) != (len(self._text), self._text.digest) or not hint.tokens:
+            return []
+        if max(hint.tokens) >= self._vocab_size or self._plan.hints == "none":
+            return []
+        confidence = hint.confidence / 255.0
+        self._hinted.setdefault(hint.tokens, hint.exit)
+        node = self._tree.root
+        for token in hint.tokens:
+            node = self._tree.add(node, token, 0.0, "hint")
+        self._tree.believe(node, confidence)
+        return self._send_drafts(now_s)
+
+    def _on_verdict(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
         """Commit what is new in it; after a gap or a contradiction tell the cloud where this side stands."""
-        known = self._text.tokens + tuple(self._branch)
-        if verdict.base > len(self._text) or verdict.base + verdict.accepted > len(known):
-            return self.ask_again()
-        added = known[verdict.base : verdict.base + verdict.accepted] + verdict.tokens
-        digest = extend_digest(self._text.digest_at(verdict.base), added)
-        overlap = len(self._text) - verdict.base
-        if digest != verdict.digest or added[:overlap] != self._text.tokens[verdict.base :][: len(added)]:
+        text = self._text
+        if verdict.base > len(text):
+            return self._on_gap(verdict)
+        overlap = len(text) - verdict.base
+        known = text.tokens[verdict.base :]
+        if (
+            verdict.digest != text.digest_at(verdict.base)
+            or verdict.tokens[:overlap] != known[: len(verdict.tokens)]
+        ):
             self._opened = False
-            return self.ask_again()
+            return self.ask_again(now_s)
         self._opened = True
-        return self._commit(added[overlap:], verdict) if len(added) > overlap else []
+        if verdict.base + len(verdict.tokens) >= len(text):
+            self._settled = None
+        new = verdict.tokens[overlap:]
+        if isinstance(verdict, Unsettled) and overlap <= len(verdict.tokens):
+            return self._settle(new, verdict, now_s)
+        return self._commit(new, verdict, now_s) if new else []
 
-    def _commit(self, new: Sequence[int], verdict: Verdict | None) -> list[EdgeAction]:
+    def _on_gap(self, verdict: Verdict | Unsettled) -> list[EdgeAction]:
+        """Keep a verdict that came too early, and ask once for what lies between."""
+        self._early[verdict.base] = verdict
+        if self._asked_at == len(self._text):
+            return []
+        self._asked_at = len(self._text)
+        return [Send(self._resume())]
+
+    def _settle(self, new: tuple[int, ...], verdict: Unsettled, now_s: float) -> list[EdgeAction]:
+        """Draw the last token of an unsettled verdict, or ask for more draws."""
+        parent = self._tree.find(new)
+        rejected = parent.best_child if parent is not None else None
+        if rejected is None or rejected.row is None:
+            self._opened = False
+            return self.ask_again(now_s)
+        position = len(self._text) + len(new)
+        drawn = settle(self._config.scheme, verdict.residue, rejected.row, position, self._sampling)
+        if drawn.token is None:
+            return [Send(Resume(self._session, self._epoch, len(self._text), self._text.digest, drawn.draws))]
+        return self._commit((*new, drawn.token), verdict, now_s)
+
+    def _commit(
+        self, new: Sequence[int], verdict: Verdict | Unsettled | None, now_s: float
+    ) -> list[EdgeAction]:
         new = self._until_end(new)
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
-        if verdict is not None:
-            self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
-        drafted = len(self._chunk.tokens) if self._chunk else 0
-        commit = Commit(new, drafted, common_length(new, self._branch), verdict)
+        commit = self._commitment(new, verdict)
+        reached = self._tree.find(new)
+        awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
         self._text.extend(new)
-        self._branch.clear()
-        self._chunk = None
+        self._tree.commit(new, self._text.digest)
+        self._hinted.clear()
+        if verdict is not None:
+            self._learn_from(verdict, new, awaited, now_s)
+        if isinstance(verdict, Unsettled):
+            self._settled = new[-1]
         self.done = new[-1] == self._eos_id or len(self._text) >= self._max_new_tokens
-        return [commit] if self.done or self._alone else [commit, *self._send_full_branch()]
+        if self.done or self._alone:
+            return [commit]
+        early = self._early.pop(len(self._text), None)
+        after = self._on_verdict(early, now_s) if early is not None else self._send_drafts(now_s)
+        return [commit, *after]
+
+    def _commitment(self, new: tuple[int, ...], verdict: Verdict | Unsettled | None) -> Commit:
+        """What a verdict says about the drafts."""
+        if verdict is None:
+            return Commit(new, 0, 0, None)
+        accepted = self._judge_drafts(new)
+        in_chunk = min(accepted, verdict.drafted, len(new) - 1)
+        tested = self._tree.find(new[:in_chunk]) if in_chunk > 0 else None
+        self._chunk_sent_s = tested.sent_s if tested is not None else None
+        reached = self._tree.find(new)
+        foreseen = reached is not None and reached.drafted
+        return Commit(
+            new, verdict.drafted, min(accepted, verdict.drafted), verdict, foreseen, self._hinted.get(new)
+        )
+
+    def _judge_drafts(self, new: tuple[int, ...]) -> int:
+        """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
+        node: Node | None = self._tree.root
+        accepted = 0
+        for token in new:
+            if node is None or not node.drafted:
+                break
+            rank = node.choices.index(token) if token in node.choices else None
+            self._outlook.odds.on_outcome(rank)
+            if rank != 0:
+                break
+            accepted += 1
+            node = node.children.get(token)
+        return accepted
+
+    def _learn_from(
+        self, verdict: Verdict | Unsettled, new: tuple[int, ...], awaited: bool, now_s: float
+    ) -> None:
+        self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
+        compute_s = verdict.verify_us / 1e6
+        if self._chunk_sent_s is not None:
+            self._outlook.round_trip.add(now_s - self._chunk_sent_s, compute_s)
+        ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
+        timed = compute_s if len(self._text) > len(new) else None
+        news = News(len(new), verdict.drafted, timed, min(ahead, default=None), awaited)
+        self._outlook.on_verdict(now_s, news)
 
     def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:
         """Nothing counts after the end token or beyond the length asked for."""
+        new = tuple(new)
         if self._eos_id in new:
             new = new[: new.index(self._eos_id) + 1]
-        return tuple(new[: self._max_new_tokens - len(self._text)])
+        return new[: self._max_new_tokens - len(self._text)]
 
     def _fail(self, error: OutriderError) -> list[EdgeAction]:
         self.done = True

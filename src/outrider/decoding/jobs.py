@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider.core.frames import Peer
+from outrider.core.ports import Array
 from outrider.core.values import Prompt
+from outrider.decoding.branch_pool import Evidence
+from outrider.decoding.sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -18,14 +21,28 @@ class PrefillDraft:
 
 
 @dataclass(frozen=True)
-class DraftToken:
-    """Edge: the draft's next token after `tokens`."""
+class DraftTokens:
+    """Edge: the draft's next token after each of `prefixes`, as one batch, by an acceptance scheme.
+
+    The `num_choices` best are asked for where the scheme lets the text be guessed.
+    """
 
     epoch: int
+    prefixes: tuple[tuple[int, ...], ...]
+    num_choices: int
+    scheme: str
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any."""
+
     tokens: tuple[int, ...]
+    row: Array = None
 
 
-EdgeJob = PrefillDraft | DraftToken
+EdgeJob = PrefillDraft | DraftTokens
 
 
 @dataclass(frozen=True)
@@ -48,25 +65,56 @@ class PrefillTarget:
 
 @dataclass(frozen=True)
 class Verify:
-    """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next."""
+    """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
+
+    Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.
+    """
 
     key: SessionKey
     epoch: int
     tokens: tuple[int, ...]
     draft: tuple[int, ...]
+    evidence: tuple[Evidence, ...]
+    scheme: str
+    sampling: Sampling
+    bonus: bool
+    hints: bool
 
 
 CloudJob = PrefillTarget | Verify
 
 
+@dataclass(frozen=True, eq=False)
+class Residue:
+    """What the edge needs to draw the token at `position`: of the target's distribution `row` (V,) all
+    (`split`) or a part (`sparse`).
+    """
+
+    scheme: str
+    row: Array
+    position: int
+    sampling: Sampling
+
+
 @dataclass(frozen=True)
 class Judgement:
-    """`accepted` draft tokens stand, then comes `next_token`.
+    """`accepted` draft tokens stand; then comes `next_token`, or one that the edge draws from `residue`.
 
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
     rounding could have changed the text.
     """
 
     accepted: int
+    next_token: int | None = None
+    residue: Residue | None = None
+    margin: float = float("inf")
+
+
+@dataclass(frozen=True)
+class ExitHint:
+    """What an early exit expects of the running verification."""
+
+    exit: int
+    accepted: int
     next_token: int
-    margin: float
+    confidence: float

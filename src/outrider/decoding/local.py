@@ -28,10 +28,8 @@ class LocalLink:
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
         """With a timeout of 0 the edge still has work of its own, so the target does not run yet."""
         while timeout_s > 0 and not self._inbox:
-            replies = self._service.step()
-            if replies is None:
+            if not self._service.step(lambda reply: self._inbox.append(reply.frame)):
                 break
-            self._inbox.extend(reply.frame for reply in replies)
         return (self._inbox.popleft(), 0) if self._inbox else None
 
     def close(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Array, LanguageModel
+from outrider.core.ports import Array, LanguageModel, OnExit
 from outrider.core.values import Prompt
 from outrider.decoding.digest import common_length
+
+OnKnownExit = Callable[[int, Array, Array], None]
 
 
 class CachedSequence:
@@ -34,10 +36,12 @@ class CachedSequence:
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
 
-    def logits(self, tokens: Sequence[int], num_last: int) -> Array:
+    def logits(self, tokens: Sequence[int], num_last: int, on_exit: OnKnownExit | None = None) -> Array:
         """What the model predicts after the prompt and `tokens`: (num_last + 1, V).
 
-        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them.
+        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them. `on_exit` is
+        called in mid-forward with an exit's index, the first of these rows if it is final already (else
+        None), and the exit's own rows for the rest.
         """
         first = len(tokens) - num_last
         known = self._known_row(tokens, first)
@@ -46,7 +50,7 @@ class CachedSequence:
         new = tokens[len(self._cached) :]
         if not new:
             return known[None]
-        rows = self._forward(new)
+        rows = self._forward(new, _last_rows(on_exit, known, num_last))
         return rows[-num_last - 1 :] if known is None else torch.cat((known[None], rows))
 
     def _known_row(self, tokens: Sequence[int], first: int) -> Array:
@@ -62,8 +66,15 @@ class CachedSequence:
             self._session.truncate(self._prompt_length + length)
             del self._cached[length:]
 
-    def _forward(self, tokens: Sequence[int]) -> Array:
-        rows = self._session.forward(tokens)
+    def _forward(self, tokens: Sequence[int], on_exit: OnExit | None) -> Array:
+        rows = self._session.forward(tokens, on_exit)
         self._cached.extend(tokens)
         self._last_row = rows[-1]
         return rows
+
+
+def _last_rows(on_exit: OnKnownExit | None, known: Array, num_last: int) -> OnExit | None:
+    if on_exit is None:
+        return None
+    count = num_last + 1 if known is None else num_last
+    return lambda index, logits: on_exit(index, known, logits[-count:])

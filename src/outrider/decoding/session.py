@@ -2,18 +2,51 @@
 
 from __future__ import annotations
 
-from outrider.core.errors import ModelError, ProtocolError
-from outrider.core.frames import Chunk, CloudFrame, Open, Opened, PrefillAgain, Resume, Verdict
+from outrider.core.errors import ConfigError, ModelError, ProtocolError
+from outrider.core.frames import (
+    MAX_CHUNK_TOKENS,
+    CloudFrame,
+    Draft,
+    Hint,
+    Open,
+    Opened,
+    PrefillAgain,
+    Proposal,
+    Resume,
+    Unsettled,
+    Verdict,
+)
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.digest import DigestedText, prompt_digest
-from outrider.decoding.jobs import CloudJob, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.branch_pool import BranchPool
+from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
+from outrider.decoding.jobs import (
+    CloudJob,
+    ExitHint,
+    Judgement,
+    PrefillTarget,
+    Residue,
+    SessionKey,
+    Verify,
+)
+from outrider.decoding.pace import Pace
+from outrider.decoding.sampling import Sampling
+from outrider.decoding.schemes import pack_residual, unpack_evidence
+from outrider.decoding.token_runs import unpack_runs
+
+SURER_BY = 0.2
+"""How much more trust a later exit must deserve for its hint to be repeated."""
+LEAST_TRUST = 0.3
+VERDICT_BYTES, HINT_BYTES, TOKEN_BYTES = 23.0, 17.0, 3.0
+BYTES_DOWN_PER_TOKEN = 36.0
+BYTES_DOWN_AT_START = 200.0
 
 
 class TargetText:
-    """The text of one epoch. The newest waiting chunk whose parent is the committed text is verified next."""
+    """The text of one epoch. Whatever branch fits the committed text is verified next, the longest first."""
 
-    def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer) -> None:
+    def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: Pace) -> None:
         """Raises ModelError for an edge with another tokenizer, ProtocolError for a broken frame."""
         if frame.tokenizer != tokenizer.fingerprint:
             raise ModelError(
@@ -25,13 +58,20 @@ class TargetText:
         self.epoch = frame.epoch
         self._prompt = Prompt(frame.text, frame.jpeg)
         self._max_new_tokens = frame.max_new_tokens
-        self._when_idle = frame.when_idle
+        self._rules = frame.rules
+        self._sampling = _sampling(frame)
+        self._pace = pace
         self._root_digest = prompt_digest(self._prompt)
         self._text = DigestedText(self._root_digest)
-        self._waiting: list[Chunk] = []
+        self._pool = BranchPool()
+        self._step_wanted: int | None = None
+        self._residue: Residue | None = None
+        self._hints: list[ExitHint] = []
+        self._said: tuple[tuple[int, ...], float] = ((), 0.0)
+        self._hinted_s: dict[tuple[int, ...], float] = {}
+        self._allowance = BYTES_DOWN_AT_START
         self._prefill_us: int | None = None
         self._passes = 0
-        self._verify_us = 0
         self.adopt(frame)
 
     def adopt(self, frame: Open) -> None:
@@ -45,72 +85,193 @@ class TargetText:
             raise ProtocolError("the digest of Open does not match its prompt and tokens")
         if frame.tokens != self._text.tokens[: len(frame.tokens)]:
             self._text = theirs
-            self._waiting.clear()
+            self._residue = None
+            self._pool.drop_before(len(self._text))
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
         """An Open of the running epoch, doubled or after a reconnect."""
         self.adopt(frame)
         if self._prefill_us is None:
             return []
-        return [self._opened(), *self._catch_up(len(frame.tokens))]
+        return [self._opened(), *self._missed_after(len(frame.tokens), 0)]
 
     def on_resume(self, frame: Resume) -> list[CloudFrame]:
         """Repeat what the edge has missed; an empty verdict where it has missed nothing."""
         if not self._holds(frame.base, frame.digest):
             return [PrefillAgain(frame.session, frame.epoch)]
-        return [self._verdict(frame.base, 0, self._text.tokens[frame.base :])]
+        return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
-    def on_chunk(self, frame: Chunk) -> list[CloudFrame]:
-        """Queue a branch; one whose parent is already behind gets what came after it."""
+    def on_draft(self, frame: Draft, now_s: float) -> None:
+        """Keep branches that may fit the text now or later; none at all asks for a step."""
+        if self._rules.acceptance not in DETERMINISTIC:
+            raise ProtocolError(f"acceptance={self._rules.acceptance} needs evidence: send Proposal")
+        runs = unpack_runs(frame.runs)
+        for _, tokens in runs:
+            self._check_tokens(tokens)
+        if not runs:
+            self._step_wanted = frame.digest
+        self._pool.add_runs(frame.base, frame.digest, runs)
+        self._note_arrival(now_s)
+
+    def on_proposal(self, frame: Proposal, now_s: float) -> None:
+        """Settle the text where the edge has done so, and keep the branch that follows."""
+        if self._rules.acceptance in DETERMINISTIC:
+            raise ProtocolError(f"acceptance={self._rules.acceptance} knows no Proposal: send Draft")
         self._check_tokens(frame.tokens)
-        if not self._holds(frame.base, frame.digest):
-            return [PrefillAgain(frame.session, frame.epoch)]
-        if frame.base < len(self._text):
-            return self._catch_up(frame.base)
-        if frame not in self._waiting:
-            self._waiting = [*self._waiting[-3:], frame]
-        return []
+        base, digest = frame.base, frame.digest
+        if frame.settled is not None:
+            self._check_tokens((frame.settled,))
+            if self._residue is not None and (base, digest) == (len(self._text), self._text.digest):
+                self._extend((frame.settled,))
+                self._residue = None
+            base, digest = base + 1, extend_digest(digest, (frame.settled,))
+        evidence = unpack_evidence(
+            self._rules.acceptance, frame.evidence, len(frame.tokens), self._vocab_size
+        )
+        if not frame.tokens:
+            self._step_wanted = digest
+        self._pool.add_branch(base, digest, frame.tokens, evidence)
+        self._note_arrival(now_s)
 
-    def next_job(self) -> CloudJob | None:
+    def next_job(self, now_s: float) -> CloudJob | None:
         """What the target should run for this text now, if anything."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
-        self._waiting = [chunk for chunk in self._waiting if chunk.base == len(self._text)]
-        if self._finished or not (self._waiting or self._when_idle == "step"):
+        if self._finished or self._residue is not None:
             return None
-        draft = max((chunk.tokens for chunk in self._waiting), key=len, default=())
-        room = self._max_new_tokens - len(self._text) - 1
-        return Verify(self._key, self.epoch, self._text.tokens, draft[:room])
+        room = min(self._max_new_tokens - len(self._text) - 1, MAX_CHUNK_TOKENS)
+        draft, evidence = self._pool.longest(self._text.digest, room)
+        if self._rules.when_idle == "adaptive":
+            draft = draft[: self._pace.chunk_length(len(draft))]
+        if not draft and not self._may_step(now_s):
+            return None
+        rules = self._rules
+        return Verify(
+            self._key,
+            self.epoch,
+            self._text.tokens,
+            draft,
+            evidence[: len(draft)],
+            rules.acceptance,
+            self._sampling,
+            rules.bonus or not draft,
+            rules.hints != "none",
+        )
+
+    def wait_until_s(self, now_s: float) -> float | None:
+        """When to ask for a job again although nothing has happened."""
+        if self._rules.when_idle != "adaptive" or self._prefill_us is None or self._finished:
+            return None
+        return self._pace.wait_until_s(now_s)
 
     def on_prefilled(self, compute_us: int) -> list[CloudFrame]:
         self._prefill_us = compute_us
         return [self._opened()]
 
-    def on_judged(self, job: Verify, judgement: Judgement, compute_us: int) -> list[CloudFrame]:
+    def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> Hint | None:
+        """The frame for a hint that is worth sending."""
+        if job.tokens != self._text.tokens:
+            return None
+        self._hints.append(hint)
+        tokens = self._until_end((*job.draft[: hint.accepted], hint.next_token))
+        confidence = hint.confidence
+        if self._rules.hints == "useful":
+            confidence = self._pace.trust.chance(hint.exit, hint.confidence, bool(job.draft))
+            if not self._is_useful(tokens, confidence):
+                return None
+        self._said = tokens, confidence
+        self._hinted_s.setdefault(tokens, now_s)
+        self._allowance -= HINT_BYTES + TOKEN_BYTES * len(tokens)
+        return Hint(
+            self._key.session,
+            self.epoch,
+            len(self._text),
+            self._text.digest,
+            hint.exit,
+            round(255 * confidence),
+            tokens,
+        )
+
+    def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        self._passes += bool(job.tokens or job.draft)  # the first token alone comes from the prefill
-        self._verify_us = compute_us
+        hints, self._hints, self._said = self._hints, [], ((), 0.0)
+        forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
+        self._passes += forwarded
         if job.tokens != self._text.tokens:
             return []
-        added = (*job.draft[: judgement.accepted], judgement.next_token)
-        if self._eos_id in added:
-            added = added[: added.index(self._eos_id) + 1]
-        accepted = min(judgement.accepted, len(added))
+        self._learn_from(job, judgement, compute_us / 1e6 if forwarded else 0.0)
+        for hint in hints:
+            right = (hint.accepted, hint.next_token) == (judgement.accepted, judgement.next_token)
+            self._pace.trust.on_outcome(hint.exit, hint.confidence, bool(job.draft), right)
         base = len(self._text)
-        self._text.extend(added)
-        return [self._verdict(base, accepted, added[accepted:])]
+        own = () if judgement.next_token is None else (judgement.next_token,)
+        new = self._until_end((*job.draft[: judgement.accepted], *own))
+        alive = self._pool.holds(self._text.digest, new)
+        self._extend(new)
+        self._await_draft(new, alive, now_s)
+        if judgement.residue is not None and not self._finished:
+            self._residue = judgement.residue
+            return [self._unsettled(base, len(job.draft), compute_us, 0)]
+        self._allowance += BYTES_DOWN_PER_TOKEN * (len(self._text) - base) - VERDICT_BYTES
+        return [self._verdict(base, len(job.draft), compute_us)]
 
     @property
     def _finished(self) -> bool:
         tokens = self._text.tokens
         return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
 
+    def _may_step(self, now_s: float) -> bool:
+        if self._rules.when_idle == "wait":
+            return self._step_wanted == self._text.digest
+        free = not len(self._text)
+        return self._rules.when_idle == "step" or free or self._pace.wait_until_s(now_s) <= now_s
+
+    def _note_arrival(self, now_s: float) -> None:
+        if self._pool.longest(self._text.digest, 1)[0]:
+            self._pace.on_draft(now_s)
+
+    def _await_draft(self, new: tuple[int, ...], alive: bool, now_s: float) -> None:
+        """Say how soon a draft may follow the tokens just committed."""
+        hinted_s = self._hinted_s.get(new)
+        self._hinted_s.clear()
+        if self._pool.longest(self._text.digest, 1)[0]:
+            self._pace.on_fed()
+        elif hinted_s is not None:
+            self._pace.on_starved("hinted", hinted_s)
+        else:
+            self._pace.on_starved("alive" if alive else "surprise", now_s)
+
+    def _is_useful(self, tokens: tuple[int, ...], confidence: float) -> bool:
+        """Whether a hint is news that is likely enough to be true, within the allowance of bytes."""
+        said, before = self._said
+        if tokens == said:
+            return confidence >= before + SURER_BY
+        return confidence >= LEAST_TRUST and self._allowance >= HINT_BYTES + TOKEN_BYTES * len(tokens)
+
+    def _learn_from(self, job: Verify, judgement: Judgement, compute_s: float) -> None:
+        if compute_s > 0.0:
+            self._pace.on_verified(len(job.draft), judgement.accepted, compute_s)
+        offered = self._pool.longest(self._text.digest, 1)[0]
+        if not job.draft and offered and judgement.next_token is not None:
+            self._pace.on_stepped_beside(offered[0] == judgement.next_token)
+
+    def _extend(self, tokens: tuple[int, ...]) -> None:
+        self._text.extend(tokens)
+        self._pool.drop_before(len(self._text))
+
+    def _until_end(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        if self._eos_id in tokens:
+            return tokens[: tokens.index(self._eos_id) + 1]
+        return tokens
+
     def _holds(self, base: int, digest: int) -> bool:
         return base <= len(self._text) and self._text.digest_at(base) == digest
 
-    def _catch_up(self, base: int) -> list[CloudFrame]:
-        missed = self._text.tokens[base:]
-        return [self._verdict(base, 0, missed)] if missed else []
+    def _missed_after(self, base: int, draws: int) -> list[CloudFrame]:
+        """What was committed after `base`; the residue too where the text is unsettled."""
+        if self._residue is not None:
+            return [self._unsettled(base, 0, 0, draws)]
+        return [self._verdict(base, 0, 0)] if base < len(self._text) else []
 
     def _opened(self) -> Opened:
         return Opened(
@@ -121,18 +282,40 @@ class TargetText:
             self._prefill_us or 0,
         )
 
-    def _verdict(self, base: int, accepted: int, tokens: tuple[int, ...]) -> Verdict:
+    def _verdict(self, base: int, drafted: int, compute_us: int) -> Verdict:
         return Verdict(
             self._key.session,
             self.epoch,
             base,
-            self._text.digest,
-            accepted,
-            tokens,
+            self._text.digest_at(base),
+            self._text.tokens[base:],
+            drafted,
             self._passes,
-            self._verify_us,
+            compute_us,
+        )
+
+    def _unsettled(self, base: int, drafted: int, compute_us: int, draws: int) -> Unsettled:
+        assert self._residue is not None
+        return Unsettled(
+            self._key.session,
+            self.epoch,
+            base,
+            self._text.digest_at(base),
+            self._text.tokens[base:],
+            drafted,
+            self._passes,
+            compute_us,
+            pack_residual(self._residue, draws),
         )
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:
             raise ProtocolError(f"token {max(tokens)} is beyond the vocabulary of {self._vocab_size}")
+
+
+def _sampling(frame: Open) -> Sampling:
+    rules = frame.rules
+    try:
+        return Sampling(rules.temperature, rules.top_p, rules.seed)
+    except ConfigError as error:
+        raise ProtocolError(str(error)) from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from outrider.core.frames import Chunk, EdgeFrame, Verdict
+from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Open, Opened, Proposal, Unsettled, Verdict
 from outrider.core.ports import Tokenizer
-from outrider.core.values import Decoded, LinkState, RoundStats, Verified
+from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStats, Verified
 from outrider.decoding.edge import Commit, EdgeMachine
 
 
@@ -21,28 +21,42 @@ class Transcript:
         self._unverified_tokens = 0
         self._started_s = 0.0
         self._sent_s = 0.0
-        self._draft_s = 0.0
-        self._bytes_up = 0
-        self._bytes_down = 0
+        self._draft_s = self._draft_busy_s = 0.0
+        self._bytes_up = self._bytes_down = 0
+        self._total_up = self._total_down = self._prompt_bytes = 0
+        self._drafted_tokens = self._misses = self._guess_hits = 0
+        self._hit_exits: list[int] = []
 
-    def on_drafted(self, compute_s: float) -> None:
+    def on_drafted(self, num_tokens: int, compute_s: float) -> None:
+        self._drafted_tokens += num_tokens
         self._draft_s += compute_s
+        self._draft_busy_s += compute_s
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:
+        if isinstance(frame, Open):
+            self._prompt_bytes += num_bytes
+            return
         self._bytes_up += num_bytes
-        if isinstance(frame, Chunk):
+        self._total_up += num_bytes
+        if isinstance(frame, (Draft, Proposal)):
             self._sent_s = now_s
 
-    def on_received(self, num_bytes: int) -> None:
+    def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
+        if isinstance(frame, Opened):
+            self._prompt_bytes += num_bytes
+            return
         self._bytes_down += num_bytes
+        self._total_down += num_bytes
 
-    def on_commit(self, commit: Commit, now_s: float) -> None:
+    def on_commit(self, commit: Commit, ends_text: bool, now_s: float) -> None:
         """Tell the owner; the end token counts as a token but is no text."""
         self._tokens += commit.tokens
         if commit.verdict is None:
             self._unverified_tokens += len(commit.tokens)
         else:
             self._end_round(commit, commit.verdict, now_s)
+            if commit.drafted and not ends_text:
+                self._count_foresight(commit)
         self._on_verified(Verified(commit.tokens, self._text(), now_s))
 
     def decoded(self, machine: EdgeMachine, elapsed_s: float, link: LinkState) -> Decoded:
@@ -57,12 +71,34 @@ class Transcript:
             rounds=tuple(self._rounds),
             link=LinkState.LOST if self._unverified_tokens else link,
             unverified_tokens=self._unverified_tokens,
+            speculation=self._speculation(),
         )
+
+    def _speculation(self) -> SpeculationStats:
+        return SpeculationStats(
+            drafted_tokens=self._drafted_tokens,
+            hint_hits=len(self._hit_exits),
+            guess_hits=self._guess_hits,
+            misses=self._misses,
+            hit_exits=tuple(self._hit_exits),
+            bytes_up=self._total_up,
+            bytes_down=self._total_down,
+            prompt_bytes=self._prompt_bytes,
+            draft_busy_s=self._draft_busy_s,
+        )
+
+    def _count_foresight(self, commit: Commit) -> None:
+        if not commit.foreseen:
+            self._misses += 1
+        elif commit.exit is None:
+            self._guess_hits += 1
+        else:
+            self._hit_exits.append(commit.exit)
 
     def _text(self) -> str:
         return self._tokenizer.decode([token for token in self._tokens if token != self._tokenizer.eos_id])
 
-    def _end_round(self, commit: Commit, verdict: Verdict, now_s: float) -> None:
+    def _end_round(self, commit: Commit, verdict: Verdict | Unsettled, now_s: float) -> None:
         self._rounds.append(
             RoundStats(
                 index=len(self._rounds),

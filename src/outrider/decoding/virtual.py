@@ -9,19 +9,30 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer
+from outrider.core.link_profile import Channel, LinkProfile, Outage, is_up
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import CloudJob, DraftToken, EdgeJob, Judgement, Verify
+from outrider.decoding.jobs import (
+    Choices,
+    CloudJob,
+    DraftTokens,
+    EdgeJob,
+    ExitHint,
+    Judgement,
+    Verify,
+)
+from outrider.decoding.outbox import Outbox
 from outrider.decoding.patience import Patience
 from outrider.decoding.service import VerifierService
+from outrider.decoding.timeline import EventKind, Observer, TimelineEvent
 from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
 
@@ -31,58 +42,37 @@ _TICK_S = 0.05
 
 @dataclass(frozen=True)
 class ComputeProfile:
-    """Modelled compute times in seconds. A verification of n drafts takes verify_s + n * verify_token_s."""
+    """Modelled compute times in seconds.
+
+    One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
+    The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
+    step_s (as long as a verification, where that is None). Exit i hints at the share exit_fractions[i] of
+    either; where none are given, when its layer is done.
+    """
 
     draft_prefill_s: float = 0.02
     draft_token_s: float = 0.005
+    draft_branch_s: float = 0.0
     target_prefill_s: float = 0.05
     verify_s: float = 0.03
     verify_token_s: float = 0.0
+    step_s: float | None = None
+    exit_fractions: tuple[float, ...] = ()
 
+    def draft_s(self, job: EdgeJob) -> float:
+        if isinstance(job, DraftTokens):
+            return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
+        return self.draft_prefill_s
 
-@dataclass(frozen=True)
-class LinkProfile:
-    """One direction of the link. A lost frame arrives `retransmit_s` later, or never where that is None."""
-
-    delay_s: float = 0.0
-    jitter_s: float = 0.0
-    loss: float = 0.0
-    retransmit_s: float | None = None
-    bytes_per_s: float = float("inf")
-    ordered: bool = True
-
-
-@dataclass(frozen=True)
-class Outage:
-    """The link is down from `start_s` to `end_s`; frames in flight are lost; the verifier may restart."""
-
-    start_s: float
-    end_s: float
-    verifier_restarts: bool = False
-
-
-class _Channel:
-    """Decides when a frame arrives."""
-
-    def __init__(self, profile: LinkProfile, rng: random.Random) -> None:
-        self._profile = profile
-        self._rng = rng
-        self._free_s = 0.0
-        self._last_arrival_s = 0.0
-
-    def arrival_s(self, now_s: float, num_bytes: int) -> float | None:
-        """None where the frame is lost for good."""
-        profile = self._profile
-        self._free_s = max(self._free_s, now_s) + num_bytes / profile.bytes_per_s
-        arrival_s = self._free_s + profile.delay_s + self._rng.uniform(0.0, profile.jitter_s)
-        while self._rng.random() < profile.loss:
-            if profile.retransmit_s is None:
-                return None
-            arrival_s += profile.retransmit_s
-        if profile.ordered:
-            arrival_s = max(arrival_s, self._last_arrival_s)
-        self._last_arrival_s = arrival_s
-        return arrival_s
+    def target_s(self, job: CloudJob) -> float:
+        """The first token of a text comes from the prefill and costs nothing."""
+        if not isinstance(job, Verify):
+            return self.target_prefill_s
+        if job.draft:
+            return self.verify_s + len(job.draft) * self.verify_token_s
+        if not job.tokens:
+            return 0.0
+        return self.verify_s if self.step_s is None else self.step_s
 
 
 @dataclass(frozen=True)
@@ -91,14 +81,14 @@ class VirtualWorld:
 
     frame_bytes: Callable[[Frame], int]
     compute: ComputeProfile = ComputeProfile()
-    uplink: LinkProfile = LinkProfile()
-    downlink: LinkProfile = LinkProfile()
+    uplink: LinkProfile = field(default_factory=LinkProfile)
+    downlink: LinkProfile = field(default_factory=LinkProfile)
     outages: tuple[Outage, ...] = ()
     seed: int = 0
 
     def is_up(self, start_s: float, end_s: float) -> bool:
         """Whether no outage touches the interval."""
-        return all(end_s < outage.start_s or start_s >= outage.end_s for outage in self.outages)
+        return is_up(self.outages, start_s, end_s)
 
 
 class VirtualDecoder:
@@ -110,19 +100,25 @@ class VirtualDecoder:
         draft: LanguageModel | None,
         config: DecodingConfig,
         world: VirtualWorld,
+        observer: Observer | None = None,
     ) -> None:
         self.now_s = 0.0
+        self._observer = observer
         self._world = world
         self._config = config
         self._target = target
-        self._worker = DraftWorker(draft) if draft is not None and config.drafts else None
+        self._exit_fractions = world.compute.exit_fractions or _layer_fractions(target)
+        self._worker = DraftWorker(draft) if draft is not None and config.plan.drafts else None
         self._machine = EdgeMachine(1, config, target.tokenizer)
         self._service = self._new_service()
         rng = random.Random(world.seed)
-        self._uplink = _Channel(world.uplink, rng)
-        self._downlink = _Channel(world.downlink, rng)
+        self._uplink = Channel(world.uplink, rng)
+        self._downlink = Channel(world.downlink, rng)
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._num_planned = 0
+        self._outbox = Outbox(config.cloud_hint_order, rng)
+        self._sender_free_s = 0.0
+        self._look_s = 0.0
         self._edge_busy = self._cloud_busy = False
         self._generation = 1
         for outage in world.outages:
@@ -139,7 +135,7 @@ class VirtualDecoder:
         self._transcript = Transcript(self._target.tokenizer, on_verified)
         self._patience = Patience(self._config, self._generation, self.now_s)
         try:
-            self._perform(self._machine.begin(request.prompt, request.max_new_tokens))
+            self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
             self._at(self.now_s, self._tick, request, self._transcript)
             while not self._machine.done:
                 if cancelled():
@@ -176,7 +172,8 @@ class VirtualDecoder:
         up = self._world.is_up(self.now_s, self.now_s)
         advice = self._patience.verdict(up, self._generation, self.now_s)
         if advice is not None:
-            self._perform(self._machine.ask_again() if advice == "ask again" else self._machine.go_alone())
+            react = self._machine.ask_again if advice == "ask again" else self._machine.go_alone
+            self._perform(react(self.now_s))
         self._at(self.now_s + _TICK_S, self._tick, request, transcript)
 
     def _reconnect(self, outage: Outage) -> None:
@@ -189,29 +186,47 @@ class VirtualDecoder:
         job = None if self._edge_busy else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        compute = self._world.compute
-        duration_s = compute.draft_token_s if isinstance(job, DraftToken) else compute.draft_prefill_s
-        token = self._worker.run(job)
+        duration_s = self._world.compute.draft_s(job)
+        choices = self._worker.run(job)
         self._edge_busy = True
-        self._at(self.now_s + duration_s, self._finish_edge_job, job, token, duration_s)
+        self._observe(_edge_event(job, self.now_s, duration_s))
+        self._at(self.now_s + duration_s, self._finish_edge_job, job, choices, duration_s)
 
-    def _finish_edge_job(self, job: EdgeJob, token: int | None, duration_s: float) -> None:
+    def _finish_edge_job(self, job: EdgeJob, choices: tuple[Choices, ...], duration_s: float) -> None:
         self._edge_busy = False
-        if isinstance(job, DraftToken):
-            self._transcript.on_drafted(duration_s)
-        self._perform(self._machine.complete(job, token))
+        if isinstance(job, DraftTokens):
+            self._transcript.on_drafted(len(job.prefixes), duration_s)
+        self._perform(self._machine.complete(job, choices, self.now_s, duration_s))
 
     def _start_cloud_job(self) -> None:
         job = None if self._cloud_busy else self._service.next_job()
         if job is None:
+            self._look_again()
             return
-        compute = self._world.compute
-        duration_s = compute.target_prefill_s
-        if isinstance(job, Verify):
-            duration_s = compute.verify_s + len(job.draft) * compute.verify_token_s
+        duration_s = self._world.compute.target_s(job)
         self._cloud_busy = True
-        result = self._service.run(job)
+        hints: list[ExitHint] = []
+        result = self._service.run(job, hints.append)
+        for hint in hints:
+            at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
+            self._at(at_s, self._send_hint, self._service, job, hint)
+        self._observe(_cloud_event(job, self.now_s, duration_s))
         self._at(self.now_s + duration_s, self._finish_cloud_job, self._service, job, result, duration_s)
+
+    def _look_again(self) -> None:
+        """The cloud waits for a draft, but not for ever."""
+        wait_s = None if self._cloud_busy else self._service.next_look_s()
+        if wait_s is not None and self._look_s <= self.now_s:
+            self._look_s = self.now_s + max(wait_s, 1e-6)
+            self._at(self._look_s, lambda: None)
+
+    def _send_hint(self, service: VerifierService, job: CloudJob, hint: ExitHint) -> None:
+        if service is self._service:
+            replies = service.hint(job, hint)
+            if replies and isinstance(job, Verify):
+                tokens = hint.accepted + 1
+                self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
+            self._reply(replies)
 
     def _finish_cloud_job(
         self,
@@ -229,7 +244,8 @@ class VirtualDecoder:
             if isinstance(action, Send):
                 self._send_up(action.frame)
             elif isinstance(action, Commit):
-                self._transcript.on_commit(action, self.now_s - self._start_s)
+                self._observe_commit(action)
+                self._transcript.on_commit(action, self._machine.done, self.now_s - self._start_s)
             elif isinstance(action, Fail):
                 raise action.error
 
@@ -240,16 +256,61 @@ class VirtualDecoder:
         self._transcript.on_sent(frame, num_bytes, self.now_s - self._start_s)
         arrival_s = self._uplink.arrival_s(self.now_s, num_bytes)
         if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
+            self._observe(TimelineEvent("up", self.now_s, arrival_s, type(frame).__name__))
             self._at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
 
     def _reply(self, replies: list[Reply]) -> None:
+        """Frames go down one by one; while the sender is busy, hints queue and a verdict clears them."""
         for reply in replies:
-            num_bytes = self._world.frame_bytes(reply.frame)
-            arrival_s = self._downlink.arrival_s(self.now_s, num_bytes)
-            if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
-                self._at(arrival_s, self._receive_down, reply.frame, num_bytes)
+            self._outbox.push(reply.frame)
+        self._send_down()
+
+    def _send_down(self) -> None:
+        if self.now_s < self._sender_free_s:
+            return
+        frame = self._outbox.pop()
+        if frame is None:
+            return
+        num_bytes = self._world.frame_bytes(frame)
+        busy_s = num_bytes / self._world.downlink.bytes_per_s
+        self._sender_free_s = self.now_s + busy_s
+        arrival_s = self._downlink.arrival_s(self.now_s, num_bytes)
+        if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
+            self._observe(TimelineEvent("down", self.now_s, arrival_s, type(frame).__name__))
+            self._at(arrival_s, self._receive_down, frame, num_bytes)
+        if busy_s > 0.0:
+            self._at(self._sender_free_s, self._send_down)
+        else:
+            self._send_down()
 
     def _receive_down(self, frame: CloudFrame, num_bytes: int) -> None:
-        self._transcript.on_received(num_bytes)
+        self._transcript.on_received(frame, num_bytes)
         self._patience.on_heard(self.now_s)
-        self._perform(self._machine.receive(frame))
+        self._perform(self._machine.receive(frame, self.now_s))
+
+    def _observe(self, event: TimelineEvent) -> None:
+        if self._observer is not None:
+            self._observer(event)
+
+    def _observe_commit(self, commit: Commit) -> None:
+        at = len(self._machine.tokens) - len(commit.tokens)
+        self._observe(TimelineEvent("commit", self.now_s, self.now_s, "", at, len(commit.tokens)))
+
+
+def _layer_fractions(target: LanguageModel) -> tuple[float, ...]:
+    """The share of a forward after which each exit speaks, all layers taking alike."""
+    exits = target.exits
+    return tuple(layer / exits.num_layers for layer in exits.layers) if exits is not None else ()
+
+
+def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:
+    if not isinstance(job, DraftTokens):
+        return TimelineEvent("prefill_edge", now_s, now_s + duration_s)
+    return TimelineEvent("draft", now_s, now_s + duration_s, "", len(job.prefixes[0]), len(job.prefixes))
+
+
+def _cloud_event(job: CloudJob, now_s: float, duration_s: float) -> TimelineEvent:
+    if not isinstance(job, Verify):
+        return TimelineEvent("prefill_cloud", now_s, now_s + duration_s)
+    kind: EventKind = "verify" if job.draft else "step"
+    return TimelineEvent(kind, now_s, now_s + duration_s, "", len(job.tokens), len(job.draft))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
-from outrider.core.ports import LanguageModel
-from outrider.decoding.acceptance import greedy_token, judge_greedy
+from outrider.core.ports import Array, LanguageModel
 from outrider.decoding.jobs import (
+    Choices,
     CloudJob,
     EdgeJob,
+    ExitHint,
     Judgement,
     PrefillDraft,
     PrefillTarget,
     SessionKey,
+    Verify,
 )
+from outrider.decoding.schemes import draft_choices, judge, judge_exit
 from outrider.decoding.sequence import CachedSequence
+
+OnHint = Callable[[ExitHint], None]
 
 
 class DraftWorker:
@@ -23,12 +29,17 @@ class DraftWorker:
     def __init__(self, model: LanguageModel) -> None:
         self._sequence = CachedSequence(model)
 
-    def run(self, job: EdgeJob) -> int | None:
-        """The drafted token, or None after a prefill. Raises FrameError or ConfigError for a bad prompt."""
+    def run(self, job: EdgeJob) -> tuple[Choices, ...]:
+        """What was drafted after each prefix; nothing after a prefill. Raises FrameError or ConfigError."""
         if isinstance(job, PrefillDraft):
             self._sequence.prefill(job.prompt, job.max_new_tokens)
-            return None
-        return greedy_token(self._sequence.logits(job.tokens, 0)[0])
+            return ()
+        return tuple(
+            draft_choices(
+                self._sequence.logits(prefix, 0)[0], job.scheme, job.sampling, len(prefix), job.num_choices
+            )
+            for prefix in job.prefixes
+        )
 
 
 class TargetWorker:
@@ -38,17 +49,30 @@ class TargetWorker:
         self._model = model
         self._sequences: dict[SessionKey, CachedSequence] = {}
 
-    def run(self, job: CloudJob) -> Judgement | None:
+    def run(self, job: CloudJob, on_hint: OnHint) -> Judgement | None:
         """The judgement of a draft, or None after a prefill. Raises FrameError or ConfigError."""
         if isinstance(job, PrefillTarget):
             if job.key not in self._sequences:
                 self._sequences[job.key] = CachedSequence(self._model)
             self._sequences[job.key].prefill(job.prompt, job.max_new_tokens)
             return None
-        logits = self._sequences[job.key].logits(job.tokens + job.draft, len(job.draft))
-        return judge_greedy(logits, job.draft)
+        sequence = self._sequences[job.key]
+        logits = sequence.logits(job.tokens + job.draft, len(job.draft), self._exit_reader(job, on_hint))
+        return judge(job, logits)
 
     def keep_only(self, keys: Collection[SessionKey]) -> None:
         """Free the caches of all other sessions."""
         for key in [key for key in self._sequences if key not in keys]:
             del self._sequences[key]
+
+    def _exit_reader(self, job: Verify, on_hint: OnHint) -> Callable[[int, Array, Array], None] | None:
+        exits = self._model.exits
+        if exits is None or not job.hints:
+            return None
+
+        def read(index: int, known: Array, exit_logits: Array) -> None:
+            hint = judge_exit(job, known, exit_logits, exits.token_ids, self._model.vocab_size)
+            if hint is not None:
+                on_hint(replace(hint, exit=index))
+
+        return read

@@ -133,7 +133,7 @@ def decode_all(
     """Every text with one strategy, one after the other on one clock."""
     uplink, downlink = regime.directions()
     world = VirtualWorld(size_of, regime.compute(), uplink, downlink, seed=seed)
-    draft: LanguageModel | None = pair.draft if config.drafts else None
+    draft: LanguageModel | None = pair.draft if config.plan.drafts else None
     decoder = VirtualDecoder(pair.target, draft, config, world)
     return [decoder.decode(request) for request in requests]
 

@@ -149,7 +149,7 @@ def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None 
 
 
 def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:
-    if config.drafts and draft is None:
+    if config.plan.drafts and draft is None:
         raise ConfigError(f"strategy={config.strategy} needs a draft model: give one or use strategy=ar")
 
 

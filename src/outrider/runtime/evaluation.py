@@ -79,7 +79,7 @@ def _decoder(model: str, folder: Path) -> TextDecoder:
 
     if model == "pair":
         pair = load_pair(folder)
-        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd"))
+        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd", acceptance="greedy"))
     return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
 
 

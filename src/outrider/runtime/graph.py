@@ -164,7 +164,7 @@ NAVIGATOR = NodeSpec(
             read_only=True,
         ),
         Parameter("draft_model", "models/draft", "folder of the draft model"),
-        Parameter("strategy", "sd", "decoding strategy", choices=STRATEGIES),
+        Parameter("strategy", "outrider", "decoding strategy", choices=tuple(STRATEGIES)),
         Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
         Parameter("link_loss", "stop", "without a link: stop, or go on alone", choices=LINK_LOSS_POLICIES),
         Parameter("max_new_tokens", 96, "longest text of a step, in tokens", 8, 1024),

@@ -19,10 +19,11 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import ModelSession
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.virtual import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
 

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.progress import track
 
 from outrider.core.errors import ConfigError
+from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.virtual import LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
@@ -89,7 +90,7 @@ def evaluate_lossless(
     if frames < 1 or seed < 0:
         raise ConfigError("frames must be at least 1 and seed at least 0")
     pair = pair or load_pair(models)
-    speculative = DecodingConfig(strategy="sd")
+    speculative = DecodingConfig(strategy="sd", acceptance="greedy")
     others: dict[str, TextDecoder] = {
         "sd": local_decoder(pair.target, pair.draft, speculative),
         "sd over a rough link": VirtualDecoder(pair.target, pair.draft, speculative, rough_world(seed)),

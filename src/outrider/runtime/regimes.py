@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError
+from outrider.core.link_profile import LinkProfile
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
-from outrider.decoding.virtual import ComputeProfile, LinkProfile
+from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.paths import benchmark_file
 
 REGIMES_FILE = "regimes.yaml"
@@ -99,7 +100,13 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def compute(self) -> ComputeProfile:
         """Prefills take no time: the prompt is not part of the figures."""
         token_s = (self.verify_s - self.step_s) / self.num_draft_tokens
-        return ComputeProfile(0.0, self.draft_token_ms / 1e3, 0.0, self.step_s, token_s)
+        return ComputeProfile(
+            draft_prefill_s=0.0,
+            draft_token_s=self.draft_token_ms / 1e3,
+            target_prefill_s=0.0,
+            verify_s=self.step_s,
+            verify_token_s=token_s,
+        )
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
         """Uplink and downlink."""

@@ -129,7 +129,7 @@ def run_demo(
     instruction: str,
     *,
     out: Path = Path("out/demo"),
-    strategy: str = "sd",
+    strategy: str = "outrider",
     link_profile: str | None = None,
     seed: int | None = None,
     placement: str | None = None,

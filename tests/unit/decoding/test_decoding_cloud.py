@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.toys import JPEG, greedy_text, request, toy_pair
+from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.frames import (
     Cancel,
-    Chunk,
     Close,
+    Draft,
     Open,
     Opened,
     Peer,
     Ping,
     Pong,
     PrefillAgain,
+    Proposal,
     Refused,
     Resume,
+    Rules,
     Verdict,
 )
 from outrider.core.values import Prompt
@@ -27,6 +29,7 @@ from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
+from outrider.decoding.token_runs import pack_runs
 
 PROMPT = Prompt("find the chair", JPEG)
 ROOT = prompt_digest(PROMPT)
@@ -46,7 +49,13 @@ def service(**limits) -> VerifierService:
 
 
 def opening(
-    epoch: int = 1, tokens: tuple[int, ...] = (), when_idle="wait", digest: int | None = None, **changes
+    epoch: int = 1,
+    tokens: tuple[int, ...] = (),
+    when_idle="wait",
+    acceptance="greedy",
+    hints: str = "none",
+    digest: int | None = None,
+    **changes,
 ) -> Open:
     digest = extend_digest(ROOT, tokens) if digest is None else digest
     values = {"text": PROMPT.text, "jpeg": JPEG, "max_new_tokens": 20, **changes}
@@ -58,61 +67,81 @@ def opening(
         values["jpeg"],
         tokens,
         values["max_new_tokens"],
-        when_idle,
         "toy-32-0",
+        Rules(when_idle, acceptance, 0.0, 1.0, 7, True, hints, "confidence"),
     )
 
 
-def frames(replies) -> list:
-    return [reply.frame for reply in replies or []]
+def frames(replies: list) -> list:
+    return [reply.frame for reply in replies]
+
+
+def step(cloud: VerifierService) -> list:
+    """The replies of one job, hints included; [] where there is none."""
+    replies: list = []
+    cloud.step(replies.append)
+    return replies
 
 
 def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
     assert frames(cloud.receive(peer, opening(**options))) == []
-    assert isinstance(frames(cloud.step())[0], Opened)
+    assert isinstance(frames(step(cloud))[0], Opened)
 
 
-def test_a_chunk_is_judged_and_a_doubled_one_is_answered_with_what_it_missed():
+def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT) -> Draft:
+    """Branches that all grow from one text."""
+    lengths = [0, *(len(tokens) for tokens in runs)]
+    return Draft(5, epoch, base, digest, pack_runs(list(zip(lengths, runs, strict=False))))
+
+
+def own(max_new_tokens: int = 20) -> tuple[int, ...]:
+    """What the service's target writes alone."""
+    return own_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, max_new_tokens))
+
+
+def test_a_draft_is_judged_once():
     cloud = service()
-    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    text = own()
     opened(cloud)
     wrong = (text[2] + 1) % 32
-    chunk = Chunk(5, 1, 0, ROOT, (*text[:2], wrong))
-    assert frames(cloud.receive(ALICE, chunk)) == frames(cloud.receive(ALICE, chunk)) == []
-    [verdict] = frames(cloud.step())
-    assert (verdict.base, verdict.accepted, verdict.tokens) == (0, 2, (text[2],))
-    assert verdict.digest == extend_digest(ROOT, text[:3])
-    assert cloud.step() is None
-    [repeated] = frames(cloud.receive(ALICE, chunk))
-    assert (repeated.base, repeated.accepted, repeated.tokens) == (0, 0, text[:3])
+    frame = draft(0, (*text[:2], wrong))
+    assert cloud.receive(ALICE, frame) == cloud.receive(ALICE, frame) == []
+    [verdict] = frames(step(cloud))
+    assert verdict == Verdict(5, 1, 0, ROOT, text[:3], 3, 1, verdict.verify_us)
+    assert step(cloud) == []
+    assert cloud.receive(ALICE, frame) == []
+    assert step(cloud) == []
 
 
-def test_the_longest_waiting_chunk_is_verified():
+def test_the_longest_waiting_branch_is_verified():
     cloud = service()
-    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    text = own()
     opened(cloud)
-    for length in (2, 5, 3):
-        cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, text[:length]))
-    [verdict] = frames(cloud.step())
-    assert verdict.accepted == 5
+    wrong = (text[0] + 1) % 32
+    for branches in ((text[:2],), ((wrong,), text[:5]), (text[:3],)):
+        cloud.receive(ALICE, draft(0, *branches))
+    [verdict] = frames(step(cloud))
+    assert (verdict.drafted, verdict.tokens) == (5, text[:6])
 
 
 def test_a_lost_prefix_is_never_continued_from_an_empty_cache():
     cloud = service()
     again = [PrefillAgain(5, 1)]
-    assert frames(cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, (1,)))) == again
+    assert frames(cloud.receive(ALICE, draft(0, (1,)))) == again
     assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == again
     opened(cloud)
-    assert frames(cloud.receive(ALICE, Chunk(5, 1, 3, ROOT, (1,)))) == again
-    assert frames(cloud.receive(ALICE, Chunk(5, 1, 0, ROOT + 1, (1,)))) == again
-    assert cloud.step() is None
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 3, ROOT))) == again
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT + 1))) == again
+    for other in (draft(3, (1,), digest=extend_digest(ROOT, (1, 2, 3))), draft(0, (1,), digest=ROOT + 1)):
+        assert cloud.receive(ALICE, other) == []
+        assert step(cloud) == []
 
 
 def test_an_open_with_tokens_continues_after_them():
     cloud = service()
-    text = greedy_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, 20))
+    text = own()
     opened(cloud, tokens=text[:7], when_idle="step")
-    [verdict] = frames(cloud.step())
+    [verdict] = frames(step(cloud))
     assert (verdict.base, verdict.tokens) == (7, (text[7],))
 
 
@@ -120,28 +149,28 @@ def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
     """After a lost link the edge may have gone on alone."""
     cloud = service()
     opened(cloud, when_idle="step")
-    text = frames(cloud.step())[0].tokens + frames(cloud.step())[0].tokens
+    text = frames(step(cloud))[0].tokens + frames(step(cloud))[0].tokens
     job = cloud.next_job()
-    result = cloud.run(job)
+    result = cloud.run(job, lambda hint: None)
     theirs = (text[0], text[1] % 31 + 1)
     assert theirs != text
     assert len(frames(cloud.receive(ALICE, opening(tokens=theirs, when_idle="step")))) == 1
     assert cloud.finish(job, result, 0.1) == []
-    [verdict] = frames(cloud.step())
+    [verdict] = frames(step(cloud))
     assert verdict.base == 2
-    assert verdict.digest == extend_digest(ROOT, theirs + verdict.tokens)
+    assert verdict.digest == extend_digest(ROOT, theirs)
 
 
 def test_stale_epochs_are_dropped_and_newer_ones_replace():
     cloud = service()
     opened(cloud, epoch=3)
     assert frames(cloud.receive(ALICE, opening(epoch=2))) == []
-    assert frames(cloud.receive(ALICE, Chunk(5, 2, 0, ROOT, (1,)))) == []
-    assert cloud.step() is None
+    assert frames(cloud.receive(ALICE, draft(0, (1,), epoch=2))) == []
+    assert step(cloud) == []
     opened(cloud, epoch=4)
     cloud.receive(ALICE, Cancel(5, 4))
     assert frames(cloud.receive(ALICE, opening(epoch=4))) == []
-    assert cloud.step() is None
+    assert step(cloud) == []
 
 
 def test_the_result_of_a_cancelled_job_is_dropped():
@@ -149,7 +178,7 @@ def test_the_result_of_a_cancelled_job_is_dropped():
     cloud.receive(ALICE, opening())
     job = cloud.next_job()
     cloud.receive(ALICE, Cancel(5, 1))
-    assert cloud.finish(job, cloud.run(job), 0.1) == []
+    assert cloud.finish(job, cloud.run(job, lambda hint: None), 0.1) == []
 
 
 def test_the_table_is_bounded_and_idle_places_are_freed():
@@ -174,10 +203,10 @@ def test_bad_opens_are_refused_with_the_reason_again_and_again():
         cloud = service()
         [refusal] = frames(cloud.receive(ALICE, bad))
         assert (refusal.reason, word in refusal.message) == ("protocol", True)
-        assert cloud.step() is None
+        assert step(cloud) == []
     cloud = service()
     cloud.receive(ALICE, opening(jpeg=b"none", digest=prompt_digest(Prompt(PROMPT.text, b"none"))))
-    [refusal] = frames(cloud.step())
+    [refusal] = frames(step(cloud))
     assert refusal.reason == "frame"
     assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [refusal]
 
@@ -185,7 +214,7 @@ def test_bad_opens_are_refused_with_the_reason_again_and_again():
 def test_a_text_that_outgrows_the_model_is_a_config_refusal():
     cloud = service()
     cloud.receive(ALICE, opening(max_new_tokens=4000))
-    [refusal] = frames(cloud.step())
+    [refusal] = frames(step(cloud))
     assert refusal.reason == "config"
     assert "max_new_tokens=4000" in refusal.message
 
@@ -197,21 +226,32 @@ def test_an_unexpected_failure_ends_one_text_only(caplog):
     job = cloud.next_job()
     [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
     assert refusal.reason == "internal"
-    cloud.receive(ALICE, Chunk(5, 1, 0, ROOT, (1,)))
-    assert isinstance(frames(cloud.step())[0], Verdict)
+    cloud.receive(ALICE, draft(0, (1,)))
+    assert isinstance(frames(step(cloud))[0], Verdict)
 
 
 def test_sessions_take_turns():
     cloud = service()
     for peer in (ALICE, BOB):
         cloud.receive(peer, opening(when_idle="step"))
-    peers = [cloud.step()[0].peer for _ in range(6)]
+    peers = [step(cloud)[0].peer for _ in range(6)]
     assert peers in ([ALICE, BOB] * 3, [BOB, ALICE] * 3)
 
 
 small = st.integers(0, 3)
 tokens = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 any_digest = st.sampled_from([ROOT, 7])
+any_rules = st.builds(
+    Rules,
+    st.sampled_from(["wait", "step", "adaptive"]),
+    st.sampled_from(["greedy", "coupled", "rejection", "split", "sparse"]),
+    st.sampled_from([0.0, 1.0, -1.0, float("nan")]),
+    st.sampled_from([1.0, 0.5, 0.0]),
+    small,
+    st.booleans(),
+    small,
+    st.sampled_from(["confidence", "fifo", "random"]),
+)
 any_frame = st.one_of(
     st.builds(
         Open,
@@ -222,11 +262,28 @@ any_frame = st.one_of(
         st.sampled_from([JPEG, b""]),
         tokens,
         st.integers(1, 9),
-        st.sampled_from(["wait", "step"]),
         st.sampled_from(["toy-32-0", "other"]),
+        any_rules,
     ),
-    st.builds(Resume, small, small, small, any_digest),
-    st.builds(Chunk, small, small, small, any_digest, tokens),
+    st.builds(Resume, small, small, small, any_digest, small),
+    st.builds(
+        Draft,
+        small,
+        small,
+        small,
+        any_digest,
+        st.binary(max_size=6) | tokens.map(lambda t: pack_runs([(0, t)])),
+    ),
+    st.builds(
+        Proposal,
+        small,
+        small,
+        small,
+        any_digest,
+        st.none() | st.integers(0, 40),
+        tokens,
+        st.binary(max_size=8),
+    ),
     st.builds(Cancel, small, small),
     st.builds(Close, small, small),
     st.builds(Ping, small, small),
@@ -241,7 +298,7 @@ def test_no_peer_can_disturb_another(noise, seed):
     cloud = VerifierService(target, CloudLimits(max_sessions=3))
     link = _NoisyLink(cloud, noise)
     decoder = LinkedDecoder(link, draft, target.tokenizer, DecodingConfig(), 1, "the target")
-    assert decoder.decode(request()).token_ids == greedy_text(target, request())
+    assert decoder.decode(request()).token_ids == own_text(target, request())
     assert cloud.stats.open_sessions <= 3
 
 
@@ -265,6 +322,6 @@ class _NoisyLink(LocalLink):
                     "frame",
                 )
             if steps:
-                self._inbox.extend(reply.frame for reply in self._cloud.step() or [] if reply.peer != BOB)
+                self._inbox.extend(reply.frame for reply in step(self._cloud) if reply.peer != BOB)
                 break
         return sent

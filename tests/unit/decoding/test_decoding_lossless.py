@@ -1,4 +1,4 @@
-"""Whatever the link does, `sd` and `ar` write the target's own greedy text, token for token."""
+"""Whatever the link does, every strategy writes the target's own text, token for token."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.toys import greedy_text, greedy_token_after, request, toy_pair
+from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import Cancelled
+from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import LinkState
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
-from outrider.decoding.virtual import LinkProfile, Outage, VirtualDecoder, VirtualWorld
+from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 times = st.floats(0.0, 0.3)
@@ -38,20 +39,49 @@ outages = st.lists(
     ),
     max_size=3,
 )
+computes = st.builds(
+    ComputeProfile,
+    draft_token_s=st.sampled_from([0.001, 0.02, 0.1]),
+    draft_branch_s=st.sampled_from([0.0, 0.01]),
+    verify_s=st.sampled_from([0.01, 0.1, 0.4]),
+    step_s=st.sampled_from([None, 0.02, 0.3]),
+    exit_fractions=st.just((0.2, 0.5, 0.8)),
+)
 worlds = st.builds(
     VirtualWorld,
     frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
+    compute=computes,
     uplink=links,
     downlink=links,
     outages=outages.map(tuple),
     seed=st.integers(0, 1000),
 )
-configs = st.builds(
-    DecodingConfig,
-    strategy=st.sampled_from(["sd", "ar"]),
-    num_draft_tokens=st.integers(1, 9),
-    silence_s=st.just(0.4),
-)
+
+
+@st.composite
+def configs(draw):
+    """Every strategy, at temperature 0 with any scheme it takes and above 0 with the coupled one."""
+    strategy = draw(st.sampled_from(sorted(STRATEGIES)))
+    temperature = draw(st.sampled_from([0.0, 1.0]))
+    schemes = ["coupled"]
+    if temperature == 0.0:
+        plan = STRATEGIES[strategy]
+        schemes += ["greedy"]
+        schemes += ["rejection"] if plan.when_idle == "wait" else []
+        schemes += ["split", "sparse"] if plan.when_idle == "wait" and not plan.hints else []
+    return DecodingConfig(
+        strategy=strategy,
+        num_draft_tokens=draw(st.integers(1, 9)),
+        acceptance=draw(st.sampled_from(schemes)),
+        temperature=temperature,
+        seed=draw(st.integers(0, 3)),
+        workers=draw(st.integers(1, 4)),
+        silence_s=0.4,
+        edge_hint_order=draw(st.sampled_from(HINT_ORDERS)),
+        cloud_hint_order=draw(st.sampled_from(HINT_ORDERS)),
+    )
+
+
 schedules = settings(
     max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
@@ -60,7 +90,7 @@ schedules = settings(
 @schedules
 @given(
     worlds,
-    configs,
+    configs(),
     st.integers(0, 50),
     st.sampled_from([0.0, 0.5, 0.9, 1.0]),
     st.sampled_from([-3.0, 1.5]),
@@ -73,7 +103,7 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
         asked = request(name, max_new_tokens, deadline_s=1e5)
         told: list[int] = []
         decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))
-        assert decoded.token_ids == greedy_text(target, asked)
+        assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
         assert tuple(told) == decoded.token_ids
         assert decoded.unverified_tokens == 0
         assert sum(stats.emitted for stats in decoded.rounds) == len(decoded.token_ids)
@@ -81,7 +111,7 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
 
 
 @schedules
-@given(worlds, configs, st.integers(0, 50), st.integers(0, 60))
+@given(worlds, configs(), st.integers(0, 50), st.integers(0, 60))
 def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cancel_after_events):
     target, draft = toy_pair(seed, agreement=0.7, eos_bias=-3.0)
     decoder = VirtualDecoder(target, draft, config, world)
@@ -89,7 +119,7 @@ def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cance
     first, second = request("first", deadline_s=1e5), request("second", deadline_s=1e5)
     with contextlib.suppress(Cancelled):
         assert decoder.decode(first, cancelled=lambda: next(left, None) is None).finished
-    assert decoder.decode(second).token_ids == greedy_text(target, second)
+    assert decoder.decode(second).token_ids == own_text(target, second, config.sampling_for(second.prompt))
 
 
 @schedules
@@ -97,7 +127,12 @@ def test_a_cancelled_text_leaves_no_trace_in_the_next(world, config, seed, cance
 def test_alone_or_not_every_token_is_the_targets_or_the_drafts_own(world, num_draft_tokens, seed):
     target, draft = toy_pair(seed, agreement=0.5, eos_bias=-3.0)
     config = DecodingConfig(
-        num_draft_tokens=num_draft_tokens, silence_s=0.4, link_loss="draft_only", link_grace_s=0.1
+        strategy="sd",
+        acceptance="greedy",
+        num_draft_tokens=num_draft_tokens,
+        silence_s=0.4,
+        link_loss="draft_only",
+        link_grace_s=0.1,
     )
     asked = request(deadline_s=1e5)
     decoded = VirtualDecoder(target, draft, config, world).decode(asked)
@@ -122,7 +157,7 @@ def test_sd_in_process_saves_target_passes(num_draft_tokens, agreement):
         config = DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens)
         link = LocalLink(VerifierService(target))
         texts[strategy] = LinkedDecoder(link, draft, target.tokenizer, config, 1, "the target").decode(asked)
-    assert texts["sd"].token_ids == texts["ar"].token_ids == greedy_text(target, asked)
+    assert texts["sd"].token_ids == texts["ar"].token_ids == own_text(target, asked)
     assert texts["ar"].target_passes == 47
     assert texts["ar"].link is LinkState.LOCAL
     rounds = len(texts["sd"].rounds)

@@ -10,10 +10,11 @@ from support.toys import JPEG, request, toy_pair
 
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance import judge_greedy
+from outrider.decoding.acceptance import judge_choices
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.patience import Patience
+from outrider.decoding.sampling import Sampling
 from outrider.decoding.sequence import CachedSequence
 from outrider.decoding.toy import ToyModel, ToySettings
 
@@ -61,11 +62,11 @@ def test_prompt_digests_tell_text_from_frame():
 
 def test_greedy_acceptance_by_hand():
     logits = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 2.5], [0.0, 0.0, 9.0]])
-    assert judge_greedy(logits, (1, 0)).accepted == 2
-    assert judge_greedy(logits, (1, 0)).next_token == 2
-    rejected = judge_greedy(logits, (1, 2))
+    assert judge_choices(logits, (1, 0), Sampling(), 0).accepted == 2
+    assert judge_choices(logits, (1, 0), Sampling(), 0).next_token == 2
+    rejected = judge_choices(logits, (1, 2), Sampling(), 0)
     assert (rejected.accepted, rejected.next_token, rejected.margin) == (1, 0, pytest.approx(0.5))
-    assert judge_greedy(logits, (2, 0)).accepted == 0
+    assert judge_choices(logits, (2, 0), Sampling(), 0).accepted == 0
 
 
 @given(st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=6), st.integers(0, 6)), max_size=8))

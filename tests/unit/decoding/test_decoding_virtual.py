@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
-from support.toys import greedy_text, greedy_token_after, request, toy_pair
+from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import FrameError, LinkError
+from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.virtual import ComputeProfile, LinkProfile, Outage, VirtualDecoder, VirtualWorld
+from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
 COMPUTE = ComputeProfile(
     draft_prefill_s=0.1, draft_token_s=0.01, target_prefill_s=0.3, verify_s=0.05, verify_token_s=0.001
 )
+
+SD = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=4)
 
 
 def world(delay_s: float = 0.02, outages: tuple[Outage, ...] = ()) -> VirtualWorld:
@@ -20,26 +25,42 @@ def world(delay_s: float = 0.02, outages: tuple[Outage, ...] = ()) -> VirtualWor
     return VirtualWorld(lambda frame: 10, COMPUTE, uplink=link, downlink=link, outages=outages)
 
 
-def test_ar_pays_the_round_trip_once():
+def test_ar_pays_the_round_trip_once_and_its_first_token_comes_from_the_prefill():
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     decoded = VirtualDecoder(target, None, DecodingConfig(strategy="ar"), world()).decode(
         request(max_new_tokens=10)
     )
-    assert decoded.elapsed_s == pytest.approx(0.02 + 0.3 + 10 * 0.05 + 0.02)
+    assert decoded.elapsed_s == pytest.approx(0.02 + 0.3 + 9 * 0.05 + 0.02)
     assert decoded.prefill_s == pytest.approx(0.3)
 
 
 def test_both_sides_prefill_at_the_same_time_and_sd_pays_every_round():
     target, draft = toy_pair(1, 1.0, eos_bias=-9.0)
-    decoded = VirtualDecoder(target, draft, DecodingConfig(num_draft_tokens=4), world()).decode(
-        request(max_new_tokens=10)
-    )
+    decoded = VirtualDecoder(target, draft, SD, world()).decode(request(max_new_tokens=10))
     first = 0.02 + 0.3 + 0.054 + 0.02
     second = 4 * 0.01 + 0.02 + 0.054 + 0.02
     assert decoded.elapsed_s == pytest.approx(first + second)
-    assert [stats.bytes_up for stats in decoded.rounds] == [20, 10]
+    assert [stats.bytes_up for stats in decoded.rounds] == [10, 10]
+    assert decoded.speculation.prompt_bytes == 20
     assert [stats.draft_s for stats in decoded.rounds] == pytest.approx([0.04, 0.04])
     assert decoded.rounds[1].round_trip_s == pytest.approx(0.02 + 0.054 + 0.02)
+
+
+def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():
+    target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
+    for given, fractions in (((), (0.25, 0.5, 0.75)), ((0.1, 0.2, 0.9), (0.1, 0.2, 0.9))):
+        compute = dataclasses.replace(COMPUTE, verify_token_s=0.0, exit_fractions=given)
+        events = []
+        config = DecodingConfig(strategy="fsd", num_draft_tokens=3)
+        one_world = VirtualWorld(lambda frame: 10, compute)
+        VirtualDecoder(target, draft, config, one_world, events.append).decode(request())
+        forwards = [event for event in events if event.kind in ("verify", "step")]
+        for exit_event in (event for event in events if event.kind == "exit"):
+            running = [one for one in forwards if one.start_s < exit_event.start_s < one.end_s]
+            assert len(running) == 1
+            share = (exit_event.start_s - running[0].start_s) / COMPUTE.verify_s
+            assert any(share == pytest.approx(fraction) for fraction in fractions)
+        assert any(event.kind == "exit" for event in events)
 
 
 def test_the_same_seed_gives_the_same_schedule():
@@ -55,7 +76,7 @@ def test_the_same_seed_gives_the_same_schedule():
 
 def test_draft_only_goes_on_alone_and_the_cloud_takes_over_again():
     target, draft = toy_pair(2, 0.3, eos_bias=-9.0)
-    config = DecodingConfig(link_loss="draft_only", link_grace_s=0.2)
+    config = DecodingConfig(strategy="sd", acceptance="greedy", link_loss="draft_only", link_grace_s=0.2)
     asked = request(max_new_tokens=60)
     lost = world(outages=(Outage(0.9, 1.3, verifier_restarts=True),))
     decoded = VirtualDecoder(target, draft, config, lost).decode(asked)
@@ -80,9 +101,9 @@ def _sources(target, draft, asked, tokens, at) -> set[str]:
 
 def test_draft_only_finishes_when_the_link_never_comes_back():
     target, draft = toy_pair(2, 0.3)
-    config = DecodingConfig(link_loss="draft_only", link_grace_s=0.2)
+    config = DecodingConfig(strategy="sd", acceptance="greedy", link_loss="draft_only", link_grace_s=0.2)
     decoded = VirtualDecoder(target, draft, config, world(outages=(Outage(0.0, 1e9),))).decode(request())
-    assert decoded.token_ids == greedy_text(draft, request())
+    assert decoded.token_ids == own_text(draft, request())
     assert decoded.unverified_tokens == len(decoded.token_ids)
     assert decoded.rounds == ()
 
@@ -100,4 +121,4 @@ def test_a_bad_frame_is_refused_and_the_next_text_is_fine(strategy):
     decoder = VirtualDecoder(target, draft, DecodingConfig(strategy=strategy), world())
     with pytest.raises(FrameError):
         decoder.decode(DecodeRequest(Prompt("find it", b"no jpeg")))
-    assert decoder.decode(request()).token_ids == greedy_text(target, request())
+    assert decoder.decode(request()).token_ids == own_text(target, request())

@@ -31,7 +31,7 @@ def own_decoder():
 
 
 def test_sd_is_lossless_here_and_over_a_rough_link():
-    config = DecodingConfig(strategy="sd")
+    config = DecodingConfig(strategy="sd", acceptance="greedy")
     others = {
         "sd": local_decoder(PAIR.target, PAIR.draft, config),
         "rough": VirtualDecoder(PAIR.target, PAIR.draft, config, rough_world(3)),

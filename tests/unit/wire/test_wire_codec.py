@@ -13,19 +13,26 @@ from support.toys import JPEG
 
 from outrider.core import frames as f
 from outrider.core.errors import ProtocolError
+from outrider.decoding.token_runs import pack_runs
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
+RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, (1 << 63) - 1, True, "useful", "confidence")
+PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, True, "none", "fifo"]
 EDGE_FRAMES = [
-    f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "wait", "toy"),
-    f.Resume(1, 2, 3, 4),
-    f.Chunk(1, 2, 3, 1 << 31, (5, 150_000)),
+    f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "toy", RULES),
+    f.Resume(1, 2, 3, 4, 5),
+    f.Draft(1, 2, 3, 1 << 31, pack_runs([(0, (5, 150_000)), (1, (6,))])),
+    f.Proposal(1, 2, 3, 1 << 31, None, (5, 150_000), b"evidence"),
+    f.Proposal(1, 2, 3, 1 << 31, 7, (), b""),
     f.Cancel(1, 2),
     f.Close(1, 2),
     f.Ping(1, 2),
 ]
 CLOUD_FRAMES = [
     f.Opened(1, 2, 3, 4, 5),
-    f.Verdict(1, 2, 3, 4, 5, (6,), 7, 8),
+    f.Verdict(1, 2, 3, 4, (5, 6), 7, 8, 9),
+    f.Unsettled(1, 2, 3, 4, (5, 6), 7, 8, 9, b"residue"),
+    f.Hint(1, 2, 3, 4, 0, 255, (5, 6)),
     f.PrefillAgain(1, 2),
     f.Refused(1, 2, "busy", "later"),
     f.Pong(1, 2, "toy", 32, 0, 8),
@@ -49,20 +56,29 @@ def test_cloud_frames_survive_and_are_no_edge_frames(frame):
 @pytest.mark.parametrize(
     "fields",
     [
-        [3, 1, 2, 3, 4, [5], 6],
+        [3, 1, 2, 3, 4, b"", 6],
         [3, 1, 2, 3, 4],
-        [3, 1, 2, 3, 4, [-1]],
-        [3, 1, 2, 3, 4, [1 << 20]],
-        [3, 1, 2, 3, 4, [1.5]],
-        [3, 1, 2, 3, 4, [float("nan")]],
-        [3, 1, 2, 3, 4, [1] * 65],
-        [3, 1 << 32, 2, 3, 4, [1]],
-        [3, 1, 2, 4097, 4, [1]],
-        [3, 1, 2, True, 4, [1]],
+        [3, 1, 2, 3, 4, "runs"],
+        [3, 1, 2, 3, 4, bytes(2049)],
+        [3, 1 << 32, 2, 3, 4, b""],
+        [3, 1, 2, 4097, 4, b""],
+        [3, 1, 2, True, 4, b""],
+        [7, 1, 2, 3, 4, None, [-1], b""],
+        [7, 1, 2, 3, 4, None, [1 << 20], b""],
+        [7, 1, 2, 3, 4, None, [1.5], b""],
+        [7, 1, 2, 3, 4, None, [float("nan")], b""],
+        [7, 1, 2, 3, 4, None, [1] * 65, b""],
+        [7, 1, 2, 3, 4, -1, [1], b""],
+        [7, 1, 2, 3, 4, None, [1], bytes((1 << 20) + 1)],
         [99, 1, 2],
-        [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "wait", "toy"],
-        [1, 1, 2, 3, "x", b"", [], 0, "wait", "toy"],
-        [1, 1, 2, 3, "x", b"", [], 4, "hurry", "toy"],
+        [1, 1, 2, 3, "x" * (16 * 1024 + 1), b"", [], 4, "toy", PLAIN_RULES],
+        [1, 1, 2, 3, "x", b"", [], 0, "toy", PLAIN_RULES],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", ["hurry", *PLAIN_RULES[1:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:-1], "lifo"]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:1], "magic", *PLAIN_RULES[2:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], 1 << 63, *PLAIN_RULES[5:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:6], "many", *PLAIN_RULES[7:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", PLAIN_RULES[:-1]],
         {"session": 1},
         7,
     ],
@@ -72,15 +88,25 @@ def test_a_wrong_field_is_refused(fields):
         decode_edge_frame(bytes([f.PROTOCOL_VERSION]) + msgspec.msgpack.encode(fields))
 
 
+def test_a_frame_with_every_field_right_is_not_refused():
+    """What the wrong ones above differ from."""
+    for fields in (
+        [3, 1, 2, 3, 4, b""],
+        [7, 1, 2, 3, 4, None, [1], b""],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", PLAIN_RULES],
+    ):
+        decode_edge_frame(bytes([f.PROTOCOL_VERSION]) + msgspec.msgpack.encode(fields))
+
+
 def test_other_versions_empty_and_oversized_payloads_are_refused():
-    with pytest.raises(ProtocolError, match="version 2, this side speaks 1"):
-        decode_edge_frame(b"\x02" + encode(EDGE_FRAMES[1])[1:])
+    with pytest.raises(ProtocolError, match="version 1, this side speaks 2"):
+        decode_edge_frame(b"\x01" + encode(EDGE_FRAMES[1])[1:])
     with pytest.raises(ProtocolError, match="empty"):
         decode_edge_frame(b"")
     with pytest.raises(ProtocolError, match="exceeds"):
         decode_edge_frame(bytes(f.MAX_FRAME_BYTES + 1))
     with pytest.raises(ProtocolError, match="smaller image"):
-        encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "wait", "toy"))
+        encode(f.Open(1, 2, 3, "x", bytes(f.MAX_FRAME_BYTES), (), 40, "toy", RULES))
 
 
 @pytest.mark.parametrize("kind", FRAME_TYPES, ids=lambda kind: kind.cls.__name__)
@@ -142,7 +168,9 @@ def _mutate(payload: bytearray, rng: random.Random) -> bytes:
 
 
 def test_a_round_of_the_wire_is_small():
-    chunk = f.Chunk(1 << 31, 1000, 90, 1 << 31, (151_000,) * 4)
-    verdict = f.Verdict(1 << 31, 1000, 90, 1 << 31, 4, (151_000,), 30, 40_000)
-    assert wire_bytes(encode(chunk)) <= 41
-    assert wire_bytes(encode(verdict)) <= 32
+    draft = f.Draft(1 << 31, 1000, 90, 1 << 31, pack_runs([(0, (151_000,) * 4)]))
+    verdict = f.Verdict(1 << 31, 1000, 90, 1 << 31, (151_000,) * 5, 4, 30, 40_000)
+    hint = f.Hint(1 << 31, 1000, 90, 1 << 31, 3, 200, (151_000,) * 5)
+    assert wire_bytes(encode(draft)) <= 35
+    assert wire_bytes(encode(verdict)) <= 51
+    assert wire_bytes(encode(hint)) <= 48

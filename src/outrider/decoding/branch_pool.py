@@ -1,0 +1,93 @@
+"""Drafted tokens that lie at the cloud, found by the digest of the text before them.
+
+A branch may arrive before its parent, and long before the verdict that makes it fit: only the digest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.token_runs import Run
+
+MAX_TOKENS = 1024
+Evidence = Any
+"""How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
+
+
+@dataclass
+class _Place:
+    """What was drafted after one text of `length` tokens: by token, the evidence for it; newest last."""
+
+    length: int
+    offers: dict[int, Evidence] = field(default_factory=dict)
+
+
+class BranchPool:
+    """A bounded set of branches. Where digests collide, once in billions, a draft is merely rejected."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, _Place] = {}
+
+    def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
+        """Branches that grow from the text with this length and digest."""
+        trail = [digest]
+        for back, tokens in runs:
+            del trail[len(trail) - back :]
+            for token in tokens:
+                self._offer(length + len(trail) - 1, trail[-1], token, None)
+                trail.append(extend_digest(trail[-1], (token,)))
+
+    def add_branch(
+        self, length: int, digest: int, tokens: Sequence[int], evidence: Sequence[Evidence]
+    ) -> None:
+        """One branch with the evidence for each of its tokens."""
+        for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
+            self._offer(length + offset, digest, token, proof)
+            digest = extend_digest(digest, (token,))
+
+    def longest(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
+        """The longest branch after a text, the newest of equals, with its evidence; at most `limit` long."""
+        tokens = self._longest(digest, limit)
+        evidence = []
+        for token in tokens:
+            evidence.append(self._places[digest].offers[token])
+            digest = extend_digest(digest, (token,))
+        return tokens, tuple(evidence)
+
+    def holds(self, digest: int, tokens: Sequence[int]) -> bool:
+        """Whether the tokens lie here as a branch after a text."""
+        for token in tokens:
+            place = self._places.get(digest)
+            if place is None or token not in place.offers:
+                return False
+            digest = extend_digest(digest, (token,))
+        return True
+
+    def drop_before(self, length: int) -> None:
+        """Forget what can no longer follow a text of this length."""
+        self._places = {digest: place for digest, place in self._places.items() if place.length >= length}
+
+    def clear(self) -> None:
+        self._places.clear()
+
+    def _offer(self, length: int, digest: int, token: int, evidence: Evidence) -> None:
+        place = self._places.get(digest)
+        if place is None:
+            if len(self._places) >= MAX_TOKENS:
+                del self._places[next(iter(self._places))]
+            place = self._places[digest] = _Place(length)
+        place.offers.pop(token, None)
+        place.offers[token] = evidence
+
+    def _longest(self, digest: int, limit: int) -> tuple[int, ...]:
+        place = self._places.get(digest)
+        if place is None or limit <= 0:
+            return ()
+        best: tuple[int, ...] = ()
+        for token in reversed(place.offers):
+            branch = (token, *self._longest(extend_digest(digest, (token,)), limit - 1))
+            best = max(best, branch, key=len)
+        return best

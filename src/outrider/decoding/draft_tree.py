@@ -1,0 +1,184 @@
+"""What the edge has drafted beyond the committed text: a tree, in which every branch names itself by digest.
+
+It is branch, pre-draft cache and list of guesses in one: a verdict walks down it, and what lies below the
+place it reaches has been drafted already.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from outrider.core.ports import Array
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.token_runs import Run
+
+Origin = Literal["draft", "guess", "hint"]
+
+
+@dataclass(eq=False)
+class Node:
+    """A drafted token; the root stands for the committed text.
+
+    `length` counts the tokens of the text up to this one, `digest` names that text. `likelihood` is the
+    estimated chance that the target writes it. `choices` are the draft's next tokens, best first, empty until
+    drafted. `anchor` is the length at which the branch left the draft's own, `turn` counts such branches and
+    `lot` is drawn for each. `row` (V,) is the distribution that the token was drawn from, where there is one.
+    """
+
+    token: int
+    length: int
+    digest: int
+    parent: Node | None
+    likelihood: float
+    origin: Origin
+    anchor: int
+    turn: int
+    lot: float
+    choices: tuple[int, ...] = ()
+    children: dict[int, Node] = field(default_factory=dict)
+    sent_s: float | None = None
+    row: Array = None
+
+    @property
+    def drafted(self) -> bool:
+        return bool(self.choices)
+
+    @property
+    def best_child(self) -> Node | None:
+        """The draft's own continuation."""
+        return self.children.get(self.choices[0]) if self.choices else None
+
+
+class DraftTree:
+    """The tree above one committed text."""
+
+    def __init__(self, length: int, digest: int, rng: random.Random) -> None:
+        self._rng = rng
+        self._num_branches = 0
+        self.root = Node(-1, length, digest, None, 1.0, "draft", length, 0, 0.0)
+
+    def __iter__(self) -> Iterator[Node]:
+        """All nodes, parents first."""
+        return self._subtree(self.root)
+
+    @staticmethod
+    def _subtree(node: Node) -> Iterator[Node]:
+        todo = [node]
+        while todo:
+            node = todo.pop()
+            yield node
+            todo.extend(node.children.values())
+
+    def add(self, parent: Node, token: int, likelihood: float, origin: Origin) -> Node:
+        """The child for a token, made where there is none yet."""
+        child = parent.children.get(token)
+        if child is not None:
+            return child
+        anchor, turn, lot = parent.anchor, parent.turn, parent.lot
+        if origin != "draft":
+            self._num_branches += 1
+            anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
+        digest = extend_digest(parent.digest, (token,))
+        child = Node(token, parent.length + 1, digest, parent, likelihood, origin, anchor, turn, lot)
+        parent.children[token] = child
+        return child
+
+    def believe(self, node: Node, likelihood: float) -> None:
+        """Somebody who knows more says how likely a node is: rescale what agrees and what does not."""
+        before = node.likelihood
+        above = {id(step) for step in (self.root, *self.path(node))}
+        below = {id(step) for step in self._subtree(node)}
+        for other in self:
+            if id(other) in above:
+                other.likelihood = max(other.likelihood, likelihood)
+            elif id(other) in below:
+                other.likelihood *= likelihood / max(before, 1e-9)
+            else:
+                other.likelihood *= (1.0 - likelihood) / max(1.0 - before, 1e-9)
+        node.likelihood = likelihood
+
+    def find(self, tokens: Sequence[int]) -> Node | None:
+        """The node that the tokens lead to from the root."""
+        node: Node | None = self.root
+        for token in tokens:
+            node = node.children.get(token) if node is not None else None
+        return node
+
+    def commit(self, tokens: Sequence[int], digest: int) -> None:
+        """The tokens are part of the text now; only what lies below them stays."""
+        length = self.root.length + len(tokens)
+        node = self.find(tokens)
+        if node is None:
+            self.root = Node(-1, length, digest, None, 1.0, "draft", length, 0, 0.0)
+            return
+        node.parent, self.root = None, node
+        scale = max(node.likelihood, 1e-9)
+        for below in self._subtree(node):
+            below.likelihood = min(1.0, below.likelihood / scale)
+            if below.anchor <= length:
+                below.anchor, below.turn, below.origin = length, 0, "draft"
+
+    def clear(self) -> None:
+        """Forget every draft."""
+        self.root.children.clear()
+        self.root.choices = ()
+
+    def main_path(self) -> list[Node]:
+        """The draft's own continuation of the text, as far as it goes."""
+        path: list[Node] = []
+        node = self.root.best_child
+        while node is not None:
+            path.append(node)
+            node = node.best_child
+        return path
+
+    def likely_path(self) -> list[Node]:
+        """The likeliest branch, as far as it goes."""
+        path: list[Node] = []
+        children = self.root.children
+        while children:
+            path.append(max(children.values(), key=lambda node: node.likelihood))
+            children = path[-1].children
+        return path
+
+    def path(self, node: Node) -> list[Node]:
+        """The nodes from below the root down to this one."""
+        path: list[Node] = []
+        while node.parent is not None:
+            path.append(node)
+            node = node.parent
+        return path[::-1]
+
+    def tokens(self, node: Node) -> tuple[int, ...]:
+        """The tokens from the root down to a node."""
+        return tuple(step.token for step in self.path(node))
+
+
+def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
+    """The fewest runs that hold all `nodes`: the node they grow from, and the runs from there."""
+    told = {id(node) for node in nodes}
+    wanted = {id(step) for node in nodes for step in tree.path(node)}
+    parent = tree.root
+    while True:
+        inside = [child for child in parent.children.values() if id(child) in wanted]
+        if len(inside) != 1 or id(inside[0]) in told:
+            return parent, _runs_below(parent, wanted)
+        parent = inside[0]
+
+
+def _runs_below(parent: Node, wanted: set[int]) -> list[Run]:
+    """Depth first, so that a run goes back only to where another branch leaves it."""
+    runs: list[tuple[int, list[int]]] = []
+    pen = parent.length
+    todo = [child for child in reversed(parent.children.values()) if id(child) in wanted]
+    while todo:
+        node = todo.pop()
+        if not runs or pen != node.length - 1:
+            runs.append((pen - (node.length - 1), []))
+        runs[-1][1].append(node.token)
+        pen = node.length
+        todo.extend(child for child in reversed(node.children.values()) if id(child) in wanted)
+    return [(back, tuple(tokens)) for back, tokens in runs]

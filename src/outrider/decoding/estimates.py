@@ -1,0 +1,105 @@
+"""What both sides learn from what they see: acceptance, times of models and link. Plain numbers, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+
+PRIOR_TRIALS = 4.0
+MEMORY = 0.97
+RECENT_ROUND_TRIPS = 64
+SURE = 0.85
+
+
+class Odds:
+    """How often the target writes the draft's first choice, and its second where not the first, and so on.
+
+    A rate is a mean over trials with fading memory, begun with a guess that counts as `PRIOR_TRIALS`.
+    """
+
+    def __init__(self, priors: tuple[float, ...] = (0.7, 0.4, 0.3)) -> None:
+        self._hits = [prior * PRIOR_TRIALS for prior in priors]
+        self._trials = [PRIOR_TRIALS] * len(priors)
+
+    def on_outcome(self, rank: int | None) -> None:
+        """The target wrote the choice of this rank, or none of those ranked."""
+        for index in range(len(self._hits)):
+            hit = rank == index
+            self._trials[index] = MEMORY * self._trials[index] + 1.0
+            self._hits[index] = MEMORY * self._hits[index] + hit
+            if hit:
+                return
+
+    def rate(self, rank: int = 0) -> float:
+        """The chance that the choice of this rank is right, given that none before it is."""
+        if rank >= len(self._hits):
+            return 0.0
+        return self._hits[rank] / self._trials[rank]
+
+    def chance(self, rank: int) -> float:
+        """The chance that the choice of this rank is right."""
+        missed = 1.0
+        for earlier in range(rank):
+            missed *= 1.0 - self.rate(earlier)
+        return missed * self.rate(rank)
+
+
+class Trust:
+    """How often an early exit's hint has proved right, on a draft and on a step; apart where it was sure."""
+
+    def __init__(self) -> None:
+        self._right: dict[tuple[int, bool, bool], float] = {}
+        self._trials: dict[tuple[int, bool, bool], float] = {}
+
+    def on_outcome(self, exit_index: int, confidence: float, on_draft: bool, right: bool) -> None:
+        key = exit_index, confidence >= SURE, on_draft
+        self._trials[key] = MEMORY * self._trials.get(key, 0.0) + 1.0
+        self._right[key] = MEMORY * self._right.get(key, 0.0) + right
+
+    def chance(self, exit_index: int, confidence: float, on_draft: bool) -> float:
+        """The chance that a hint is right; at first half of what it takes itself to be worth."""
+        key = exit_index, confidence >= SURE, on_draft
+        trials, right = self._trials.get(key, 0.0), self._right.get(key, 0.0)
+        return (right + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
+
+
+class Mean:
+    """A mean with fading memory; 0 until the first value."""
+
+    def __init__(self) -> None:
+        self._sum = self._weight = 0.0
+
+    def add(self, value: float) -> None:
+        self._sum = 0.8 * self._sum + value
+        self._weight = 0.8 * self._weight + 1.0
+
+    @property
+    def known(self) -> bool:
+        return self._weight > 0.0
+
+    @property
+    def value(self) -> float:
+        return self._sum / self._weight if self._weight else 0.0
+
+
+class RoundTrip:
+    """The link's round trip: the least of recent answers' times, what the cloud computed taken off."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque(maxlen=RECENT_ROUND_TRIPS)
+
+    def add(self, elapsed_s: float, compute_s: float) -> None:
+        self._recent.append(max(0.0, elapsed_s - compute_s))
+
+    @property
+    def value(self) -> float:
+        return min(self._recent, default=0.0)
+
+
+def expected_tokens(num_drafted: int, rate: float) -> float:
+    """Tokens that a verification of `num_drafted` emits, each accepted with chance `rate` (Leviathan, eq. 1).
+
+    The target's own token at the end included.
+    """
+    if rate >= 1.0:
+        return num_drafted + 1.0
+    return (1.0 - rate ** (num_drafted + 1)) / (1.0 - rate)

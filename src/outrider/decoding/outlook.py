@@ -1,0 +1,107 @@
+"""What the edge expects: how likely drafts are, when the cloud will be free, what is worth sending now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.estimates import Mean, Odds, RoundTrip, expected_tokens
+
+FRAME_BYTES = 16.0
+BYTES_UP_PER_TOKEN = 15.0
+BYTES_UP_AT_START = 100.0
+
+
+@dataclass(frozen=True)
+class News:
+    """What a verdict says to the outlook.
+
+    `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
+    on from it, if one has; else `awaited`: whether the cloud has reason to wait for one.
+    """
+
+    num_tokens: int
+    drafted: int
+    compute_s: float | None
+    next_sent_s: float | None
+    awaited: bool
+
+
+class Outlook:
+    """One session's estimates. Times in seconds of the edge's clock."""
+
+    def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
+        self._config = config
+        self._token_bytes = token_bytes
+        self.odds = Odds()
+        self.draft = Mean()
+        self.verify = Mean()
+        self.step = Mean()
+        self.round_trip = RoundTrip()
+        self._free_s = 0.0
+        self._steps = False
+        self._allowance = BYTES_UP_AT_START
+
+    def on_opened(self, now_s: float) -> None:
+        """The cloud has the prompt and nothing to verify yet."""
+        self._free_s = now_s - self.round_trip.value / 2.0
+
+    def on_sent(self, num_bytes: int, now_s: float) -> None:
+        """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
+        self._allowance -= FRAME_BYTES + num_bytes
+        arrival_s = now_s + self.round_trip.value / 2.0
+        if self._free_s <= arrival_s:
+            self._free_s = arrival_s + self.verify.value
+
+    def on_verdict(self, now_s: float, news: News) -> None:
+        """A verdict has come."""
+        self._allowance += BYTES_UP_PER_TOKEN * news.num_tokens
+        if news.compute_s:
+            (self.verify if news.drafted else self.step).add(news.compute_s)
+        one_way_s = self.round_trip.value / 2.0
+        self._free_s = now_s - one_way_s
+        self._steps = news.next_sent_s is None and not news.awaited and self._config.plan.when_idle != "wait"
+        if news.next_sent_s is not None:
+            self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
+        elif self._steps:
+            self._free_s += self.step.value
+
+    @property
+    def affords(self) -> float:
+        """How many more tokens may go up now, where the strategy keeps to its allowance."""
+        return (self._allowance - FRAME_BYTES) / (self._token_bytes + 0.3)
+
+    @property
+    def least_useful(self) -> int:
+        """The fewest drafted tokens that the cloud would rather verify than take a step."""
+        if not (self.verify.known and self.step.known):
+            return 1
+        rate = self.odds.rate()
+        lengths = range(1, self._config.num_draft_tokens + 1)
+        gain_of_step = self.verify.value / self.step.value
+        return next((n for n in lengths if expected_tokens(n, rate) > gain_of_step), lengths[-1])
+
+    def is_time(self, num_tokens: int, now_s: float) -> bool:
+        """Whether a draft of so many tokens should leave now, rather than wait for one token more."""
+        if not self.verify.known:
+            return num_tokens >= self._config.num_draft_tokens
+        arrival_s = now_s + self.round_trip.value / 2.0
+        if self._config.plan.when_idle == "wait" or (self._free_s <= arrival_s and not self._steps):
+            return self._is_worth_it(num_tokens, arrival_s)
+        return arrival_s + self.draft.value > self._next_choice_s(arrival_s)
+
+    def _next_choice_s(self, after_s: float) -> float:
+        """When the cloud next looks for a draft; one that has none takes one step after another."""
+        if self._free_s >= after_s or not self.step.value:
+            return self._free_s
+        return self._free_s + math.ceil((after_s - self._free_s) / self.step.value) * self.step.value
+
+    def _is_worth_it(self, num_tokens: int, arrival_s: float) -> bool:
+        """Waiting gains a token's chance; it costs whatever time the cloud then stands idle."""
+        now_idle_s = max(0.0, arrival_s - self._free_s)
+        later_idle_s = max(0.0, arrival_s + self.draft.value - self._free_s)
+        rate = self.odds.rate()
+        now_gain = expected_tokens(num_tokens, rate) / (self.verify.value + now_idle_s)
+        later_gain = expected_tokens(num_tokens + 1, rate) / (self.verify.value + later_idle_s)
+        return now_gain >= later_gain

@@ -1,0 +1,86 @@
+"""How the cloud spends its time on one session: verify how much of a draft, wait for one, or step alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from outrider.decoding.estimates import Mean, Odds, Trust, expected_tokens
+
+LATE = 0.5
+"""How much later than usual a draft may be before the cloud goes on alone, in steps."""
+Reason = Literal["hinted", "alive", "surprise"]
+
+
+class Pace:
+    """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock.
+
+    Why a draft may soon come: the outcome had been hinted at; the text moved along a branch whose rest may be
+    on its way; or, a surprise, only because the edge will answer the verdict.
+    """
+
+    def __init__(self) -> None:
+        self.trust = Trust()
+        self._odds = Odds()
+        self._step = Mean()
+        self._verify: dict[int, Mean] = {}
+        self._length = Mean()
+        self._delays: dict[Reason, Mean] = {"hinted": Mean(), "alive": Mean(), "surprise": Mean()}
+        self._awaited: tuple[Reason, float] | None = None
+
+    def on_verified(self, num_drafted: int, accepted: int, compute_s: float) -> None:
+        """A forward over a draft (or a step, with none) took so long; so much of the draft stood."""
+        mean = self._verify.setdefault(num_drafted, Mean()) if num_drafted else self._step
+        mean.add(compute_s)
+        if num_drafted:
+            self._length.add(num_drafted)
+        for _ in range(accepted):
+            self._odds.on_outcome(0)
+        if accepted < num_drafted:
+            self._odds.on_outcome(None)
+
+    def on_stepped_beside(self, agreed: bool) -> None:
+        """A step was taken although a draft lay there, whose first token it did or did not write."""
+        self._odds.on_outcome(0 if agreed else None)
+
+    def on_draft(self, now_s: float) -> None:
+        """A draft that fits has come."""
+        if self._awaited is not None:
+            reason, since_s = self._awaited
+            self._delays[reason].add(now_s - since_s)
+            self._awaited = None
+
+    def on_starved(self, reason: Reason, since_s: float) -> None:
+        """The text has moved on and no draft fits it; the edge knows since then what it should draft."""
+        self._awaited = reason, since_s
+
+    def on_fed(self) -> None:
+        """The text has moved on to where a draft lies."""
+        self._awaited = None
+
+    def chunk_length(self, num_offered: int) -> int:
+        """How many of the offered tokens to verify; 0 to take a step instead."""
+        if not self._step.known or not self._verify:
+            return num_offered
+        rate = self._odds.rate()
+        gains = {n: expected_tokens(n, rate) / self._time(n) for n in range(num_offered + 1)}
+        return max(gains, key=lambda n: (gains[n], n))
+
+    def wait_until_s(self, now_s: float) -> float:
+        """Until when to wait for a draft before taking a step; now or earlier: do not wait."""
+        if self._awaited is None or not (self._step.known and self._verify):
+            return now_s
+        reason, since_s = self._awaited
+        delay = self._delays[reason]
+        step_s = self._step.value
+        if not delay.known:
+            return now_s if reason == "surprise" else since_s + step_s
+        wait_s = max(0.0, since_s + delay.value - now_s)
+        num_drafted = round(self._length.value)
+        gain = expected_tokens(num_drafted, self._odds.rate()) / (wait_s + self._time(num_drafted))
+        return since_s + delay.value + LATE * step_s if gain > 1.0 / step_s else now_s
+
+    def _time(self, num_drafted: int) -> float:
+        if num_drafted == 0:
+            return self._step.value
+        nearest = min(self._verify, key=lambda n: abs(n - num_drafted))
+        return self._verify[nearest].value

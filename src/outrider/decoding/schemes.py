@@ -1,0 +1,139 @@
+"""The acceptance schemes by name: what the machines' jobs ask of `acceptance`, and its results as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from outrider.core.ports import Array
+from outrider.decoding.acceptance import (
+    Outcome,
+    judge_choices,
+    judge_rejection,
+    judge_sparse,
+    judge_split,
+    resample,
+)
+from outrider.decoding.branch_pool import Evidence
+from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.grid import draft_distribution, target_distribution
+from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
+from outrider.decoding.packing import (
+    pack_draft_rows,
+    pack_residue,
+    pack_target_row,
+    pack_token_probs,
+    unpack_draft_rows,
+    unpack_residue,
+    unpack_target_row,
+    unpack_token_probs,
+)
+from outrider.decoding.randomness import CounterChance, Purpose
+from outrider.decoding.sampling import Sampling, perturbed
+from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
+
+NUM_HEAD = 32
+NUM_DRAWS = 4
+
+
+def draft_choices(logits: Array, scheme: str, sampling: Sampling, position: int, num_choices: int) -> Choices:
+    """The draft's next tokens from its logits (V,)."""
+    if scheme not in DETERMINISTIC:
+        row = draft_distribution(logits, sampling)
+        return Choices((CounterChance(sampling.seed).pick(row, Purpose.DRAFT, position),), row)
+    if num_choices == 1 and sampling.temperature == 0.0:
+        return Choices((int(logits.argmax()),))
+    ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
+    return Choices(tuple(ranked.topk(num_choices).indices.tolist()))
+
+
+def pack_evidence(scheme: str, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
+    """How each token of a branch was drawn, for the wire."""
+    if scheme == "rejection":
+        return pack_draft_rows(torch.stack(list(draft_rows))) if tokens else b""
+    return pack_token_probs([float(row[token]) for row, token in zip(draft_rows, tokens, strict=True)])
+
+
+def unpack_evidence(scheme: str, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
+    """An entry for each token. Raises ProtocolError for bytes that are no evidence."""
+    if scheme == "rejection":
+        return tuple(unpack_draft_rows(payload, num_tokens, vocab_size))
+    return unpack_token_probs(payload, num_tokens)
+
+
+def judge(job: Verify, logits: Array) -> Judgement:
+    """What a scheme makes of the target's logits (len(draft) + 1, V)."""
+    position = len(job.tokens)
+    outcome = _outcome(job, logits, position)
+    residue = None
+    if outcome.residue is not None:
+        at = outcome.accepted
+        row = target_distribution(logits[at], job.sampling)
+        residue = Residue(job.scheme, row, position + at, job.sampling)
+    return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin)
+
+
+def _outcome(job: Verify, logits: Array, position: int) -> Outcome:
+    if job.scheme in DETERMINISTIC:
+        return judge_choices(logits, job.draft, job.sampling, position)
+    chance = CounterChance(job.sampling.seed)
+    target = target_distribution(logits, job.sampling)
+    if job.scheme == "rejection":
+        rows = torch.stack(job.evidence) if job.draft else target[:0]
+        return judge_rejection(target, rows, job.draft, position, chance, job.bonus)
+    if job.scheme == "split":
+        return judge_split(target, job.evidence, job.draft, position, chance, job.bonus)
+    return judge_sparse(target, job.evidence, job.draft, position, chance, job.bonus, NUM_HEAD, NUM_DRAWS)
+
+
+def judge_exit(
+    job: Verify, known: Array, exit_logits: Array, token_ids: Array, vocab_size: int
+) -> ExitHint | None:
+    """What an early exit expects the verdict to be; None where the verdict has no token of the cloud's own.
+
+    `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,) is the final row before them, if
+    any.
+    """
+    rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
+    rows[:, token_ids] = exit_logits.float()
+    sure = exit_logits.float().softmax(-1).amax(-1).tolist()
+    if known is not None:
+        rows = torch.cat((known[None].float(), rows))
+        sure = [1.0, *sure]
+    outcome = _outcome(job, rows, len(job.tokens))
+    if outcome.next_token is None:
+        return None
+    confidence = 1.0
+    for share in sure[: outcome.accepted + 1]:
+        confidence *= share
+    return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
+
+
+def pack_residual(residue: Residue, first_draw: int) -> bytes:
+    """What the edge draws its token from; of the tail, the draws from index `first_draw` on."""
+    if residue.scheme == "split":
+        return pack_target_row(residue.row)
+    head_ids = head_of(residue.row, NUM_HEAD)
+    chance = CounterChance(residue.sampling.seed)
+    draws = tail_draws(residue.row, head_ids, residue.position, chance, first_draw, NUM_DRAWS)
+    return pack_residue(SparseResidue(tuple(head_ids.tolist()), tuple(residue.row[head_ids].tolist()), draws))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The edge's own token, or, where the draws ran out, the index of the next one needed."""
+
+    token: int | None
+    draws: int = 0
+
+
+def settle(scheme: str, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
+    """Draw the token after a rejection. Raises ProtocolError for bytes that are no residue."""
+    chance = CounterChance(sampling.seed)
+    if scheme == "split":
+        row = unpack_target_row(payload, len(draft_row))
+        return Drawn(resample(row, draft_row, position, chance))
+    residue = unpack_residue(payload, len(draft_row))
+    return Drawn(resample_sparse(residue, draft_row, position, chance), residue.draws.end)

@@ -1,0 +1,50 @@
+"""Branches of a draft as bytes: runs of tokens, each of which may first go back along the run before it.
+
+`a b c`, back 2, `x y` stands for the branches `abc` and `axy`. An id below 16,384 takes two bytes and a run
+one more, so a draft costs little more on the wire than its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from outrider.core.errors import ProtocolError
+from outrider.decoding.varints import decode_varints, encode_varints
+
+Run = tuple[int, tuple[int, ...]]
+_MAX_RUN = 31
+
+
+def pack_runs(runs: Iterable[Run]) -> bytes:
+    """Runs of (tokens to go back, tokens) as bytes; longer ones are cut into runs that go back by nothing."""
+    numbers: list[int] = []
+    for back, tokens in runs:
+        for start in range(0, len(tokens), _MAX_RUN):
+            part = tokens[start : start + _MAX_RUN]
+            numbers += [(0 if start else back) << 5 | len(part), *part]
+    return encode_varints(np.array(numbers, dtype=np.int64))
+
+
+def unpack_runs(packed: bytes) -> tuple[Run, ...]:
+    """The runs. Raises ProtocolError for bytes that are not exactly packed runs that stay on their branch."""
+    numbers: list[int] = decode_varints(packed).tolist()
+    runs: list[Run] = []
+    at = depth = 0
+    while at < len(numbers):
+        back, count = divmod(numbers[at], _MAX_RUN + 1)
+        tokens = tuple(numbers[at + 1 : at + 1 + count])
+        if not tokens or len(tokens) != count:
+            raise ProtocolError("a draft is cut short or holds an empty run")
+        if back > depth:
+            raise ProtocolError("a draft goes back beyond its parent")
+        depth += count - back
+        at += 1 + count
+        runs.append((back, tokens))
+    return tuple(runs)
+
+
+def token_bytes(vocab_size: int) -> float:
+    """What most ids of a vocabulary take."""
+    return 1.0 if vocab_size <= 1 << 7 else 2.0 if vocab_size <= 1 << 14 else 3.0
