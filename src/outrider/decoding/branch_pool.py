@@ -15,6 +15,7 @@ from outrider.decoding.token_runs import Run
 MAX_TOKENS = 1024
 Evidence = Any
 """How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
+_Found = dict[tuple[int, int], tuple[int, ...]]
 
 
 @dataclass
@@ -50,7 +51,7 @@ class BranchPool:
 
     def longest(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The longest branch after a text, the newest of equals, with its evidence; at most `limit` long."""
-        tokens = self._longest(digest, limit)
+        tokens = self._longest(digest, limit, {})
         evidence = []
         for token in tokens:
             evidence.append(self._places[digest].offers[token])
@@ -70,9 +71,6 @@ class BranchPool:
         """Forget what can no longer follow a text of this length."""
         self._places = {digest: place for digest, place in self._places.items() if place.length >= length}
 
-    def clear(self) -> None:
-        self._places.clear()
-
     def _offer(self, length: int, digest: int, token: int, evidence: Evidence) -> None:
         place = self._places.get(digest)
         if place is None:
@@ -82,12 +80,15 @@ class BranchPool:
         place.offers.pop(token, None)
         place.offers[token] = evidence
 
-    def _longest(self, digest: int, limit: int) -> tuple[int, ...]:
+    def _longest(self, digest: int, limit: int, found: _Found) -> tuple[int, ...]:
+        """`found` remembers results: where a peer's digests collide there may be 2^limit paths."""
         place = self._places.get(digest)
         if place is None or limit <= 0:
             return ()
-        best: tuple[int, ...] = ()
-        for token in reversed(place.offers):
-            branch = (token, *self._longest(extend_digest(digest, (token,)), limit - 1))
-            best = max(best, branch, key=len)
-        return best
+        if (digest, limit) not in found:
+            best: tuple[int, ...] = ()
+            for token in reversed(place.offers):
+                branch = (token, *self._longest(extend_digest(digest, (token,)), limit - 1, found))
+                best = max(best, branch, key=len)
+            found[digest, limit] = best
+        return found[digest, limit]

@@ -17,6 +17,9 @@ from outrider.decoding.token_runs import Run
 
 Origin = Literal["draft", "guess", "hint"]
 
+LEAST_BELIEF, MOST_BELIEF = 0.01, 0.99
+"""Nobody is so sure that what they exclude need not be drafted on should it come true after all."""
+
 
 @dataclass(eq=False)
 class Node:
@@ -88,16 +91,17 @@ class DraftTree:
 
     def believe(self, node: Node, likelihood: float) -> None:
         """Somebody who knows more says how likely a node is: rescale what agrees and what does not."""
-        before = node.likelihood
+        before, likelihood = node.likelihood, min(max(likelihood, LEAST_BELIEF), MOST_BELIEF)
         above = {id(step) for step in (self.root, *self.path(node))}
         below = {id(step) for step in self._subtree(node)}
         for other in self:
             if id(other) in above:
                 other.likelihood = max(other.likelihood, likelihood)
             elif id(other) in below:
-                other.likelihood *= likelihood / max(before, 1e-9)
+                other.likelihood = min(1.0, other.likelihood * likelihood / max(before, 1e-9))
             else:
-                other.likelihood *= (1.0 - likelihood) / max(1.0 - before, 1e-9)
+                scaled = other.likelihood * (1.0 - likelihood) / max(1.0 - before, 1e-9)
+                other.likelihood = min(1.0, scaled)
         node.likelihood = likelihood
 
     def find(self, tokens: Sequence[int]) -> Node | None:
@@ -116,15 +120,11 @@ class DraftTree:
             return
         node.parent, self.root = None, node
         scale = max(node.likelihood, 1e-9)
+        node.likelihood = 1.0
         for below in self._subtree(node):
             below.likelihood = min(1.0, below.likelihood / scale)
             if below.anchor <= length:
                 below.anchor, below.turn, below.origin = length, 0, "draft"
-
-    def clear(self) -> None:
-        """Forget every draft."""
-        self.root.children.clear()
-        self.root.choices = ()
 
     def main_path(self) -> list[Node]:
         """The draft's own continuation of the text, as far as it goes."""

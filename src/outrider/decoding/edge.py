@@ -19,6 +19,8 @@ from outrider.core.errors import (
     ProtocolError,
 )
 from outrider.core.frames import (
+    MAX_CHUNK_TOKENS,
+    MAX_RUNS_BYTES,
     Cancel,
     CloudFrame,
     Draft,
@@ -279,9 +281,8 @@ class EdgeMachine:
         full = len(unsent) >= self._config.num_draft_tokens and not self._plan.ahead
         if not (full or idle or not self._leaves() or self._outlook.is_time(self._num_ready(), now_s)):
             return None
-        if self._plan.ahead:
-            unsent = self._affordable(unsent)
-        return unsent or None
+        due = self._affordable(unsent) if self._plan.ahead else unsent[:MAX_CHUNK_TOKENS]
+        return due or None
 
     def _num_ready(self) -> int:
         """Tokens on the likeliest branch that the cloud could verify next."""
@@ -304,7 +305,13 @@ class EdgeMachine:
             tips[node.turn] = max(tips.get(node.turn, 0), node.length - starts.get(node.turn, node.anchor))
         useful = [node for node in unsent if tips[node.turn] >= self._outlook.least_useful]
         useful.sort(key=lambda node: -node.likelihood)
-        return useful[: max(0, int(self._outlook.affords))]
+        return self._fitting(useful[: max(0, int(self._outlook.affords))])
+
+    def _fitting(self, nodes: list[Node]) -> list[Node]:
+        """As many of the first as one frame holds, with what connects them."""
+        while nodes and len(pack_runs(branches_to(self._tree, nodes)[1])) > MAX_RUNS_BYTES:
+            nodes = nodes[: len(nodes) // 2]
+        return nodes
 
     def _can_follow(self, tip: Node) -> bool:
         return tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
@@ -443,8 +450,7 @@ class EdgeMachine:
         self._hinted.clear()
         if verdict is not None:
             self._learn_from(verdict, new, awaited, now_s)
-        if isinstance(verdict, Unsettled):
-            self._settled = new[-1]
+        self._settled = new[-1] if isinstance(verdict, Unsettled) else None
         self.done = new[-1] == self._eos_id or len(self._text) >= self._max_new_tokens
         if self.done or self._alone:
             return [commit]

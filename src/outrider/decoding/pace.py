@@ -27,6 +27,10 @@ class Pace:
         self._delays: dict[Reason, Mean] = {"hinted": Mean(), "alive": Mean(), "surprise": Mean()}
         self._awaited: tuple[Reason, float] | None = None
 
+    def begin_text(self) -> None:
+        """The time since the last text says nothing about how long drafts take."""
+        self._awaited = None
+
     def on_verified(self, num_drafted: int, accepted: int, compute_s: float) -> None:
         """A forward over a draft (or a step, with none) took so long; so much of the draft stood."""
         mean = self._verify.setdefault(num_drafted, Mean()) if num_drafted else self._step

@@ -61,6 +61,7 @@ class TargetText:
         self._rules = frame.rules
         self._sampling = _sampling(frame)
         self._pace = pace
+        self._pace.begin_text()
         self._root_digest = prompt_digest(self._prompt)
         self._text = DigestedText(self._root_digest)
         self._pool = BranchPool()
@@ -173,7 +174,7 @@ class TargetText:
         if job.tokens != self._text.tokens:
             return None
         self._hints.append(hint)
-        tokens = self._until_end((*job.draft[: hint.accepted], hint.next_token))
+        tokens = self._until_end((*job.draft[: hint.accepted], hint.next_token))[:MAX_CHUNK_TOKENS]
         confidence = hint.confidence
         if self._rules.hints == "useful":
             confidence = self._pace.trust.chance(hint.exit, hint.confidence, bool(job.draft))

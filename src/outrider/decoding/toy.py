@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -13,6 +14,7 @@ from outrider.core.ports import Array, ExitInfo, OnExit
 from outrider.core.values import Prompt
 from outrider.decoding.digest import extend_digest, prompt_digest
 
+EOS_ID = 0
 WRONG_EXIT_SPREAD = 0.5
 
 
@@ -56,7 +58,7 @@ class ToyModel:
         self.settings = settings or ToySettings()
         self.name = f"toy-{self.settings.seed}"
         self.vocab_size = self.settings.vocab_size
-        self.eos_id = 0
+        self.eos_id = EOS_ID
         self.max_length = self.settings.max_length
         self.tokenizer = ToyTokenizer(self.vocab_size, self.eos_id)
         self.exits = _exit_info(self.settings)
@@ -65,12 +67,8 @@ class ToyModel:
         return ToySession(self)
 
     def row(self, digest: int) -> Array:
-        """Logits (V,) after the text with this digest."""
-        agrees = random.Random(f"{self.settings.seed}/{digest}/agree").random() < self.settings.agreement
-        noise = random.Random(f"{self.settings.seed}/{digest}/{'target' if agrees else 'draft'}")
-        row = torch.tensor([noise.gauss(0.0, 1.0) for _ in range(self.vocab_size)])
-        row[self.eos_id] += self.settings.eos_bias
-        return row
+        """Logits (V,) after the text with this digest; remembered, so not to be written to."""
+        return _row(self.settings, digest)
 
     def exit_row(self, exit_index: int, digest: int) -> Array:
         """An exit's logits (S,): the toy's own where it agrees, else others of half the spread.
@@ -87,6 +85,15 @@ class ToyModel:
         row = torch.tensor([noise.gauss(0.0, WRONG_EXIT_SPREAD) for _ in shortlist])
         row[shortlist == own.argmax()] = row.min() - 1.0
         return row
+
+
+@lru_cache(maxsize=1 << 14)
+def _row(settings: ToySettings, digest: int) -> Array:
+    agrees = random.Random(f"{settings.seed}/{digest}/agree").random() < settings.agreement
+    noise = random.Random(f"{settings.seed}/{digest}/{'target' if agrees else 'draft'}")
+    row = torch.tensor([noise.gauss(0.0, 1.0) for _ in range(settings.vocab_size)])
+    row[EOS_ID] += settings.eos_bias
+    return row
 
 
 class ToySession:

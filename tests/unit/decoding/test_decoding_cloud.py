@@ -249,7 +249,7 @@ any_rules = st.builds(
     st.sampled_from([1.0, 0.5, 0.0]),
     small,
     st.booleans(),
-    small,
+    st.sampled_from(["none", "all", "useful"]),
     st.sampled_from(["confidence", "fifo", "random"]),
 )
 any_frame = st.one_of(

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from support.toys import JPEG
 
 from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
-from outrider.core.frames import Cancel, Draft, Open, Opened, PrefillAgain, Refused, Resume, Rules, Verdict
+from outrider.core.frames import (
+    MAX_CHUNK_TOKENS,
+    Cancel,
+    Draft,
+    Hint,
+    Open,
+    Opened,
+    PrefillAgain,
+    Proposal,
+    Refused,
+    Resume,
+    Rules,
+    Unsettled,
+    Verdict,
+)
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
+from outrider.decoding.estimates import Odds
 from outrider.decoding.jobs import Choices
-from outrider.decoding.token_runs import pack_runs
+from outrider.decoding.packing import pack_residue, pack_target_row, pack_token_probs
+from outrider.decoding.sparse import SparseResidue, TailDraws
+from outrider.decoding.token_runs import pack_runs, unpack_runs
 from outrider.decoding.toy import ToyTokenizer
+from outrider.wire.codec import decode_edge_frame, encode
 
 PROMPT = Prompt("find the chair", JPEG)
 ROOT = prompt_digest(PROMPT)
@@ -194,3 +213,297 @@ def test_alone_only_where_the_policy_allows():
     assert grow(machine, (4,)) == [Commit((4,), 0, 0, None)]
     [opening] = machine.ask_again(2.0)
     assert opening.frame.tokens == (3, 4)
+    assert machine.next_job().prefixes == ((3, 4),)
+    assert grow(machine, (5,)) == []
+    assert grow(machine, (6,)) == [drafted((3, 4), 5, 6)]
+
+
+@pytest.mark.parametrize("strategy", ["sd", "fsd", "outrider"])
+def test_alone_it_commits_the_drafts_own_text_up_to_its_length(strategy):
+    machine = edge(strategy=strategy, link_loss="draft_only", num_draft_tokens=2, max_new_tokens=5)
+    prefill(machine)
+    grow(machine, (3, 9))
+    actions = machine.go_alone(1.0)
+    while not machine.done:
+        actions += grow(machine, (machine.tokens[-1] + 1, 9))
+    assert [action.tokens for action in actions] == [(3,), (4,), (5,), (6,), (7,)]
+    assert machine.tokens == (3, 4, 5, 6, 7)
+
+
+def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
+    machine = edge(link_loss="draft_only", num_draft_tokens=2)
+    draft(machine, 3)
+    machine.go_alone(1.0)
+    [opening] = machine.receive(verdict((8,), 0), 2.0)
+    assert opening.frame.tokens == (3,) == machine.tokens
+
+
+def test_a_storm_of_prefill_again_opens_once():
+    """Drafts that overtake the Open are each answered so."""
+    machine = edge(silence_s=2.0)
+    answers = [machine.receive(PrefillAgain(5, 1), 0.01 * number) for number in range(20)]
+    assert answers == [[]] * 20
+    assert isinstance(machine.receive(PrefillAgain(5, 1), 1.0)[0].frame, Open)
+    assert machine.receive(PrefillAgain(5, 1), 1.1) == []
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.2)
+    assert isinstance(machine.receive(PrefillAgain(5, 1), 1.3)[0].frame, Open)
+    assert machine.receive(PrefillAgain(5, 1), 1.4) == []
+
+
+def test_after_silence_it_repeats_what_may_be_lost():
+    machine = edge(num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert [type(action.frame) for action in machine.ask_again(1.0)] == [Open, Draft]
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.5)
+    assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
+
+
+def test_an_answer_that_says_nothing_new_changes_nothing():
+    machine = edge(num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert machine.receive(verdict((), 0), 1.0) == []
+    machine.receive(verdict((3, 9), 0, drafted=2), 1.0)
+    assert machine.receive(verdict((3, 9), 2), 1.0) == []
+    assert machine.receive(verdict((3,), 0), 1.0) == []
+    assert machine.tokens == (3, 9)
+
+
+def test_statistics_of_the_verifier_are_passed_on():
+    machine = edge(strategy="ar")
+    machine.receive(Opened(5, 1, 0, ROOT, 250_000), 1.0)
+    assert machine.target_prefill_s == pytest.approx(0.25)
+    machine.receive(verdict((3,), 0, passes=4), 1.0)
+    machine.receive(verdict((3, 4), 0, passes=3), 1.0)
+    assert machine.target_passes == 4
+
+
+def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
+    machine = edge(num_draft_tokens=3)
+    assert draft(machine, 3, 4) == []
+    assert grow(machine, (5,)) == [drafted((), 3, 4, 5)]
+    assert machine.next_job() is None
+    assert machine.receive(hint((3, 8)), 1.0) == []
+    assert machine.next_job() is None
+    assert len(machine.receive(verdict((3, 4, 5, 6), 0, drafted=3), 1.0)) == 1
+    assert machine.next_job().prefixes == ((3, 4, 5, 6),)
+    assert machine.next_job().num_choices == 1
+
+
+def hint(tokens: tuple[int, ...], confidence: int = 200, exit_index: int = 1, base: int = 0) -> Hint:
+    return Hint(5, 1, base, extend_digest(ROOT, tokens[:0]), exit_index, confidence, tokens)
+
+
+def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert machine.next_job() is None
+    assert machine.receive(hint((3, 9)), 1.0) == []
+    assert machine.next_job().prefixes == ((3, 9),)
+    assert grow(machine, (5,)) == grow(machine, (6,)) == []
+    assert machine.next_job() is None
+    answer = verdict((3, 9), 0, drafted=2)
+    assert machine.receive(answer, 2.0) == [
+        Commit((3, 9), 2, 1, answer, foreseen=True, exit=1),
+        drafted((3, 9), 5, 6),
+    ]
+
+
+def test_fsd_misses_where_no_hint_was_right():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.receive(hint((3, 9)), 1.0)
+    grow(machine, (5,))
+    answer = verdict((3, 8), 0, drafted=2)
+    assert machine.receive(answer, 2.0) == [Commit((3, 8), 2, 1, answer)]
+    assert machine.next_job().prefixes == ((3, 8),)
+
+
+def test_a_hit_is_the_first_exits_that_said_so():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.receive(hint((7,), exit_index=0), 1.0)
+    machine.receive(hint((3, 9), exit_index=2), 1.0)
+    machine.receive(hint((3, 9), exit_index=3), 1.0)
+    [commit] = machine.receive(verdict((3, 9), 0, drafted=2), 2.0)
+    assert (commit.exit, commit.foreseen) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("order", "prefixes"),
+    [("confidence", [(8,), (9,), (7,)]), ("fifo", [(7,), (8,), (9,)])],
+)
+def test_pre_drafts_come_in_the_order_of_the_edges_queue(order, prefixes):
+    machine = edge(strategy="fsd", num_draft_tokens=1, workers=1, edge_hint_order=order)
+    draft(machine, 3)
+    for token, confidence in ((7, 20), (8, 150), (9, 50)):
+        machine.receive(hint((token,), confidence), 1.0)
+    seen = []
+    while machine.next_job() is not None:
+        seen += machine.next_job().prefixes
+        grow(machine, (1,))
+    assert seen == prefixes
+
+
+def test_the_edges_own_draft_comes_before_hints_and_workers_share_a_batch():
+    machine = edge(strategy="fsd", num_draft_tokens=2, workers=2)
+    draft(machine, 3)
+    for token in (7, 8):
+        machine.receive(hint((token,)), 1.0)
+    first, second = machine.next_job().prefixes
+    assert first == (3,)
+    assert second in ((7,), (8,))
+
+
+def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
+    machine = edge(strategy="fsd", num_draft_tokens=1)
+    draft(machine, 3)
+    stale = Hint(5, 1, 0, ROOT + 1, 0, 255, (9,))
+    for one in (stale, hint((9,), base=2), hint((32,)), hint(())):
+        assert machine.receive(one, 1.0) == []
+    assert machine.next_job() is None
+
+
+def opened_outrider(**options) -> EdgeMachine:
+    """One that has measured a link of 0.2 s and a verification, and may send."""
+    machine = edge(strategy="outrider", num_draft_tokens=2, **options)
+    machine.receive(Opened(5, 1, 0, ROOT, 100_000), 0.3)
+    prefill(machine, 0.3)
+    return machine
+
+
+def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
+    machine = opened_outrider()
+    grow(machine, (3, 8), now_s=0.31)
+    machine.receive(hint((9,), confidence=250), 0.32)
+    assert machine.next_job().prefixes[0] == (9,)
+    sent = []
+    for step in range(6):
+        job = machine.next_job()
+        choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
+        sent += machine.complete(job, choices, 0.33 + 0.01 * step, 0.01)
+    assert (9, 11, 12) in told(sent), "the branch on the hint lies at the cloud before the verdict"
+    [commit, *after] = machine.receive(verdict((9,), 0), 0.5)
+    assert (commit.tokens, commit.foreseen, commit.exit) == ((9,), True, 1)
+    assert machine.next_job().prefixes[0][:3] == (9, 11, 12)
+    assert (9, 11) not in told(after, (9,)), "what lies there is not sent again"
+
+
+def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
+    """The texts that the Drafts among these actions tell, given what they may grow from."""
+    texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)}
+    for action in actions:
+        if isinstance(action, Send) and isinstance(action.frame, Draft):
+            trail = list(texts[action.frame.digest])
+            assert len(trail) == action.frame.base
+            for back, tokens in unpack_runs(action.frame.runs):
+                del trail[len(trail) - back :]
+                for token in tokens:
+                    trail.append(token)
+                    texts[extend_digest(ROOT, trail)] = tuple(trail)
+    return set(texts.values())
+
+
+def test_outrider_guesses_its_own_second_choices():
+    machine = opened_outrider()
+    assert machine.next_job().num_choices == 2
+    grow(machine, (3, 8), now_s=0.31)
+    assert set(machine.next_job().prefixes) == {(3,), (8,)}
+
+
+def settling(scheme: str) -> tuple[EdgeMachine, list[torch.Tensor]]:
+    """A machine whose drafts 3, 4 were drawn from these rows and sent."""
+    machine = edge(strategy="sd", acceptance=scheme, temperature=1.0, num_draft_tokens=2)
+    rows = [one_hot(3), one_hot(4)]
+    prefill(machine)
+    for token, row in zip((3, 4), rows, strict=True):
+        actions = machine.complete(machine.next_job(), [Choices((token,), row)], 0.0, 0.01)
+    assert actions == [Send(proposal((), None, (3, 4)))]
+    return machine, rows
+
+
+def one_hot(token: int) -> torch.Tensor:
+    row = torch.zeros(32, dtype=torch.float64)
+    row[token] = 1.0
+    return row
+
+
+def proposal(text: tuple[int, ...], settled: int | None, tokens: tuple[int, ...]) -> Proposal:
+    """With tokens that were drawn with certainty."""
+    evidence = pack_token_probs([1.0] * len(tokens))
+    return Proposal(5, 1, len(text), extend_digest(ROOT, text), settled, tokens, evidence)
+
+
+def unsettled(text: tuple[int, ...], base: int, residue: bytes) -> Unsettled:
+    return Unsettled(5, 1, base, extend_digest(ROOT, text[:base]), text[base:], 2, 1, 10, residue)
+
+
+def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
+    machine, _ = settling("split")
+    answer = unsettled((3,), 0, pack_target_row(one_hot(9)))
+    assert machine.receive(answer, 1.0) == [Commit((3, 9), 2, 1, answer)]
+    assert machine.receive(answer, 1.0) == []
+    machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 1.0, 0.01)
+    sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
+    assert sent == [Send(proposal((3,), 9, (5, 6)))]
+    machine.receive(Opened(5, 1, 0, ROOT, 10), 1.0)
+    asked, repeated = machine.ask_again(3.0)
+    assert asked.frame == Resume(5, 1, 1, extend_digest(ROOT, (3,)))
+    assert repeated == sent[0]
+    machine.receive(verdict((3, 9, 5, 6, 7), 2, drafted=2), 4.0)
+    machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 1.0, 0.01)
+    sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
+    assert sent == [Send(proposal((3, 9, 5, 6, 7), None, (5, 6)))]
+
+
+def test_draws_that_run_out_are_asked_for():
+    machine, _ = settling("sparse")
+    # Nearly all of P is tail, and a draw of 3, where the draft had all its mass, is always turned down.
+    half = SparseResidue((7,), (2.0**-32,), TailDraws(0, (3,) * 4, (0.25,) * 4))
+    assert machine.receive(unsettled((), 0, pack_residue(half)), 1.0) == [Send(Resume(5, 1, 0, ROOT, 4))]
+    assert machine.tokens == ()
+    more = SparseResidue((7,), (2.0**-32,), TailDraws(4, (3, 9, 3, 3), (0.25,) * 4))
+    answer = unsettled((), 0, pack_residue(more))
+    assert machine.receive(answer, 1.0) == [Commit((9,), 2, 0, answer)]
+
+
+def test_bytes_that_are_no_residue_are_a_protocol_error():
+    machine, _ = settling("split")
+    with pytest.raises(ProtocolError):
+        machine.receive(unsettled((3,), 0, b"\x05"), 1.0)
+
+
+def test_a_token_settled_before_going_on_alone_is_no_longer_special():
+    """The Open that follows holds it and more; to name it again would name a text that never was."""
+    machine = edge(acceptance="split", num_draft_tokens=1, link_loss="draft_only", temperature=1.0)
+    prefill(machine)
+    machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)
+    machine.receive(unsettled((), 0, pack_target_row(one_hot(9))), 1.0)
+    machine.go_alone(2.0)
+    machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 2.0, 0.01)
+    assert machine.tokens == (9, 5)
+    assert [type(action.frame) for action in machine.ask_again(3.0)] == [Open]
+    sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 3.0, 0.01)
+    assert sent == [Send(proposal((9, 5), None, (6,)))]
+
+
+@pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
+def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
+    """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
+    config = DecodingConfig(strategy=strategy, num_draft_tokens=MAX_CHUNK_TOKENS, workers=8)
+    machine = EdgeMachine(5, config, ToyTokenizer(20_000))
+    actions = machine.begin(PROMPT, 2000, 0.0)
+    prefill(machine)
+    row = torch.zeros(20_000, dtype=torch.float64)
+    row[19_000] = 1.0
+    machine._outlook.odds = Odds((1.0, 1.0))
+    machine._outlook._allowance = 1e9
+    machine.receive(hint((19_999,), confidence=128), 0.0)
+    for _ in range(700):
+        job = machine.next_job()
+        if job is not None:
+            choices = [Choices((19_000, 19_001)[: job.num_choices], row) for _ in job.prefixes]
+            actions += machine.complete(job, choices, 0.0, 0.01)
+    actions += machine.ask_again(5.0)
+    assert len(actions) >= 3
+    for action in actions:
+        assert decode_edge_frame(encode(action.frame)) == action.frame

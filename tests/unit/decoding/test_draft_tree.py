@@ -1,0 +1,168 @@
+"""The edge's tree of drafts: names, commits, beliefs, and what of it goes on the wire."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
+
+DIGEST, LENGTH = 77, 5
+origins = st.sampled_from(["draft", "guess", "hint"])
+growth = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3), origins), max_size=25)
+steady = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+def grown(steps) -> tuple[DraftTree, list[Node]]:
+    """A tree, and its nodes in the order they came; each step names a parent among those before it."""
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    nodes = [tree.root]
+    for index, token, origin in steps:
+        parent = nodes[index % len(nodes)]
+        node = tree.add(parent, token, parent.likelihood * 0.5, origin)
+        if node not in nodes:
+            nodes.append(node)
+    return tree, nodes
+
+
+def paths_of(runs: list[Run]) -> list[tuple[int, ...]]:
+    """The texts that runs spell, from their parent on."""
+    trail: list[int] = []
+    paths = []
+    for back, tokens in runs:
+        del trail[len(trail) - back :]
+        for token in tokens:
+            trail.append(token)
+            paths.append(tuple(trail))
+    return paths
+
+
+@steady
+@given(growth)
+def test_every_node_is_found_by_its_tokens_and_named_by_them(steps):
+    tree, nodes = grown(steps)
+    assert len(list(tree)) == len(nodes)
+    for node in nodes:
+        tokens = tree.tokens(node)
+        assert tree.find(tokens) is node
+        assert node.digest == extend_digest(DIGEST, tokens)
+        assert node.length == LENGTH + len(tokens)
+    assert tree.find((9,)) is None
+    assert tree.find((9, 9)) is None
+
+
+@steady
+@given(growth, st.sets(st.integers(1, 25)))
+def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
+    tree, nodes = grown(steps)
+    wanted = [nodes[index] for index in chosen if index < len(nodes)]
+    parent, runs = branches_to(tree, wanted)
+    told = paths_of(list(unpack_runs(pack_runs(runs))))
+    prefix = tree.tokens(parent)
+    steps_of_wanted = {tree.tokens(step) for node in wanted for step in tree.path(node)}
+    below = {tokens[len(prefix) :] for tokens in steps_of_wanted if len(tokens) > len(prefix)}
+    assert set(told) == below
+    assert len(told) == len(below), "a token is told twice"
+    assert {tree.tokens(node)[len(prefix) :] for node in wanted} <= below
+    firsts = {tokens[:1] for tokens in below}
+    assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
+
+
+@steady
+@given(growth, st.integers(0, 25))
+def test_a_commit_keeps_what_lies_below_it_and_nothing_else(steps, index):
+    tree, nodes = grown(steps)
+    node = nodes[index % len(nodes)]
+    tokens = tree.tokens(node)
+    kept = {below: tree.tokens(below)[len(tokens) :] for below in nodes if node in (*_above(below), below)}
+    tree.commit(tokens, node.digest)
+    assert tree.root is node
+    assert set(tree) == set(kept)
+    for below, rest in kept.items():
+        assert tree.find(rest) is below
+        assert tree.tokens(below) == rest
+        assert below.anchor >= node.length
+        assert 0.0 <= below.likelihood <= 1.0
+    assert node.likelihood == 1.0
+
+
+def _above(node: Node) -> list[Node]:
+    above = []
+    while node.parent is not None:
+        node = node.parent
+        above.append(node)
+    return above
+
+
+def test_a_commit_of_something_else_starts_a_new_tree():
+    tree, _ = grown([(0, 1, "draft"), (1, 2, "draft")])
+    tree.commit((1, 3), 99)
+    assert (tree.root.length, tree.root.digest, tree.root.likelihood) == (LENGTH + 2, 99, 1.0)
+    assert list(tree) == [tree.root]
+
+
+def test_a_branch_is_anchored_where_it_leaves_the_drafts_own():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    own = tree.add(tree.root, 1, 0.7, "draft")
+    guess = tree.add(own, 2, 0.2, "guess")
+    below = tree.add(guess, 3, 0.1, "draft")
+    hint = tree.add(tree.root, 4, 0.1, "hint")
+    assert (own.anchor, own.turn) == (LENGTH, 0)
+    assert (guess.anchor, below.anchor, hint.anchor) == (LENGTH + 2, LENGTH + 2, LENGTH + 1)
+    assert (guess.turn, below.turn, hint.turn) == (1, 1, 2)
+    assert tree.add(tree.root, 1, 0.0, "hint") is own
+    assert own.likelihood == 0.7
+    tree.commit((1, 2), 99)
+    assert (below.anchor, below.turn, below.origin) == (LENGTH + 2, 0, "draft")
+
+
+def test_the_main_path_follows_the_first_choices():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    own = tree.add(tree.root, 1, 0.7, "draft")
+    tree.add(tree.root, 2, 0.2, "guess")
+    assert tree.main_path() == []
+    tree.root.choices = (1, 2)
+    assert tree.main_path() == [own]
+    assert tree.root.best_child is own
+    assert own.best_child is None
+
+
+def test_a_belief_raises_what_agrees_and_lowers_what_does_not():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    own = tree.add(tree.root, 1, 0.7, "draft")
+    below = tree.add(own, 1, 0.49, "draft")
+    rival = tree.add(own, 2, 0.14, "guess")
+    other = tree.add(tree.root, 3, 0.2, "guess")
+    tree.believe(rival, 0.9)
+    assert rival.likelihood == 0.9
+    assert own.likelihood == 0.9
+    for node, before in ((below, 0.49), (other, 0.2)):
+        assert 0.0 < node.likelihood < before
+    tree.believe(own, 0.45)
+    assert abs(rival.likelihood - 0.45) < 1e-9
+
+
+@steady
+@given(growth, st.lists(st.tuples(st.integers(1, 25), st.sampled_from([0.0, 0.2, 0.9, 1.0])), max_size=8))
+def test_beliefs_however_contradicting_stay_chances(steps, beliefs):
+    tree, nodes = grown(steps)
+    for index, likelihood in beliefs:
+        if index < len(nodes):
+            tree.believe(nodes[index], likelihood)
+        assert all(0.0 < node.likelihood <= 1.0 for node in nodes)
+
+
+def test_a_wrong_hint_however_sure_does_not_end_the_drafting():
+    """What the target wrote instead is the text, and what follows it is as likely as ever."""
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    own = tree.add(tree.root, 1, 0.7, "draft")
+    below = tree.add(own, 2, 0.49, "draft")
+    hinted = tree.add(tree.root, 3, 0.0, "hint")
+    tree.believe(hinted, 1.0)
+    tree.commit((1,), own.digest)
+    assert own.likelihood == 1.0
+    assert below.likelihood > 0.5

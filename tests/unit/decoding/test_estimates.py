@@ -1,0 +1,89 @@
+"""Estimates: what both sides learn from what they see."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.estimates import RECENT_ROUND_TRIPS, Mean, Odds, RoundTrip, Trust, expected_tokens
+
+steady = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+def test_odds_begin_with_their_priors():
+    odds = Odds((0.8, 0.5))
+    assert [odds.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
+    assert [odds.chance(rank) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
+
+
+@pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
+def test_odds_learn_what_happens(outcome, rates):
+    """A choice that was not reached, for one before it was right, learns nothing."""
+    odds = Odds((0.8, 0.5))
+    for _ in range(200):
+        odds.on_outcome(outcome)
+    assert [odds.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
+
+
+def test_odds_of_a_mixture_are_its_shares():
+    odds = Odds((0.5, 0.5))
+    for _ in range(300):
+        for outcome in (0, 0, 1, None):
+            odds.on_outcome(outcome)
+    assert odds.rate(0) == pytest.approx(0.5, abs=0.05)
+    assert odds.rate(1) == pytest.approx(0.5, abs=0.05)
+
+
+@steady
+@given(st.lists(st.sampled_from([0, 1, 2, None]), max_size=200))
+def test_chances_are_chances(outcomes):
+    odds = Odds()
+    for outcome in outcomes:
+        odds.on_outcome(outcome)
+    chances = [odds.chance(rank) for rank in range(4)]
+    assert all(0.0 <= chance <= 1.0 for chance in chances)
+    assert sum(chances) <= 1.0 + 1e-9
+
+
+def test_a_hint_is_first_trusted_by_half_then_by_what_came_of_it():
+    trust = Trust()
+    assert trust.chance(2, 0.6, True) == pytest.approx(0.3)
+    for _ in range(200):
+        trust.on_outcome(2, 0.6, True, right=True)
+        trust.on_outcome(2, 0.95, True, right=False)
+    assert trust.chance(2, 0.5, True) > 0.9
+    assert trust.chance(2, 0.99, True) < 0.1, "one that was sure is another matter"
+    assert trust.chance(2, 0.6, False) == pytest.approx(0.3), "so is a step"
+    assert trust.chance(1, 0.6, True) == pytest.approx(0.3), "so is another exit"
+
+
+def test_a_mean_is_unknown_then_exact_then_forgetful():
+    mean = Mean()
+    assert (mean.known, mean.value) == (False, 0.0)
+    mean.add(3.0)
+    assert (mean.known, mean.value) == (True, 3.0)
+    for _ in range(50):
+        mean.add(7.0)
+    assert mean.value == pytest.approx(7.0, abs=0.01)
+
+
+def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
+    round_trip = RoundTrip()
+    assert round_trip.value == 0.0
+    for elapsed_s in (0.5, 0.3, 0.9):
+        round_trip.add(elapsed_s, 0.1)
+    assert round_trip.value == pytest.approx(0.2)
+    for _ in range(RECENT_ROUND_TRIPS):
+        round_trip.add(1.1, 0.1)
+    assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
+    round_trip.add(0.1, 0.2)
+    assert round_trip.value == 0.0, "never negative"
+
+
+@steady
+@given(st.integers(0, 20), st.floats(0.0, 1.0))
+def test_expected_tokens_is_the_sum_of_the_chances_to_get_that_far(num_drafted, rate):
+    assert expected_tokens(num_drafted, rate) == pytest.approx(
+        sum(rate**reached for reached in range(num_drafted + 1))
+    )
