@@ -143,6 +143,14 @@ def eval_lossless(
     raise typer.Exit(0 if figures["lossless"] else 1)
 
 
+@eval_app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
+def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+    """How often the target's early exits foretell its verdict, and what they cost."""
+    from outrider.runtime.exit_quality import evaluate_exits
+
+    evaluate_exits(frames, seed, models, json_file)
+
+
 @bench_app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
 def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
@@ -226,6 +234,28 @@ def train_model(
         role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
     )
     typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
+
+
+@train_app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
+def train_exits(
+    data: Annotated[Path, typer.Argument(help="Folder of the data set; its last shard judges the exits.")],
+    target: Annotated[Path, typer.Option(help="Folder of the trained model; the exits are added.")] = Path(
+        "models/target"
+    ),
+    layer: Annotated[
+        list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")
+    ] = None,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
+    frames: Annotated[int, typer.Option(min=1, help="How many frames to train on.")] = 1600,
+    seed: Seed = 0,
+) -> None:
+    """Train early exits for a target with the model itself frozen: minutes on one core."""
+    from outrider.runtime.paths import model_folder
+    from outrider.runtime.teaching import make_exits
+    from outrider.training.exits import ExitsConfig
+
+    config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed)
+    typer.echo(str(make_exits(config, data, model_folder(str(target)))))
 
 
 def main() -> None:

@@ -48,3 +48,11 @@ def read_card(folder: Path) -> ModelCard:
     if not isinstance(figures, dict):
         raise ModelError(f"{path}: figures must be a JSON object: restore the file")
     return ModelCard(None if words is None else frozenset(words), figures)
+
+
+def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:
+    """Put measured figures into a model folder's card under a name; whatever else it holds stays."""
+    path = folder / CARD_FILE
+    content = read_json(path) if path.exists() else {}
+    content["figures"] = {**content.get("figures", {}), name: figures}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -49,6 +49,12 @@ class ExitHeads:
     info: ExitInfo
     matrices: tuple[Tensor, ...]
     norm_floor: Tensor
+
+    def only(self, indices: Sequence[int]) -> ExitHeads:
+        """Some of the exits, by ascending index."""
+        layers = tuple(self.info.layers[index] for index in indices)
+        matrices = tuple(self.matrices[index] for index in indices)
+        return replace(self, info=replace(self.info, layers=layers), matrices=matrices)
 
     def logits(self, index: int, hidden: Tensor) -> Tensor:
         """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
@@ -104,7 +110,9 @@ def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
         _UP: adapters.up.to(torch.bfloat16).contiguous(),
     }
     path = folder / EXITS_FILE
-    save_file(tensors, path, metadata={_BACKBONE: backbone_fingerprint(text)})
+    temporary = path.with_suffix(".partial")
+    save_file(tensors, temporary, metadata={_BACKBONE: backbone_fingerprint(text)})
+    temporary.rename(path)
     return path
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.models.card import read_card
+from outrider.models.card import read_card, write_figures
 from outrider.models.checkpoint import (
     build_text_stack,
     build_vision_encoder,
@@ -16,7 +16,7 @@ from outrider.models.checkpoint import (
     check_text_config,
     read_checkpoint,
 )
-from outrider.models.exits import read_exits
+from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
@@ -54,6 +54,17 @@ def load_model(
     vision = build_vision_encoder(modules)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     return QwenModel(f"{role}:{folder.name}", tokenizer, text, vision, max_length, card, exit_heads)
+
+
+def install_exits(folder: Path, adapters: ExitAdapters, figures: dict[str, Any]) -> None:
+    """Write exits into the folder of the model they were trained for, and their figures into its card.
+
+    Exits that are there already are replaced. Raises ModelError where the folder holds no sound model.
+    """
+    check_checkpoint(folder)
+    vocab_size = load_tokenizer(folder).vocab_size
+    write_exits(folder, adapters, build_text_stack(read_checkpoint(folder, torch.float32), vocab_size))
+    write_figures(folder, "exits", figures)
 
 
 def check_pair(target: QwenModel, draft: QwenModel) -> None:

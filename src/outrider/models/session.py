@@ -91,6 +91,12 @@ class QwenModel:
     def exits(self) -> ExitInfo | None:
         return None if self.exit_heads is None else self.exit_heads.info
 
+    def with_exits(self, indices: Sequence[int]) -> QwenModel:
+        """The same weights with only these of its exits, which must be there."""
+        assert self.exit_heads is not None
+        heads = self.exit_heads.only(indices)
+        return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
+
     def open_session(self) -> QwenSession:
         shape = self.text.shape
         num_slots = next_span(self.max_length - 1) + DECODE_ROWS

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.models.checkpoint import check_checkpoint
+from outrider.models.exits import ExitAdapters
+from outrider.models.loading import install_exits
 from outrider.simulation.vocabulary import (
     COLOURS,
     COMMANDS,
@@ -14,6 +17,7 @@ from outrider.simulation.vocabulary import (
     instruction_words,
 )
 from outrider.training.batches import read_shard, shard_paths
+from outrider.training.exits import ExitsConfig, train_exits
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
@@ -45,3 +49,13 @@ def make_model(
     shard_paths(data)
     checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())
+
+
+def make_exits(config: ExitsConfig, data: Path, target: Path) -> dict[str, object]:
+    """Train early exits for the model in `target` and put them into its folder; their figures."""
+    check_checkpoint(target)
+    beside = target.parent / "tokenizer"
+    trained = train_exits(target, beside if beside.is_dir() else target, data, config)
+    adapters = ExitAdapters(trained.layers, trained.token_ids, trained.down, trained.up)
+    install_exits(target, adapters, trained.figures)
+    return trained.figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -70,6 +71,11 @@ class PackedModel(nn.Module):
 
     def read(self, features: torch.Tensor, batch: Batch) -> torch.Tensor:
         """Logits (K, V) at the K task tokens where something is to be learnt."""
+        *_, last = self.layer_outputs(features, batch)
+        return self.model.lm_head(self.model.model.language_model.norm(last))
+
+    def layer_outputs(self, features: torch.Tensor, batch: Batch) -> Iterator[torch.Tensor]:
+        """Each decoder layer's output (K, width), first to last, at the K tokens that `read` reads."""
         text: Any = self.model.model.language_model
         frames, prefix = len(features), len(batch.prefix_ids)
         before = text.embed_tokens(batch.prefix_ids[: self._image_start]).expand(frames, -1, -1)
@@ -84,8 +90,7 @@ class PackedModel(nn.Module):
             normed = layer.input_layernorm(hidden)
             hidden = hidden + _packed_attention(layer.self_attn, normed, cos, sin, batch, frames, prefix)
             hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
-        tasks = hidden[frames * prefix :][batch.task_targets >= 0]
-        return self.model.lm_head(text.norm(tasks))
+            yield hidden[frames * prefix :][batch.task_targets >= 0]
 
 
 def _packed_attention(

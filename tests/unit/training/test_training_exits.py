@@ -1,0 +1,156 @@
+"""Exits learn the frozen target's choices, are put into its folder, and run there as they were trained."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import cv2
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from outrider.core.actions import ACTION_TEXTS
+from outrider.core.errors import ConfigError
+from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX, PromptContext, render_user_text
+from outrider.core.training_data import Example, Query, Shard
+from outrider.core.values import Prompt
+from outrider.models import load_model
+from outrider.runtime.teaching import make_exits
+from outrider.training import exits
+from outrider.training.architecture import build_model
+from outrider.training.exits import Backbone, ExitNetwork, ExitsConfig, Fit, train_exits
+from outrider.training.shortlist import choose_shortlist, most_frequent
+from outrider.training.tokenizer import train_tokenizer
+
+ANSWERS = (
+    "move forward large\napproach: the red cup is ahead.",
+    "turn left small\nsearch: no red cup here.",
+    "stop\narrived: here.",
+)
+
+
+def example(seed: int) -> Example:
+    jpeg = cv2.imencode(".jpg", np.random.default_rng(seed).integers(0, 255, (140, 252, 3), np.uint8))[1]
+    queries = [Query(render_user_text(PromptContext("find the red cup", turned_deg=15)), a) for a in ANSWERS]
+    return Example(jpeg.tobytes(), bytes(5 * 9 * 3 * 2), queries)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for index in range(2):
+        shard = Shard([example(10 * index + frame) for frame in range(4)])
+        (folder / f"shard-{index:04d}.msgpack").write_bytes(msgspec.msgpack.encode(shard))
+    return folder
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A random model of two layers with its tokenizer beside it."""
+    torch.manual_seed(0)
+    actions = [f"{action}\n" for action in ACTION_TEXTS]
+    texts = [query.user_text + query.answer for query in example(0).queries]
+    tokenizer = train_tokenizer(texts + actions, tmp_path / "tokenizer", vocab_size=330)
+    model = build_model("draft", tokenizer)
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            weight.data.normal_(std=0.15)
+    model.save_pretrained(tmp_path / "target")
+    return tmp_path / "target"
+
+
+def backbone_of(target: Path) -> Backbone:
+    return Backbone(target, target.parent / "tokenizer")
+
+
+def test_the_shortlist_holds_actions_and_what_is_frequent(target: Path) -> None:
+    tokenizer = backbone_of(target).tokenizer
+    rare = Query("task: find it", "stop\nreach: Ω")
+    chosen = choose_shortlist(
+        tokenizer, [query for _ in range(1000) for query in example(0).queries] + [rare]
+    )
+    assert chosen == sorted(set(chosen))
+    for text in [action + "\n" for action in ACTION_TEXTS] + [
+        END_OF_TEXT,
+        *ANSWERS,
+        "task: find the red cup",
+    ]:
+        assert set(tokenizer(text)["input_ids"]) <= set(chosen)
+    assert not set(tokenizer("Ω")["input_ids"]) <= set(chosen)
+
+
+def test_most_frequent_takes_no_more_than_it_needs() -> None:
+    counts = Counter({1: 90, 2: 9, 3: 1})
+    assert most_frequent(counts, 0.9) == {1}
+    assert most_frequent(counts, 0.95) == {1, 2}
+    assert most_frequent(counts, 1.0) == {1, 2, 3}
+
+
+def test_fitting_brings_an_exit_to_the_targets_choices(target: Path) -> None:
+    backbone = backbone_of(target)
+    torch.manual_seed(1)
+    states = backbone.states([example(1), example(2)], (1,))
+    before = {name: weight.clone() for name, weight in backbone._network.named_parameters()}
+    token_ids = torch.arange(0, 330, 2)
+    network = ExitNetwork(backbone, token_ids, num_exits=1, rank=16)
+    wanted = (backbone.norm(states[-1]) @ backbone.head[token_ids].T).argmax(-1)
+    lens = (backbone.norm(states[0]) @ backbone.head[token_ids].T).argmax(-1)
+    assert torch.equal(network(states[:-1])[0].argmax(-1), lens), "an untrained exit is the plain LM head"
+    fit = Fit(network, 80, 1e-2)
+    for _ in range(80):
+        fit.step(states)
+    right = (network(states[:-1])[0].argmax(-1) == wanted).float().mean()
+    before_fit = (lens == wanted).float().mean()
+    assert right > before_fit + 0.4, (right, before_fit)
+    for name, weight in backbone._network.named_parameters():
+        assert torch.equal(weight, before[name])
+
+
+def test_trained_exits_run_as_they_were_trained(
+    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exits, "ROUND_STEPS", 3)
+    figures = make_exits(ExitsConfig(rank=4, frames=8), data, target)
+    assert figures == json.loads((target / "card.json").read_text())["figures"]["exits"]
+    assert (figures["layers"], figures["rank"], figures["coverage"] <= 1.0) == ([1], 4, True)
+    model, backbone, shown = load_model(target), backbone_of(target), example(5)
+    assert model.exits is not None and figures["shortlist"] == len(model.exits.token_ids)
+    prompt = Prompt(PROMPT_PREFIX + shown.queries[0].user_text + PROMPT_SUFFIX, shown.jpeg)
+    answer = model.tokenizer.encode(ANSWERS[0])
+    session, said = model.open_session(), []
+    session.prefill(prompt)
+    session.forward(answer, lambda index, logits: said.append(logits))
+    trained = train_exits(target, target.parent / "tokenizer", data, ExitsConfig(rank=4, frames=8))
+    network = ExitNetwork(backbone, trained.token_ids, 1, 4)
+    network.load_state_dict({"down": trained.down, "up": trained.up}, strict=False)
+    states = backbone.states([Example(shown.jpeg, shown.cells, shown.queries[:1])], (1,))
+    expected = network(states[:-1])[0, 1:].detach()
+    torch.testing.assert_close(said[0], expected, atol=0.02, rtol=0.02)
+
+
+@pytest.mark.parametrize("layers", [(0,), (2,), (1, 5)])
+def test_layers_that_are_no_exits_are_refused(target: Path, data: Path, layers: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="the model has 2, the last is no exit"):
+        train_exits(target, target.parent / "tokenizer", data, ExitsConfig(layers=layers))
+
+
+def test_one_shard_is_too_little(target: Path, tmp_path: Path) -> None:
+    (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([example(0)])))
+    with pytest.raises(ConfigError, match="need a second to be judged on"):
+        train_exits(target, target.parent / "tokenizer", tmp_path, ExitsConfig())
+
+
+def test_a_run_that_diverges_says_so(target: Path) -> None:
+    backbone = backbone_of(target)
+    states = backbone.states([example(1)], (1,))
+    fit = Fit(ExitNetwork(backbone, torch.arange(330), 1, 4), 10, 1e-2)
+    with pytest.raises(ConfigError, match="diverged at step 0"):
+        fit.step(states * float("inf"))
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"rank \(0\)"):
+        ExitsConfig(rank=0)
