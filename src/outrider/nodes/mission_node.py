@@ -21,12 +21,10 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from outrider.core.errors import LinkError, OutriderError
-from outrider.core.values import RoundStats
-from outrider.navigation.pilot import Ending, MotionEnd
-from outrider.nodes import convert, qos
+from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import declare_parameters, ros_parameters
 from outrider.runtime.episode import stands_at_target
-from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
+from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.graph import MISSION, Value
 from outrider.runtime.live_view import LiveState, LiveView
 from outrider.runtime.recorder import Recorder, Truth
@@ -155,31 +153,14 @@ class MissionNode(Node):
 
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state
-        update = StepUpdate(
-            session_id=message.session_id,
-            step=message.step,
-            state=StepState(message.state),
-            text=message.text,
-            action=message.action,
-            action_complete=message.action_complete,
-            verified_tokens=message.verified_tokens,
-            target_passes=message.target_passes,
-            latency_s=message.latency_s,
-            tokens_per_s=message.tokens_per_s,
-            tokens_per_round=message.tokens_per_round,
-        )
-        self._recorder.on_text(update, message.link_state, self._time_s())
+        self._recorder.on_text(step_messages.update_of(message), message.link_state, self._time_s())
 
     def _on_round(self, message: SpeculationStats) -> None:
-        names = RoundStats.__dataclass_fields__
-        stats = RoundStats(**{name: getattr(message, name) for name in names})
-        self._recorder.on_round(message.step, message.strategy, stats)
+        self._recorder.on_round(message.step, message.strategy, step_messages.round_of(message))
 
     def _on_motion(self, message: MotionReport) -> None:
-        ending = Ending(message.outcome)
-        end = MotionEnd(message.session_id, message.step, message.action, ending, message.message)
         self._travelled_m += message.distance_m
-        self._recorder.on_motion_end(end, self._time_s())
+        self._recorder.on_motion_end(step_messages.end_of(message), self._time_s())
 
     def _on_truth(self, message: SimulationState) -> None:
         self._truth_message = message

@@ -9,15 +9,15 @@ from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
+from outrider_interfaces.msg import MotionReport
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, LinkState, Odometry
 from outrider.navigation.frames import model_jpeg
-from outrider.navigation.pilot import Ending, MotionEnd
-from outrider.nodes import convert
+from outrider.navigation.pilot import MotionEnd
+from outrider.nodes import convert, step_messages
 from outrider.nodes.base import OutriderNode
 from outrider.runtime.goal_run import Frame, StepState, StepUpdate
 
@@ -65,16 +65,7 @@ class RosRobotSide:
             self._changed.notify_all()
 
     def on_motion_report(self, message: MotionReport) -> None:
-        end = MotionEnd(
-            message.session_id,
-            message.step,
-            message.action,
-            Ending(message.outcome),
-            message.message,
-            message.distance_m,
-            message.turned_rad,
-            message.duration_s,
-        )
+        end = step_messages.end_of(message)
         with self._changed:
             self._ends[(end.session_id, end.step)] = end
             self._changed.notify_all()
@@ -123,14 +114,7 @@ class RosRobotSide:
         stamp = self._header(update)
         for round_ in decoded.rounds:
             self.rounds.publish(
-                SpeculationStats(
-                    header=stamp,
-                    session_id=update.session_id,
-                    step=update.step,
-                    strategy=self.strategy,
-                    link_state=decoded.link.value,
-                    **{name: getattr(round_, name) for name in _ROUND_FIELDS},
-                )
+                step_messages.round_message(update, self.strategy, decoded.link, round_, stamp)
             )
 
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
@@ -166,26 +150,10 @@ class RosRobotSide:
         return self._image_warning
 
     def _publish(self, update: StepUpdate) -> None:
-        link = self._link_state().value
-        self.texts.publish(
-            VerifiedText(
-                header=self._header(update),
-                session_id=update.session_id,
-                step=update.step,
-                state=update.state.value,
-                text=update.text,
-                action=update.action,
-                action_complete=update.action_complete,
-                verified_tokens=update.verified_tokens,
-                target_passes=update.target_passes,
-                latency_s=update.latency_s,
-                tokens_per_s=update.tokens_per_s,
-                tokens_per_round=update.tokens_per_round,
-                link_state=link,
-            )
-        )
+        link = self._link_state()
+        self.texts.publish(step_messages.text_message(update, link, self._header(update)))
         if self._feedback is not None:
-            self._feedback(self._feedback_of(update, link))
+            self._feedback(self._feedback_of(update, link.value))
 
     def _feedback_of(self, update: StepUpdate, link: str) -> Any:
         return Navigate.Feedback(
@@ -204,18 +172,3 @@ class RosRobotSide:
         if update.frame is not None and isinstance(update.frame.token, Header):
             return update.frame.token
         return convert.header(self._node.get_clock().now().to_msg(), "base_link")
-
-
-_ROUND_FIELDS = (
-    "index",
-    "drafted",
-    "accepted",
-    "emitted",
-    "draft_s",
-    "verify_s",
-    "round_trip_s",
-    "started_s",
-    "finished_s",
-    "bytes_up",
-    "bytes_down",
-)

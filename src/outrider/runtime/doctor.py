@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from outrider.core.errors import OutriderError
+from outrider.core.errors import LinkError, OutriderError
 from outrider.runtime.graph_health import Check, Grade
 from outrider.runtime.paths import models_folder
 from outrider.runtime.ros_env import ros_environment
@@ -20,6 +20,9 @@ from outrider.runtime.ros_env import ros_environment
 CHILD_TIMEOUT_S = 60.0
 PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "opencv-python-headless")
 SETUP_ADVICE = "run `make setup` in the checkout"
+VERIFIER_ADVICE = (
+    "a verifier with keys stays silent without --key-file; for the simulation `outrider demo` brings its own"
+)
 RENDERING = """
 import mujoco
 model = mujoco.MjModel.from_xml_string("<mujoco><worldbody><geom size='1'/></worldbody></mujoco>")
@@ -40,18 +43,18 @@ print(rclpy.get_rmw_implementation_identifier())
 _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "red"}
 
 
-def run(endpoint: str) -> int:
+def run(endpoint: str, key_file: Path | None = None) -> int:
     """Print all checks; 1 if one failed."""
     console = Console()
     checks: list[Check] = []
     with console.status("looking ..."):
-        for group in _groups(endpoint):
+        for group in _groups(endpoint, key_file):
             checks += group()
     console.print(_table(checks))
     return int(any(check.grade is Grade.FAIL for check in checks))
 
 
-def _groups(endpoint: str) -> list[Callable[[], list[Check]]]:
+def _groups(endpoint: str, key_file: Path | None) -> list[Callable[[], list[Check]]]:
     return [
         check_python,
         check_packages,
@@ -59,7 +62,7 @@ def _groups(endpoint: str) -> list[Callable[[], list[Check]]]:
         check_rendering,
         check_ros,
         check_graph,
-        lambda: check_verifier(endpoint),
+        lambda: check_verifier(endpoint, key_file),
     ]
 
 
@@ -107,13 +110,16 @@ def check_graph() -> list[Check]:
         return [Check("ROS graph", Grade.FAIL, f"cannot be looked at: {_last_line(error)}", SETUP_ADVICE)]
 
 
-def check_verifier(endpoint: str) -> list[Check]:
+def check_verifier(endpoint: str, key_file: Path | None = None) -> list[Check]:
+    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so."""
     from outrider.runtime.decoders import probe_verifier  # imports torch
 
     try:
-        card = probe_verifier(endpoint)
+        card = probe_verifier(endpoint, key_file=key_file)
+    except LinkError as error:
+        return [Check("verifier", Grade.WARN, str(error), VERIFIER_ADVICE)]
     except OutriderError as error:
-        return [Check("verifier", Grade.WARN, str(error), "`outrider demo` brings its own")]
+        return [Check("verifier", Grade.FAIL, str(error), "correct --endpoint or --key-file")]
     sessions = f"{card.open_sessions} of {card.max_sessions} sessions"
     detail = f"{card.model} at {endpoint}, {sessions}, round trip {card.round_trip_s * 1000:.1f} ms"
     return [Check("verifier", Grade.OK, detail)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.episode import EpisodeResult, expert_answerer, model_answerer, run_episode
+from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import first_home_seed, load_pair
 from outrider.runtime.paths import models_folder
 from outrider.simulation.contexts import phrase
@@ -132,8 +132,7 @@ def evaluate_navigation(
     Console().print(_table(figures))
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({**figures, "runs": runs}, indent=1) + "\n")
+        write_figures(json_file, {**figures, "runs": runs})
     return figures
 
 

@@ -62,6 +62,8 @@ def judge_graph(view: GraphView) -> list[Check]:
             )
         ]
     checks = [Check("ROS graph", Grade.OK, f"on domain {view.domain}: {', '.join(ours)}")]
+    if ours == ["verifier"]:
+        return checks  # the cloud's machine, which no topic reaches
     checks += [_publishers(view, topic) for topic in ("/camera/image_raw", "/odom", "/verified_text")]
     checks += _freshness(view)
     if "action" in view.nodes:

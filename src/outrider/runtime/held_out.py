@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 
+from outrider.core.errors import ConfigError
 from outrider.core.ports import LanguageModel
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.values import Prompt
@@ -32,6 +33,12 @@ def load_pair(models: Path | None = None) -> Pair:
     target, draft = load_model(folder / "target"), load_model(folder / "draft", role="draft")
     check_pair(target, draft)
     return Pair(target, draft)
+
+
+def check_frames(frames: int, seed: int) -> None:
+    """ConfigError where so many frames of this seed cannot be had."""
+    if frames < 1 or seed < 0:
+        raise ConfigError("frames must be at least 1 and seed at least 0")
 
 
 def first_home_seed(seed: int) -> int:

@@ -5,7 +5,6 @@ Models really decode held-out frames on the virtual clock; their times are those
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -18,13 +17,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import ModelSession
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
-from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
+from outrider.runtime.figures import write_figures
+from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
 
 ONE_WAY_DELAYS_S = (0.0, 0.02, 0.1)
@@ -123,8 +122,7 @@ def bench_latency(
     pair: Pair | None = None,
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises ModelError without models."""
-    if frames < 1 or seed < 0:
-        raise ConfigError("frames must be at least 1 and seed at least 0")
+    check_frames(frames, seed)
     pair = pair or load_pair(models)
     prompts = list(held_out_prompts(frames, seed))
     compute = measure_compute(pair, prompts, DecodingConfig().num_draft_tokens)
@@ -138,9 +136,7 @@ def bench_latency(
         "compute": asdict(compute),
         "rows": [asdict(row) for row in rows],
     }
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(figures, indent=1) + "\n")
+    write_figures(json_file, figures)
     return figures
 
 

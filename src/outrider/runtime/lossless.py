@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -12,14 +11,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.runtime.decoders import local_decoder
-from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
+from outrider.runtime.figures import write_figures
+from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
 
 ROUGH_LINK = LinkProfile(delay_s=0.03, jitter_s=0.08, loss=0.05, retransmit_s=0.1, ordered=False)
@@ -87,8 +86,7 @@ def evaluate_lossless(
     pair: Pair | None = None,
 ) -> dict[str, Any]:
     """Compare, print, write JSON; `lossless`: whether nothing differed. Raises ModelError without models."""
-    if frames < 1 or seed < 0:
-        raise ConfigError("frames must be at least 1 and seed at least 0")
+    check_frames(frames, seed)
     pair = pair or load_pair(models)
     speculative = DecodingConfig(strategy="sd", acceptance="greedy")
     others: dict[str, TextDecoder] = {
@@ -109,7 +107,5 @@ def evaluate_lossless(
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round, "
         f"{len(tally.differences)} differences"
     )
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps({"seed": seed, **figures}, indent=1) + "\n")
+    write_figures(json_file, {"seed": seed, **figures})
     return figures

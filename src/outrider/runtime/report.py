@@ -10,6 +10,7 @@ from typing import Any
 
 from outrider.core.values import Pose2D, RoundStats
 from outrider.runtime.drawing import draw_trajectory
+from outrider.runtime.figures import REPORT_FILE, write_figures
 from outrider.runtime.film import Shot, write_film
 from outrider.simulation.homes import Home
 
@@ -120,8 +121,8 @@ def write_report(run: RunRecord, folder: Path) -> Path:
     path = [(p.time_s, p.truth) for p in run.poses]
     (folder / "run.mp4").unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
     write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home)
-    report = folder / "report.json"
-    report.write_text(json.dumps(summary(run), indent=1) + "\n")
+    report = folder / REPORT_FILE
+    write_figures(report, summary(run))
     return report
 
 

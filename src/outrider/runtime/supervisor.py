@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.instructions import check_instruction
+from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graph import (
     NODES,
     SIM_GRAPH,
@@ -28,6 +29,7 @@ from outrider.runtime.graph import (
     write_parameter_file,
 )
 from outrider.runtime.links import load_network
+from outrider.runtime.memory import PeakMemory
 from outrider.runtime.paths import config_file
 from outrider.runtime.ros_env import free_domain, ros_environment
 
@@ -54,8 +56,9 @@ class _Child:
 class Supervisor:
     """The processes of one graph. Use as a context manager: leaving it ends every process it started."""
 
-    def __init__(self, log_folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, log_folder: Path, env: Mapping[str, str], memory: PeakMemory | None = None) -> None:
         self._log_folder = log_folder
+        self._memory = memory or PeakMemory()
         self._env = dict(env)
         self._children: list[_Child] = []
 
@@ -89,6 +92,7 @@ class Supervisor:
         A verifier that dies is started again. OutriderError where another node ends before `last`.
         """
         while not stopping.wait(POLL_S):
+            self._memory.look([os.getpid(), *self.pids().values()])
             for child in self._children:
                 status = child.process.poll()
                 if status is not None and child.name == last:
@@ -159,11 +163,16 @@ def run_demo(
     if link_profile is not None:
         load_network(link_profile)
     given = {name: value for name, value in arguments.items() if value is not None}
-    return run_graph(SIM_GRAPH, given, out / "logs")
+    report, memory = out / REPORT_FILE, PeakMemory()
+    # That of an earlier run must not pass for this one's.
+    report.unlink(missing_ok=True)
+    status = run_graph(SIM_GRAPH, given, out / "logs", memory)
+    amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
+    return status
 
 
-def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path) -> int:
-    """Start every node of a graph and wait for its mission."""
+def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memory: PeakMemory) -> int:
+    """Start every node of a graph and wait for its mission. `memory` sees all of its processes."""
     base = read_parameter_file(config_file(graph.parameter_file))
     parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
@@ -171,7 +180,8 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path) -> i
     parameter_file = log_folder / "parameters.yaml"
     write_parameter_file(parameter_file, parameters)
     stopping = threading.Event()
-    with _signals(stopping), Supervisor(log_folder, ros_environment(free_domain())) as supervisor:
+    env = ros_environment(free_domain())
+    with _signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
         for name in graph.nodes:
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping)

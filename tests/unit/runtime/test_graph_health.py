@@ -44,6 +44,11 @@ def test_an_empty_graph_is_one_warning_that_names_the_domain() -> None:
     assert [check.grade for check in checks] == [Grade.WARN] and "42" in checks[0].detail
 
 
+def test_the_cloud_s_machine_needs_no_topics() -> None:
+    checks = judge_graph(GraphView("0", ("verifier",), {}, {"/odom": None}))
+    assert [check.grade for check in checks] == [Grade.OK] and "verifier" in checks[0].detail
+
+
 def test_two_cameras_are_a_warning_and_none_is_a_failure() -> None:
     two = TopicView("sensor_msgs/msg/Image", ("simulation", "camera"), ("navigator",))
     assert worst(with_topic("/camera/image_raw", two))[0] is Grade.WARN

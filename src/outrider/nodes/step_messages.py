@@ -1,0 +1,68 @@
+"""What happens in a step, as messages and back: its text, its motion, its decoding rounds."""
+
+from __future__ import annotations
+
+from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
+from std_msgs.msg import Header
+
+from outrider.core.values import LinkState, RoundStats
+from outrider.navigation.pilot import Ending, MotionEnd
+from outrider.runtime.goal_run import StepState, StepUpdate
+
+_TEXT_FIELDS = (
+    "session_id",
+    "step",
+    "text",
+    "action",
+    "action_complete",
+    "verified_tokens",
+    "target_passes",
+    "latency_s",
+    "tokens_per_s",
+    "tokens_per_round",
+)
+_END_FIELDS = ("session_id", "step", "action", "message", "distance_m", "turned_rad", "duration_s")
+_ROUND_FIELDS = tuple(
+    name for name in SpeculationStats.get_fields_and_field_types() if name in RoundStats.__dataclass_fields__
+)
+
+
+def text_message(update: StepUpdate, link: LinkState, header: Header) -> VerifiedText:
+    """The header's stamp is the frame's."""
+    fields = {name: getattr(update, name) for name in _TEXT_FIELDS}
+    return VerifiedText(header=header, state=update.state.value, link_state=link.value, **fields)
+
+
+def update_of(message: VerifiedText) -> StepUpdate:
+    """Without its frame, which stays with the navigator."""
+    fields = {name: getattr(message, name) for name in _TEXT_FIELDS}
+    return StepUpdate(state=StepState(message.state), **fields)
+
+
+def report_message(end: MotionEnd, header: Header) -> MotionReport:
+    fields = {name: getattr(end, name) for name in _END_FIELDS}
+    return MotionReport(header=header, outcome=end.ending.value, **fields)
+
+
+def end_of(message: MotionReport) -> MotionEnd:
+    fields = {name: getattr(message, name) for name in _END_FIELDS}
+    return MotionEnd(ending=Ending(message.outcome), **fields)
+
+
+def round_message(
+    update: StepUpdate, strategy: str, link: LinkState, stats: RoundStats, header: Header
+) -> SpeculationStats:
+    """One round of a finished text."""
+    fields = {name: getattr(stats, name) for name in _ROUND_FIELDS}
+    return SpeculationStats(
+        header=header,
+        session_id=update.session_id,
+        step=update.step,
+        strategy=strategy,
+        link_state=link.value,
+        **fields,
+    )
+
+
+def round_of(message: SpeculationStats) -> RoundStats:
+    return RoundStats(**{name: getattr(message, name) for name in _ROUND_FIELDS})

@@ -1,0 +1,22 @@
+"""Measured figures as JSON, for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+REPORT_FILE = "report.json"
+
+
+def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
+    """Replaces the file; does nothing where none was asked for."""
+    if json_file is not None:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def amend_figures(json_file: Path, figures: dict[str, Any]) -> None:
+    """Add to a file of figures; does nothing where there is no such file."""
+    if json_file.is_file():
+        write_figures(json_file, json.loads(json_file.read_text()) | figures)

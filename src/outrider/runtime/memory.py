@@ -1,0 +1,33 @@
+"""Memory of a group of processes, from Linux's /proc: a page that several share counts once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+PERIOD_S = 1.0
+
+
+def proportional_bytes(pid: int) -> int:
+    """A process's proportional set size; 0 for one that has ended or is not ours to look at."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    lines = (line.split() for line in rollup.splitlines() if line.startswith("Pss:"))
+    return sum(int(fields[1]) * 1024 for fields in lines)
+
+
+class PeakMemory:
+    """The most that a group held at any look; looks more often than every second are not taken."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._next_s = 0.0
+
+    def look(self, pids: Iterable[int]) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._next_s:
+            self._next_s = now_s + PERIOD_S
+            self.peak_bytes = max(self.peak_bytes, sum(map(proportional_bytes, pids)))

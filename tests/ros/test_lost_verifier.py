@@ -1,0 +1,125 @@
+"""A whole mission of the shipped pair, in processes of their own: its verifier comes late, and is killed."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import Client, wait_until
+from outrider_interfaces.msg import SimulationState, VerifiedText
+from support_ros import Goals
+
+from outrider.core.values import Pose2D
+from outrider.nodes import convert, qos
+from outrider.runtime.episode import stands_at_target
+from outrider.runtime.graph import SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.ros_env import ros_environment
+from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+pytestmark = pytest.mark.ros
+MODELS = Path(__file__).resolve().parents[2] / "models"
+TASK, SEED = "find the silver bottle", 23
+SLOW_S = 120.0
+
+
+class Verifier:
+    """The command `outrider verifier` with the shipped target."""
+
+    def __init__(self, endpoint: str) -> None:
+        arguments = ["verifier", "--endpoint", endpoint, "--model", str(MODELS / "target")]
+        self._process = subprocess.Popen([sys.executable, "-m", "outrider.cli", *arguments])
+
+    def kill(self) -> None:
+        """As by kill -9."""
+        self._process.kill()
+        self._process.wait()
+
+
+@dataclass
+class Observer:
+    """What the texts and the simulation have said so far."""
+
+    texts: list[VerifiedText]
+    states: list[SimulationState]
+
+    def pose(self) -> Pose2D:
+        return convert.pose_of(self.states[-1].pose)
+
+    def moved_m(self) -> float:
+        return self.states[-1].path_m
+
+    def complaint(self) -> str:
+        """Why nothing may move, by the last word of the navigator; empty where it has no complaint."""
+        last = self.texts[-1] if self.texts else None
+        return last.text if last and last.state == VerifiedText.WITHDRAWN else ""
+
+    def stands(self) -> bool:
+        """Whether the last half second of simulation has not moved the robot."""
+        recent = [convert.pose_of(state.pose) for state in self.states[-6:]]
+        still = all(p.distance_to(recent[0].x, recent[0].y) < 0.005 for p in recent)
+        return still and all(abs(p.yaw - recent[0].yaw) < math.radians(0.5) for p in recent)
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> Iterator[str]:
+    """Simulation, action node and navigator run; nobody serves the endpoint yet."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    arguments = {
+        "instruction": TASK,
+        "seed": SEED,
+        "placement": "in_view",
+        "endpoint": endpoint,
+        "draft_model": str(MODELS / "draft"),
+    }
+    patience = {"navigator": {"answer_deadline_s": 6.0, "link_patience_s": 2 * SLOW_S}}
+    write_parameter_file(tmp_path / "p.yaml", graph_parameters(SIM_GRAPH, patience, arguments))
+    with Supervisor(tmp_path, ros_environment(int(os.environ["ROS_DOMAIN_ID"]))) as supervisor:
+        for name in ("simulation", "action", "navigator"):
+            supervisor.start(name, tmp_path / "p.yaml")
+        yield endpoint
+
+
+def assert_stands_and_says_why(robot: Observer, endpoint: str) -> None:
+    """The complaint names what cannot be reached and what to do; from it on the robot does not move."""
+    wait_until(lambda: "cannot be reached" in robot.complaint(), "the navigator's complaint", SLOW_S)
+    assert endpoint in robot.complaint() and "outrider verifier" in robot.complaint()
+    seen = len(robot.states)
+    wait_until(lambda: len(robot.states) > seen + 10 and robot.stands(), "a robot that stands", SLOW_S)
+
+
+def test_the_mission_waits_for_a_late_verifier_and_survives_the_death_of_it(
+    endpoint: str, client: Client
+) -> None:
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    robot = Observer(texts, client.listen(SimulationState, "simulation_state", qos.EVENTS))
+    goals = Goals(client)
+    wait_until(lambda: robot.states, "the simulation", SLOW_S)
+    wait_until(lambda: client.node.count_publishers("verified_text"), "the navigator", SLOW_S)
+    handle = goals.send(TASK)
+    assert_stands_and_says_why(robot, endpoint)
+    assert robot.moved_m() < 0.02
+
+    first = Verifier(endpoint)
+    try:
+        wait_until(lambda: robot.moved_m() > 0.3, "a robot under way", SLOW_S)
+    finally:
+        first.kill()
+    assert_stands_and_says_why(robot, endpoint)
+    where = robot.moved_m()
+
+    second = Verifier(endpoint)
+    try:
+        result = goals.result(handle, SLOW_S)
+    finally:
+        second.kill()
+    assert result.success, result.message
+    assert robot.moved_m() > where + 0.1
+    assert stands_at_target(generate_home(SEED, target_of(TASK), "in_view"), robot.pose())
