@@ -7,6 +7,9 @@ VENV := .venv/bin
 # An installed ROS 2 belongs to the system's Python; without one any of the three versions will do.
 PYTHON ?= $(shell sh scripts/find_python.sh)
 
+# With an installed ROS 2 the tests need what its set-up sets; without one this environment has it all.
+SOURCE_ROS := $(if $(wildcard /opt/ros/*/setup.sh),. .venv/setup.sh &&)
+
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
@@ -26,4 +29,4 @@ test: setup
 	$(VENV)/ruff check src tests scripts setup.py launch
 	$(VENV)/ruff format --check src tests scripts setup.py launch
 	$(VENV)/mypy
-	$(VENV)/pytest
+	$(SOURCE_ROS) $(VENV)/pytest

@@ -106,6 +106,13 @@ def installed_ros() -> Path | None:
     return next((path for path in candidates if (path / "setup.bash").is_file()), None)
 
 
+def check_python_of_ros(ros: Path) -> None:
+    """The packages of an installed ROS 2 are compiled for one version of Python, the system's."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if not any((ros / folder / version).is_dir() for folder in ("lib", "local/lib")):
+        raise SetupError(f"{ros} is not made for {version}: leave PYTHON unset, or set PYTHON=/usr/bin/python3")
+
+
 def ros_environment(ros: Path | None) -> dict[str, str]:
     """What the build must see: an installed ROS 2 as its setup.bash sets it, else this environment alone."""
     clean = {
@@ -122,8 +129,10 @@ def ros_environment(ros: Path | None) -> dict[str, str]:
     if ros is None:
         return {**clean, "AMENT_PREFIX_PATH": str(VENV), "CMAKE_PREFIX_PATH": str(VENV)}
     command = ["bash", "-c", f"source {ros}/setup.bash && env -0"]
-    listing = subprocess.run(command, env=clean, capture_output=True, text=True, check=True).stdout
-    return dict(line.split("=", 1) for line in listing.split("\0") if "=" in line)
+    listing = subprocess.run(command, env=clean, capture_output=True, text=True)
+    if listing.returncode != 0:
+        raise SetupError(f"{ros}/setup.bash cannot be sourced: {listing.stderr.strip()}")
+    return dict(line.split("=", 1) for line in listing.stdout.split("\0") if "=" in line)
 
 
 def digest(*parts: str | Path) -> str:
@@ -240,6 +249,8 @@ def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> No
 
 def set_up() -> None:
     ros = installed_ros()
+    if ros is not None:
+        check_python_of_ros(ros)
     base = digest(sys.version, str(ros), str(ROOT), Path(__file__))
     packages = digest(base, ROOT / "setup.cfg", ROOT / "setup.py")
     run_step(1, "system libraries", base, install_system_packages)

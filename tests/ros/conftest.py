@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +10,10 @@ from typing import Any
 
 import pytest
 
-os.environ["ROS_DOMAIN_ID"] = str(random.SystemRandom().randint(1, 100))
+from outrider.runtime.ros_env import free_domain
+
+# Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
+os.environ["ROS_DOMAIN_ID"] = str(free_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 
 rclpy = pytest.importorskip("rclpy")

@@ -59,6 +59,23 @@ def test_missing_system_packages_are_named_with_the_command(
         script.install_system_packages()
 
 
+def test_an_installed_ros_is_sourced_and_one_for_another_python_refused(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    ros = tmp_path / "ros"
+    (ros / "lib" / "python2.7").mkdir(parents=True)
+    with pytest.raises(script.SetupError, match=r"not made for python3.*/usr/bin/python3"):
+        script.check_python_of_ros(ros)
+    (ros / "local" / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}").mkdir(parents=True)
+    script.check_python_of_ros(ros)
+    (ros / "setup.bash").write_text("export AMENT_PREFIX_PATH=/from/ros TWO_LINES=$'a\nb=c'\n")
+    environment = script.ros_environment(ros)
+    assert environment["AMENT_PREFIX_PATH"] == "/from/ros" and environment["TWO_LINES"] == "a\nb=c"
+    (ros / "setup.bash").write_text("echo broken >&2; return 1\n")
+    with pytest.raises(script.SetupError, match="cannot be sourced: broken"):
+        script.ros_environment(ros)
+
+
 def test_the_digest_sees_contents_and_names_nothing_else(script: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("1")
     before = script.digest("x", tmp_path / "f")
