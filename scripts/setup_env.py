@@ -110,7 +110,9 @@ def check_python_of_ros(ros: Path) -> None:
     """The packages of an installed ROS 2 are compiled for one version of Python, the system's."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if not any((ros / folder / version).is_dir() for folder in ("lib", "local/lib")):
-        raise SetupError(f"{ros} is not made for {version}: leave PYTHON unset, or set PYTHON=/usr/bin/python3")
+        raise SetupError(
+            f"{ros} is not made for {version}: leave PYTHON unset, or set PYTHON=/usr/bin/python3"
+        )
 
 
 def ros_environment(ros: Path | None) -> dict[str, str]:
