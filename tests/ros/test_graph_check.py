@@ -29,13 +29,13 @@ def test_nodes_topics_ages_and_mismatches_are_seen(
     looker = rclpy.create_node("looker")
     try:
         wait_until(lambda: looker.count_subscribers("odom") >= 2, "discovery")
-        view = take_view(looker, look_s=1.0)
+        view = take_view(looker)
     finally:
         looker.destroy_node()
     assert "action" in view.nodes and "looker" not in view.nodes
     assert view.topics["/cmd_vel"].publishers == ("action",)
     age_s = view.ages_s["/odom"]
-    assert age_s is not None and 0.0 <= age_s < 1.0
+    assert age_s is not None and 0.0 <= age_s < 5.0
     assert view.ages_s["/camera/image_raw"] is None
     checks = {check.name: check for check in judge_graph(view)}
     assert checks["QoS on /odom"].grade is Grade.FAIL and "test_client" in checks["QoS on /odom"].detail

@@ -44,7 +44,8 @@ def test_the_peak_is_kept_when_the_memory_is_given_back(monkeypatch: pytest.Monk
     assert proportional_bytes(holder.pid) == 0
 
 
-def test_all_processes_count_and_looks_too_soon_are_left_out() -> None:
+def test_all_processes_count_and_looks_too_soon_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PERIOD_S", 3600.0)
     one, two = PeakMemory(), PeakMemory()
     one.look([os.getpid()])
     two.look([os.getpid(), os.getpid()])
