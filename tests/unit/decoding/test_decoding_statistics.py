@@ -1,0 +1,115 @@
+"""Edge, cloud and a bad link together write texts that are distributed as the target's own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from support.statistics import fits
+from support.toys import request
+
+from outrider.core.frames import Frame, Resume
+from outrider.decoding import schemes
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.grid import target_distribution
+from outrider.decoding.sampling import Sampling
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.virtual import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.wire.codec import encode, wire_bytes
+
+LENGTH = 3
+NUM_TEXTS = 800
+SAMPLED = [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")]
+EVERY = [*SAMPLED, ("ar", "coupled"), ("outrider", "coupled")]
+LINK = LinkProfile(delay_s=0.02, jitter_s=0.2, loss=0.15, retransmit_s=None, ordered=False)
+COMPUTE = ComputeProfile(draft_token_s=0.02, verify_s=0.05, exit_fractions=(0.2, 0.5))
+TARGET = ToyModel(ToySettings(seed=22, vocab_size=4, eos_bias=-0.5, exit_agreement=(0.4, 0.8)))
+DRAFT = ToyModel(ToySettings(seed=22, vocab_size=4, eos_bias=-0.5, agreement=0.4))
+WIDE_TARGET = ToyModel(ToySettings(seed=6, vocab_size=48, eos_bias=-9.0))
+WIDE_DRAFT = ToyModel(ToySettings(seed=6, vocab_size=48, eos_bias=-9.0, agreement=0.3))
+
+
+def config(strategy: str, scheme: str, seed: int, **options) -> DecodingConfig:
+    return DecodingConfig(
+        strategy=strategy,
+        acceptance=scheme,
+        temperature=1.0,
+        num_draft_tokens=2,
+        seed=seed,
+        silence_s=0.4,
+        **options,
+    )
+
+
+def text_of(
+    target: ToyModel, draft: ToyModel, decoding: DecodingConfig, length: int, sent: list[Frame] | None = None
+) -> tuple[int, ...]:
+    """One text over a link of its own that jitters, reorders and loses; `sent` collects the frames."""
+
+    def frame_bytes(frame: Frame) -> int:
+        if sent is not None:
+            sent.append(frame)
+        return wire_bytes(encode(frame))
+
+    world = VirtualWorld(frame_bytes, COMPUTE, uplink=LINK, downlink=LINK, seed=decoding.seed)
+    asked = request(max_new_tokens=length, deadline_s=1e5)
+    return VirtualDecoder(target, draft, decoding, world).decode(asked).token_ids
+
+
+def texts_of(strategy: str, scheme: str) -> list[tuple[int, ...]]:
+    return [text_of(TARGET, DRAFT, config(strategy, scheme, seed), LENGTH) for seed in range(NUM_TEXTS)]
+
+
+@cache
+def expected(model: ToyModel, length: int) -> dict[tuple[int, ...], float]:
+    """The chance of each text of at most so many tokens, by the model alone."""
+    root = prompt_digest(request().prompt)
+    chances: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(length):
+        longer: dict[tuple[int, ...], float] = {}
+        for text, chance in chances.items():
+            if text[-1:] == (model.eos_id,):
+                longer[text] = chance
+                continue
+            row = target_distribution(model.row(extend_digest(root, text)), Sampling(1.0))
+            for token, prob in enumerate(row.tolist()):
+                longer[(*text, token)] = chance * prob
+        chances = longer
+    return chances
+
+
+@pytest.mark.parametrize(("strategy", "scheme"), EVERY)
+def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
+    texts = texts_of(strategy, scheme)
+    assert fits(texts, expected(TARGET, LENGTH))
+    assert not fits(texts, expected(DRAFT, LENGTH)), "so few texts could not tell the draft from the target"
+
+
+def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
+    """First tokens, of a draft that disagrees there, with draws from the tail that run out now and then."""
+    monkeypatch.setattr(schemes, "NUM_HEAD", 4)
+    monkeypatch.setattr(schemes, "NUM_DRAWS", 1)
+    sent: list[Frame] = []
+    texts = [
+        text_of(WIDE_TARGET, WIDE_DRAFT, config("picospec", "sparse", seed), 2, sent)[:1]
+        for seed in range(NUM_TEXTS)
+    ]
+    assert any(isinstance(frame, Resume) and frame.draws for frame in sent)
+    assert fits(texts, expected(WIDE_TARGET, 1))
+    assert not fits(texts, expected(WIDE_DRAFT, 1))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_outrider_writes_what_ar_writes_with_the_same_seed_token_for_token(seed):
+    ar, outrider = (
+        text_of(WIDE_TARGET, WIDE_DRAFT, config(strategy, "coupled", seed, top_p=0.9), 40)
+        for strategy in ("ar", "outrider")
+    )
+    assert ar == outrider
+    assert len(ar) == 40
+
+
+def test_other_seeds_and_prompts_write_other_texts():
+    texts = {text_of(WIDE_TARGET, WIDE_DRAFT, config("outrider", "coupled", seed), 8) for seed in range(8)}
+    assert len(texts) == 8
