@@ -99,9 +99,10 @@ def _sources(target, draft, asked, tokens, at) -> set[str]:
     return names
 
 
-def test_draft_only_finishes_when_the_link_never_comes_back():
+@pytest.mark.parametrize("strategy", ["sd", "fsd", "picospec", "outrider"])
+def test_draft_only_finishes_when_the_link_never_comes_back(strategy):
     target, draft = toy_pair(2, 0.3)
-    config = DecodingConfig(strategy="sd", acceptance="greedy", link_loss="draft_only", link_grace_s=0.2)
+    config = DecodingConfig(strategy=strategy, acceptance="greedy", link_loss="draft_only", link_grace_s=0.2)
     decoded = VirtualDecoder(target, draft, config, world(outages=(Outage(0.0, 1e9),))).decode(request())
     assert decoded.token_ids == own_text(draft, request())
     assert decoded.unverified_tokens == len(decoded.token_ids)
