@@ -17,6 +17,7 @@ from outrider.decoding.acceptance import (
     resample,
 )
 from outrider.decoding.branch_pool import Evidence
+from outrider.decoding.confidence import hint_confidence
 from outrider.decoding.config import DETERMINISTIC
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
@@ -98,16 +99,13 @@ def judge_exit(
     """
     rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
     rows[:, token_ids] = exit_logits.float()
-    sure = exit_logits.float().softmax(-1).amax(-1).tolist()
     if known is not None:
         rows = torch.cat((known[None].float(), rows))
-        sure = [1.0, *sure]
     outcome = _outcome(job, rows, len(job.tokens))
     if outcome.next_token is None:
         return None
-    confidence = 1.0
-    for share in sure[: outcome.accepted + 1]:
-        confidence *= share
+    guessed = outcome.accepted + 1 - (known is not None)
+    confidence = hint_confidence(exit_logits[:guessed].float())
     return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
 
 
