@@ -170,12 +170,18 @@ def bench_decoding(
     seed: Seed = 0,
     json_file: Json = None,
     plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    ablations: Annotated[
+        bool, typer.Option("--ablations", help="Also FSD's: workers, draft length, queue orders.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also in real time over sockets, with the shipped pair.")
+    ] = False,
     models: Models = None,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
     from outrider.runtime.bench_decoding import bench_decoding
 
-    bench_decoding(tuple(regime or ()), texts, seed, models, json_file, plots)
+    bench_decoding(tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live)
 
 
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")

@@ -83,6 +83,20 @@ def round_picospec_s(
     return full_hit * max(draft_s, remote_s) + (1.0 - full_hit) * (draft_s + remote_s)
 
 
+def unfinished_drafts_s(draft_s: float, verify_s: float, exit_share: float) -> float:
+    """What a cache hit still waits for: drafts begun when the exit at that share of the verification spoke.
+
+    FSD's Table 4 has the name T_r for the cost of a hit and no number for it.
+    """
+    return max(0.0, draft_s - (1.0 - exit_share) * verify_s)
+
+
+def pipelined_tokens(acceptance_rate: float, num_draft_tokens: int) -> float:
+    """Tokens of a round whose successor is drafted already: where all drafts stand there is no token of the
+    target's own, for the successor's first draft has its place. PicoSpec eq. 5 counts both."""
+    return expected_tokens(acceptance_rate, num_draft_tokens) - acceptance_rate**num_draft_tokens
+
+
 def picospec_speedup_bound(draft_s: float, verify_s: float, round_trip_s: float) -> float:
     """Over the serial loop, where every draft stands and drafting is the longer half: PicoSpec eq. 10."""
     return (draft_s + verify_s + round_trip_s) / draft_s

@@ -23,7 +23,7 @@ COLOURS = {
     "outrider": "#d62728",
 }
 _EDGE_Y, _CLOUD_Y, _BAR = 0.0, 1.0, 0.16
-_BRANCH_COLOURS = ("#1f77b4", "#9edae5", "#c7c7c7", "#dbdb8d", "#f7b6d2", "#c5b0d5")
+_BATCH_COLOUR = "#9ecae1"
 _FRAME_COLOURS = {"Hint": "#2ca02c", "Verdict": "#d62728", "Unsettled": "#d62728", "Cancel": "#000000"}
 _DRAFT_COLOUR, _VERIFY_COLOUR, _STEP_COLOUR = "#1f77b4", "#8c564b", "#c49c94"
 _NOTICEABLE_S = 1e-4
@@ -96,7 +96,7 @@ def _draw_run(axes: Axes, events: Sequence[TimelineEvent]) -> None:
             colour = _STEP_COLOUR if event.kind == "step" else _VERIFY_COLOUR
             _bar(axes, event.start_s, event.end_s, _CLOUD_Y, facecolor=colour, edgecolor="white")
         elif event.kind in ("draft", "prefill_edge"):
-            colour = _BRANCH_COLOURS[event.branch % len(_BRANCH_COLOURS)]
+            colour = _DRAFT_COLOUR if event.tokens == 1 else _BATCH_COLOUR
             _bar(axes, event.start_s, event.end_s, _EDGE_Y, facecolor=colour, edgecolor="white")
         elif event.kind in ("up", "down"):
             _draw_frame(axes, event)
@@ -134,12 +134,12 @@ def _add_legend(figure: Figure) -> None:
 
     figure.legend(
         handles=[
-            Patch(facecolor=_BRANCH_COLOURS[0], label="draft, main branch"),
-            Patch(facecolor=_BRANCH_COLOURS[1], label="draft, other branches"),
+            Patch(facecolor=_DRAFT_COLOUR, label="draft token"),
+            Patch(facecolor=_BATCH_COLOUR, label="draft tokens of several branches"),
             Patch(facecolor=_VERIFY_COLOUR, label="verification"),
             Patch(facecolor=_STEP_COLOUR, label="step"),
             Patch(facecolor="none", edgecolor="#bbbbbb", hatch="////", label="bubble"),
-            Line2D([], [], color=_DRAFT_COLOUR, label="drafts"),
+            Line2D([], [], color=_DRAFT_COLOUR, label="drafts on their way"),
             Line2D([], [], color="#2ca02c", linestyle=":", label="hint"),
             Line2D([], [], color="#d62728", label="verdict, +tokens"),
         ],
@@ -158,7 +158,10 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     figure = _figure(14.0, 1.6 * count + 1.4)
     first = figure.add_subplot(count, 1, 1)
     others = [figure.add_subplot(count, 1, row, sharex=first) for row in range(2, count + 1)]
-    figure.subplots_adjust(hspace=0.75, bottom=1.1 / (1.6 * count + 1.4), left=0.06, right=0.98)
+    height = 1.6 * count + 1.4
+    figure.subplots_adjust(hspace=0.45, bottom=1.1 / height, top=1.0 - 0.8 / height, left=0.06, right=0.98)
+    for axes in [first, *others[:-1]]:
+        axes.tick_params(labelbottom=False)
     return figure, [first, *others]
 
 

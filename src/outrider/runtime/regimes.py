@@ -13,9 +13,12 @@ from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
 from outrider.decoding.virtual import ComputeProfile
+from outrider.runtime.links import load_network
 from outrider.runtime.paths import benchmark_file
 
 REGIMES_FILE = "regimes.yaml"
+BRANCH_COST = 0.0223
+"""What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
 _BYTES_PER_MEGABIT = 125_000.0
 _UNLIMITED = float("inf")
 
@@ -41,6 +44,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     step_ms: _Milliseconds
     verify_ms: _Milliseconds
     verify_token_ms: _Milliseconds = 0.0
+    link: str | None = None
     one_way_up_ms: _Milliseconds = 0.0
     one_way_down_ms: _Milliseconds = 0.0
     up_mbps: float | None = None
@@ -91,6 +95,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """The same machines over a link of this delay and unlimited rate."""
         return msgspec.structs.replace(
             self,
+            link=None,
             one_way_up_ms=round_trip_ms / 2.0,
             one_way_down_ms=round_trip_ms / 2.0,
             up_mbps=None,
@@ -99,17 +104,22 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def compute(self) -> ComputeProfile:
         """Prefills take no time: the prompt is not part of the figures."""
-        token_s = (self.verify_s - self.step_s) / self.num_draft_tokens
+        token_s = self.verify_token_ms / 1e3
         return ComputeProfile(
             draft_prefill_s=0.0,
             draft_token_s=self.draft_token_ms / 1e3,
+            draft_branch_s=BRANCH_COST * self.draft_token_ms / 1e3,
             target_prefill_s=0.0,
-            verify_s=self.step_s,
+            verify_s=self.verify_s - self.num_draft_tokens * token_s,
             verify_token_s=token_s,
+            step_s=self.step_s,
         )
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
-        """Uplink and downlink."""
+        """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""
+        if self.link is not None:
+            network = load_network(self.link)
+            return network.uplink, network.downlink
         return (
             LinkProfile(self.one_way_up_ms / 1e3, bytes_per_s=_bytes_per_s(self.up_mbps)),
             LinkProfile(self.one_way_down_ms / 1e3, bytes_per_s=_bytes_per_s(self.down_mbps)),

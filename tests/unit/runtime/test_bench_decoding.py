@@ -2,49 +2,114 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.config import STRATEGIES
+from outrider.core.frames import Proposal, Unsettled
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.runtime import bench_ablations as ablations
 from outrider.runtime import bench_decoding as bench
+from outrider.runtime import comparison, expectations
 from outrider.runtime.held_out import Pair
-from outrider.runtime.regimes import load_regimes
+from outrider.runtime.regimes import Regime, load_regimes
+from outrider.wire.codec import encode, wire_bytes
 
 
-def measured(name: str, texts: int = 4) -> dict[str, bench.Figures]:
-    regime = load_regimes([name])[name]
-    pair = bench.synthetic_models(regime, seed=0)
-    return bench.measure_regime(regime, pair, bench.synthetic_requests(texts, tokens=120), seed=0)
+def regime_named(name: str) -> Regime:
+    return load_regimes([name])[name]
 
 
-def test_go2_recreates_the_formulas() -> None:
-    figures = measured("fsd-go2")
-    for strategy in ("ar", "sd"):
-        assert figures[strategy].ratio_to_formula == pytest.approx(1.0, abs=0.1)
-    assert figures["ar"].speedup_vs_ar == 1.0
-    assert figures["sd"].speedup_vs_ar == pytest.approx(0.90, abs=0.09)
+@pytest.fixture(scope="module")
+def go2() -> dict[str, comparison.Figures]:
+    regime = regime_named("fsd-go2")
+    requests = comparison.synthetic_requests(5, tokens=150)
+    return comparison.measure_regime(regime, comparison.synthetic_models(regime, seed=0), requests, seed=0)
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd", "dssd", "fsd", "picospec"])
+def test_go2_recreates_the_papers_formulas(go2: dict[str, comparison.Figures], strategy: str) -> None:
+    assert go2[strategy].ratio_to_formula == pytest.approx(1.0, abs=0.1)
+
+
+def test_go2_has_the_papers_speed_and_misses(go2: dict[str, comparison.Figures]) -> None:
+    assert go2["ar"].speedup_vs_ar == 1.0
+    assert go2["sd"].speedup_vs_ar == pytest.approx(0.90, abs=0.09)
+    assert go2["fsd"].cache_miss_rate == pytest.approx(0.5563, abs=0.1)
+    assert go2["fsd"].avg_exit == pytest.approx(8.0, abs=2.0)
+    assert go2["outrider"].tokens_per_s > max(go2[name].tokens_per_s for name in go2 if name != "outrider")
 
 
 def test_formulas_of_the_papers() -> None:
-    go2 = load_regimes(["fsd-go2"])["fsd-go2"]
-    assert bench.formula_round_s(go2, "sd") == pytest.approx(1.148)
-    assert bench.formula_round_s(go2, "fsd") == pytest.approx(0.24 + 0.5563 * 0.288 + 0.62)
-    assert bench.formula_tokens_per_s(go2, "ar") == pytest.approx(1 / 0.354)
-    assert bench.formula_tokens_per_s(go2, "outrider") is None
-    assert bench.limit_of(go2, "outrider") == pytest.approx(2.92 / 0.62)
+    regime = regime_named("fsd-go2")
+    assert expectations.formula_round_s(regime, "sd") == pytest.approx(1.148)
+    assert expectations.formula_round_s(regime, "fsd") == pytest.approx(0.24 + 0.5563 * 0.288 + 0.62)
+    assert expectations.formula_tokens_per_s(regime, "ar") == pytest.approx(1 / 0.354)
+    assert expectations.formula_tokens_per_s(regime, "outrider") is None
+    assert expectations.limit_of(regime, "outrider") == pytest.approx(2.92 / 0.62)
+
+
+def test_mended_formulas_expect_less_where_the_papers_leave_something_out() -> None:
+    jetson, pico = regime_named("fsd-jetson-vicuna13b"), regime_named("picospec-llama-gsm8k")
+    for regime, strategy in ((jetson, "fsd"), (pico, "picospec")):
+        formula = expectations.formula_tokens_per_s(regime, strategy)
+        mended = expectations.mended_tokens_per_s(regime, strategy)
+        assert formula is not None and mended is not None and mended < 0.95 * formula
+
+
+def test_sizes_hold_the_papers_distributions() -> None:
+    regime = regime_named("dssd-ntt20-100mbps")
+    row = 50272 * 2
+    proposal = Proposal(1, 1, 0, 0, None, (1, 2, 3), b"evidence")
+    unsettled = Unsettled(1, 1, 0, 0, (1,), 3, 1, 1, b"residue")
+    assert comparison.size_of(regime, "rejection")(proposal) == wire_bytes(encode(proposal)) - 8 + 3 * row
+    assert comparison.size_of(regime, "split")(proposal) == wire_bytes(encode(proposal))
+    assert comparison.size_of(regime, "split")(unsettled) == wire_bytes(encode(unsettled)) - 7 + row
+    greedy = regime_named("fsd-go2")
+    assert comparison.size_of(greedy, "rejection")(proposal) == wire_bytes(encode(proposal))
+
+
+def test_fsd_drafts_on_as_many_exits_as_its_paper_could() -> None:
+    regime = regime_named("fsd-go2")
+    assert comparison.configuration(regime, "fsd").workers == 6
+    assert comparison.configuration(regime, "outrider").workers == DecodingConfig().workers
 
 
 def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    regime = load_regimes(["fsd-go2"])["fsd-go2"]
-    models = bench.synthetic_models(regime, seed=1)
-    monkeypatch.setattr(bench, "replayed_requests", lambda frames, seed: bench.synthetic_requests(2, 30))
-    file = tmp_path / "figures.json"
-    bench.bench_decoding(["fsd-go2"], texts=1, json_file=file, pair=Pair(models.target, models.draft))
+    def two_texts(frames: int, seed: int) -> list[Any]:
+        return comparison.synthetic_requests(2, 30)
+
+    models = comparison.synthetic_models(regime_named("fsd-go2"), seed=1)
+    monkeypatch.setattr(bench, "replayed_requests", two_texts)
+    monkeypatch.setattr(bench, "bench_overhead", dict)
+    monkeypatch.setattr(bench, "ROUND_TRIPS_MS", (0.0, 600.0))
+    monkeypatch.setattr(bench, "SWEEP_TEXTS", 1)
+    file, plots = tmp_path / "figures.json", tmp_path / "plots"
+    bench.bench_decoding(
+        ["fsd-go2"], texts=1, json_file=file, plots=plots, pair=Pair(models.target, models.draft)
+    )
     figures = json.loads(file.read_text())
     for part in ("regimes", "replayed"):
         assert set(figures[part]["fsd-go2"]) == set(STRATEGIES)
         assert figures[part]["fsd-go2"]["sd"]["tokens_per_round"] > 1.0
+    sweep = figures["round_trips"]["fsd-go2"]["speedup_vs_ar"]
+    assert sweep["sd"][0] > sweep["sd"][1]
+    assert {path.name for path in plots.iterdir()} == {"fsd-go2_round_trips.png", "fsd-go2_timeline.png"}
+
+
+def test_ablations_have_a_value_for_every_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    regime = regime_named(ablations.REGIME)
+    pair, requests = comparison.synthetic_models(regime, seed=0), comparison.synthetic_requests(1, 40)
+    monkeypatch.setattr(ablations, "WORKERS", (1, 30))
+    monkeypatch.setattr(ablations, "DRAFT_LENGTHS", (1, 10))
+    monkeypatch.setattr(ablations, "QUEUE_WORKERS", (3,))
+    workers = ablations.ablate_workers(regime, pair, requests, seed=0)
+    assert workers["cache_miss_rate"][1] <= workers["cache_miss_rate"][0] < 1.0
+    lengths = ablations.ablate_draft_length(regime, pair, requests, seed=0)
+    assert lengths["fsd_vs_sd"][1] > lengths["fsd_vs_sd"][0]
+    queues = ablations.ablate_queues(regime, pair, requests, seed=0)
+    assert len(queues) == 6 and all(0.0 <= rates[0] < 1.0 for rates in queues.values())
 
 
 @pytest.mark.parametrize(("texts", "seed"), [(0, 0), (1, -1)])

@@ -1,0 +1,169 @@
+"""Every strategy on the same texts in one regime, on the virtual clock."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from outrider.core.frames import Frame, Open, Proposal, Unsettled
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, exit_agreement, synthetic_pair
+from outrider.decoding.timeline import Observer
+from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
+from outrider.runtime.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
+from outrider.runtime.held_out import Pair, held_out_prompts
+from outrider.runtime.regimes import Regime
+from outrider.wire.codec import encode, wire_bytes
+
+TEXT_TOKENS = 200
+"""As in FSD, section 4."""
+SECOND_CHOICE = 0.5
+"""How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
+DEADLINE_S = 1e6
+SPARSE_BYTES = 190
+"""Of the answer to a rejection where the target has a tail: 32 tokens and 4 draws, some 5 bytes each."""
+_JPEG = b"\xff\xd8"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One strategy in one regime. Speeds leave out the prompt; None is what does not apply or is not known.
+
+    `fraction_of_limit` is of tokens per round / max(verification, drafts of a round). `formula` is the
+    paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves out
+    (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
+    """
+
+    tokens_per_s: float
+    speedup_vs_ar: float
+    tokens_per_round: float
+    cache_miss_rate: float | None
+    avg_exit: float | None
+    target_passes_per_token: float
+    bytes_up_per_token: float
+    bytes_down_per_token: float
+    fraction_of_limit: float
+    formula_tokens_per_s: float | None
+    ratio_to_formula: float | None
+    ratio_to_mended: float | None
+    paper_speedup: float | None
+
+
+def synthetic_models(regime: Regime, seed: int) -> Pair:
+    """A made-up pair with the regime's acceptance and exits."""
+    rate, exits = regime.rate, regime.exits
+    confidence = draft_confidence(rate, SECOND_CHOICE, sampled=regime.temperature > 0.0)
+    chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
+    return Pair(*synthetic_pair(SyntheticSettings(seed, confidence, SECOND_CHOICE, chances)))
+
+
+def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
+    return [DecodeRequest(Prompt(f"text {index}", _JPEG), tokens, DEADLINE_S) for index in range(texts)]
+
+
+def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
+    return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
+
+
+def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
+    """Bytes of a frame on the wire, with the papers' full distributions over the regime's vocabulary.
+
+    The prompt counts nothing. Greedy decoding needs no distributions.
+    """
+    full_row = regime.vocab_size * regime.bytes_per_probability
+
+    def frame_bytes(frame: Frame) -> int:
+        if isinstance(frame, Open):
+            return 0
+        num_bytes = wire_bytes(encode(frame))
+        if regime.temperature == 0.0:
+            return num_bytes
+        if isinstance(frame, Proposal) and scheme == "rejection":
+            return num_bytes - len(frame.evidence) + len(frame.tokens) * full_row
+        if isinstance(frame, Unsettled):
+            residue = full_row if scheme == "split" else max(len(frame.residue), SPARSE_BYTES)
+            return num_bytes - len(frame.residue) + residue
+        return num_bytes
+
+    return frame_bytes
+
+
+def configuration(regime: Regime, strategy: str) -> DecodingConfig:
+    """The regime's sizes; FSD drafts on as many exits at a time as its paper could."""
+    config = DecodingConfig(
+        strategy=strategy,
+        num_draft_tokens=regime.num_draft_tokens,
+        temperature=regime.temperature,
+        silence_s=DEADLINE_S,
+    )
+    if strategy != "fsd":
+        return config
+    return replace(config, workers=regime.exits.workers)
+
+
+def world_of(regime: Regime, scheme: str, seed: int) -> VirtualWorld:
+    """The regime's machines and network; exits stand at the depths of the target's own."""
+    uplink, downlink = regime.directions()
+    return VirtualWorld(size_of(regime, scheme), regime.compute(), uplink, downlink, seed=seed)
+
+
+def decode_all(
+    config: DecodingConfig,
+    pair: Pair,
+    world: VirtualWorld,
+    requests: Iterable[DecodeRequest],
+    observer: Observer | None = None,
+) -> list[Decoded]:
+    """Every text with one strategy, one after the other on one clock."""
+    draft: LanguageModel | None = pair.draft if config.plan.drafts else None
+    decoder = VirtualDecoder(pair.target, draft, config, world, observer)
+    return [decoder.decode(request) for request in requests]
+
+
+def figures_of(
+    regime: Regime, strategy: str, texts: Sequence[Decoded], ar_tokens_per_s: float | None
+) -> Figures:
+    """`ar_tokens_per_s`: of the same run; None where this is it."""
+    tokens = sum(len(text.token_ids) for text in texts)
+    rounds = [one for text in texts for one in text.rounds]
+    foresight = [text.speculation for text in texts]
+    misses = sum(one.misses for one in foresight)
+    judged = misses + sum(one.hint_hits + one.guess_hits for one in foresight)
+    exits = [exit_index + 1 for one in foresight for exit_index in one.hit_exits]
+    tokens_per_s = tokens / sum(text.elapsed_s for text in texts)
+    formula = formula_tokens_per_s(regime, strategy)
+    return Figures(
+        tokens_per_s=tokens_per_s,
+        speedup_vs_ar=tokens_per_s / (ar_tokens_per_s or tokens_per_s),
+        tokens_per_round=sum(one.emitted for one in rounds) / len(rounds),
+        cache_miss_rate=misses / judged if judged else None,
+        avg_exit=statistics.mean(exits) if exits else None,
+        target_passes_per_token=sum(text.target_passes for text in texts) / tokens,
+        bytes_up_per_token=sum(one.bytes_up for one in foresight) / tokens,
+        bytes_down_per_token=sum(one.bytes_down for one in foresight) / tokens,
+        fraction_of_limit=tokens_per_s / limit_of(regime, strategy),
+        formula_tokens_per_s=formula,
+        ratio_to_formula=_ratio(tokens_per_s, formula),
+        ratio_to_mended=_ratio(tokens_per_s, mended_tokens_per_s(regime, strategy)),
+        paper_speedup=regime.measured.get(strategy),
+    )
+
+
+def _ratio(value: float, to: float | None) -> float | None:
+    return None if to is None else value / to
+
+
+def measure_regime(
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+) -> dict[str, Figures]:
+    """All strategies, `ar` first, on the same texts."""
+    figures: dict[str, Figures] = {}
+    for strategy in STRATEGIES:
+        config = configuration(regime, strategy)
+        texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
+        ar_tokens_per_s = figures["ar"].tokens_per_s if figures else None
+        figures[strategy] = figures_of(regime, strategy, texts, ar_tokens_per_s)
+    return figures

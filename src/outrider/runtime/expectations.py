@@ -1,0 +1,59 @@
+"""What the papers' formulas expect in a regime, as tokens per second."""
+
+from __future__ import annotations
+
+from outrider.decoding.theory import (
+    limit_tokens_per_s,
+    pipelined_tokens,
+    round_dsd_s,
+    round_dssd_s,
+    round_fsd_s,
+    round_picospec_s,
+    unfinished_drafts_s,
+)
+from outrider.runtime.regimes import Regime
+
+
+def formula_round_s(regime: Regime, strategy: str, sync_s: float = 0.0) -> float | None:
+    """A round by the formula of the strategy's own paper; None where there is none."""
+    draft_s, verify_s, round_trip_s = regime.draft_s, regime.verify_s, regime.round_trip_s
+    rate, drafts = regime.rate, regime.num_draft_tokens
+    uplink_s = regime.distribution_up_s()
+    if strategy == "sd":
+        return round_dsd_s(draft_s, verify_s, round_trip_s, uplink_s)
+    if strategy == "fsd":
+        one_way_s = (round_trip_s + uplink_s) / 2.0
+        return round_fsd_s(draft_s, verify_s, one_way_s, regime.exits.miss_rate, sync_s)
+    if strategy == "dssd":
+        return round_dssd_s(draft_s, verify_s, round_trip_s, regime.distribution_down_s(), rate, drafts)
+    if strategy == "picospec":
+        return round_picospec_s(draft_s, verify_s, round_trip_s, rate, drafts)
+    return None
+
+
+def formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
+    """By the paper's formula as it stands; for `ar` one token a step."""
+    if strategy == "ar":
+        return 1.0 / regime.step_s
+    round_s = formula_round_s(regime, strategy)
+    return None if round_s is None else regime.expected_tokens / round_s
+
+
+def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
+    """By the formula with what it leaves out: FSD's hits wait for unfinished drafts, PicoSpec's hidden rounds
+    have no token of the target's own."""
+    if strategy == "fsd":
+        share = regime.exits.average / (regime.exits.number + 1)
+        sync_s = unfinished_drafts_s(regime.draft_s, regime.verify_s, share)
+        return regime.expected_tokens / (formula_round_s(regime, strategy, sync_s) or 1.0)
+    if strategy == "picospec":
+        tokens = pipelined_tokens(regime.rate, regime.num_draft_tokens)
+        return tokens / (formula_round_s(regime, strategy) or 1.0)
+    return formula_tokens_per_s(regime, strategy)
+
+
+def limit_of(regime: Regime, strategy: str) -> float:
+    """Tokens per second of the slower machine alone."""
+    if strategy == "ar":
+        return 1.0 / regime.step_s
+    return limit_tokens_per_s(regime.expected_tokens, regime.draft_s, regime.verify_s)

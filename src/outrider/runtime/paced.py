@@ -1,0 +1,100 @@
+"""Real models at the pace of other machines: the result is theirs, the time that of a `ComputeProfile`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from outrider.core.ports import FrameLink, LanguageModel
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.jobs import Choices, CloudJob, EdgeJob, ExitHint, Judgement
+from outrider.decoding.service import VerifierService
+from outrider.decoding.virtual import ComputeProfile
+from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
+
+
+class Pacer:
+    """Waits until some time after `start`, and not at all where that has passed."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._start_s = 0.0
+        self.late_s = 0.0
+
+    def start(self) -> None:
+        self._start_s = self._clock()
+
+    def wait_until(self, after_s: float) -> None:
+        """`late_s` sums up by how much this machine was slower than the one it stands for."""
+        left_s = self._start_s + after_s - self._clock()
+        if left_s > 0.0:
+            self._sleep(left_s)
+        else:
+            self.late_s -= left_s
+
+
+class PacedDraftWorker(DraftWorker):
+    """Drafts at the pace of a profile."""
+
+    def __init__(self, model: LanguageModel, compute: ComputeProfile, pacer: Pacer) -> None:
+        super().__init__(model)
+        self._compute = compute
+        self._pacer = pacer
+
+    def run(self, job: EdgeJob) -> tuple[Choices, ...]:
+        self._pacer.start()
+        choices = super().run(job)
+        self._pacer.wait_until(self._compute.draft_s(job))
+        return choices
+
+
+class PacedTargetWorker(TargetWorker):
+    """Verifies at the pace of a profile; an exit's hint leaves when its layer would be done."""
+
+    def __init__(self, model: LanguageModel, compute: ComputeProfile, pacer: Pacer) -> None:
+        super().__init__(model)
+        self._compute = compute
+        self._pacer = pacer
+        exits = model.exits
+        self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
+
+    def run(self, job: CloudJob, on_hint: OnHint) -> Judgement | None:
+        self._pacer.start()
+        hints: list[ExitHint] = []
+        judgement = super().run(job, hints.append)
+        duration_s = self._compute.target_s(job)
+        for hint in hints:
+            self._pacer.wait_until(duration_s * self._shares[hint.exit])
+            on_hint(hint)
+        self._pacer.wait_until(duration_s)
+        return judgement
+
+
+class PacedDecoder(LinkedDecoder):
+    """A LinkedDecoder whose draft takes the profile's time."""
+
+    def __init__(
+        self,
+        link: FrameLink,
+        draft: LanguageModel,
+        config: DecodingConfig,
+        compute: ComputeProfile,
+        where: str,
+        pacer: Pacer | None = None,
+    ) -> None:
+        super().__init__(link, draft, draft.tokenizer, config, 1, where)
+        self.pacer = pacer or Pacer()
+        if self._worker is not None:
+            self._worker = PacedDraftWorker(draft, compute, self.pacer)
+
+
+class PacedService(VerifierService):
+    """A VerifierService whose target takes the profile's time."""
+
+    def __init__(self, model: LanguageModel, compute: ComputeProfile, pacer: Pacer | None = None) -> None:
+        super().__init__(model)
+        self._worker = PacedTargetWorker(model, compute, pacer or Pacer())

@@ -1,0 +1,82 @@
+"""The live benchmark and the engine's overhead over real sockets, with toy models and short times."""
+
+import cProfile
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from support.toys import JPEG
+
+from outrider.core.values import Prompt, Verified
+from outrider.decoding.service import VerifierService, serve_frames
+from outrider.runtime import bench_live, bench_overhead
+from outrider.runtime.comparison import synthetic_models
+from outrider.runtime.paced import PacedService
+from outrider.runtime.regimes import Regime, load_regimes
+from outrider.wire.server import RouterServer
+
+
+@contextmanager
+def serving(service: VerifierService) -> Iterator[str]:
+    """The endpoint of a service in a thread of this process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    server, stop = RouterServer(endpoint, None), threading.Event()
+    thread = threading.Thread(target=serve_frames, args=(service, server, stop))
+    thread.start()
+    try:
+        yield endpoint
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+
+
+@pytest.fixture
+def quick() -> Regime:
+    """The lan regime at a tenth of its times."""
+    regime = load_regimes(["lan"])["lan"]
+    return msgspec.structs.replace(regime, draft_token_ms=0.8, step_ms=1.8, verify_ms=1.8)
+
+
+def test_live_figures(quick: Regime) -> None:
+    pair = synthetic_models(quick, seed=0)
+    prompts = [Prompt("find the silver bottle", JPEG)]
+    with serving(PacedService(pair.target, quick.compute())) as endpoint:
+        alone = bench_live.measure_live(endpoint, quick, "ar", pair, prompts, None)
+        drafted = bench_live.measure_live(endpoint, quick, "sd", pair, prompts, alone.tokens_per_s)
+    assert alone.speedup_vs_ar == 1.0
+    assert 0.0 < alone.tokens_per_s <= 1.0 / quick.step_s
+    assert drafted.tokens_per_round > 1.5
+    assert drafted.bytes_up_per_token > 0.0
+
+
+def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:
+    watch = bench_live.Stopwatch()
+    for start_s in (1.0, 5.0):
+        watch.on_verified(Verified((1, 2), "", start_s))
+        watch.on_verified(Verified((3, 4, 5), "", start_s + 1.5))
+        watch.end_text()
+    assert watch.tokens_per_s == pytest.approx(6 / 3.0)
+
+
+def test_overhead_of_rounds_over_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_overhead, "TEXT_TOKENS", 30)
+    with serving(bench_overhead.synthetic_service()) as endpoint:
+        waiting = bench_overhead.measure_overhead(endpoint, "sd", texts=1)
+        streaming = bench_overhead.measure_overhead(endpoint, "outrider", texts=1)
+        lines = bench_overhead.profile_edge(endpoint, texts=1)
+    assert waiting.rounds >= 6 and waiting.median_ms is not None and waiting.median_ms > 0.0
+    assert streaming.median_ms is None and streaming.edge_cpu_ms > 0.0
+    assert any(line.function.startswith("decoding/edge.py") for line in lines)
+
+
+def test_profile_shows_our_own_functions_only() -> None:
+    profile = cProfile.Profile()
+    profile.runcall(load_regimes)
+    lines = bench_overhead.own_lines(profile)
+    assert any(line.function == "runtime/regimes.py:load_regimes" for line in lines)
