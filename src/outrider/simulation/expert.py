@@ -5,7 +5,7 @@ place), enter (pass through it), approach, arrived; obey and done for plain moti
 beyond the view stands in the prompt too, so a model can imitate it exactly.
 
 The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and what
-was ruled out and why: nearly every word of it has to be read off the picture.
+was ruled out and why.
 """
 
 from __future__ import annotations
