@@ -198,6 +198,7 @@ def test_refusals_reach_the_caller_as_the_right_error(endpoint):
             first.decode(DecodeRequest(Prompt("find it", b"\x89PNG")))
         with pytest.raises(ConfigError, match="max_new_tokens=4000"):
             first.decode(request(max_new_tokens=4000))
+        assert first.decode(request()).finished
         with connected(endpoint, "ar") as second, pytest.raises(BusyError, match="all 1 sessions"):
             second.decode(request())
         assert first.decode(request()).finished

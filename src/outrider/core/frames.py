@@ -90,7 +90,7 @@ class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, t
 
 
 class Draft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=3):
-    """Branches that grow from the text of `base` tokens with that digest, itself committed or drafted.
+    """Branches that grow from the text of `base` tokens with that digest; from the committed one without.
 
     `runs` are packed by `decoding.token_runs`.
     """
@@ -98,7 +98,7 @@ class Draft(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, ta
     session: U32
     epoch: U32
     base: Position
-    digest: U32
+    digest: U32 | None
     runs: Annotated[bytes, Meta(max_length=MAX_RUNS_BYTES)]
 
 
@@ -181,17 +181,16 @@ class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
 
 
 class Hint(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=22):
-    """What early exit `exit` expects the running verification to say; advisory.
+    """What early exit `exit` expects the verification at `base` to say, and how surely, in percent.
 
-    `confidence` is in 255ths.
+    It names no digest: it is advisory, and taken for another text it only wastes a draft.
     """
 
     session: U32
     epoch: U32
     base: Position
-    digest: U32
     exit: Annotated[int, Meta(ge=0, le=255)]
-    confidence: Annotated[int, Meta(ge=0, le=255)]
+    confidence: Annotated[int, Meta(ge=0, le=100)]
     tokens: ChunkTokens
 
 

@@ -15,12 +15,11 @@ from outrider.decoding.token_runs import Run
 MAX_TOKENS = 1024
 Evidence = Any
 """How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
-_Found = dict[tuple[int, int], tuple[int, ...]]
 
 
 @dataclass
 class _Place:
-    """What was drafted after one text of `length` tokens: by token, the evidence for it; newest last."""
+    """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence."""
 
     length: int
     offers: dict[int, Evidence] = field(default_factory=dict)
@@ -35,28 +34,32 @@ class BranchPool:
     def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
         """Branches that grow from the text with this length and digest."""
         trail = [digest]
-        for back, tokens in runs:
-            del trail[len(trail) - back :]
-            for token in tokens:
-                self._offer(length + len(trail) - 1, trail[-1], token, None)
+        for run in runs:
+            del trail[len(trail) - run.back :]
+            preferred = run.preferred
+            for token in run.tokens:
+                self._offer(length + len(trail) - 1, trail[-1], token, None, preferred)
                 trail.append(extend_digest(trail[-1], (token,)))
+                preferred = False
 
     def add_branch(
         self, length: int, digest: int, tokens: Sequence[int], evidence: Sequence[Evidence]
     ) -> None:
         """One branch with the evidence for each of its tokens."""
         for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
-            self._offer(length + offset, digest, token, proof)
+            self._offer(length + offset, digest, token, proof, False)
             digest = extend_digest(digest, (token,))
 
-    def longest(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
-        """The longest branch after a text, the newest of equals, with its evidence; at most `limit` long."""
-        tokens = self._longest(digest, limit, {})
-        evidence = []
-        for token in tokens:
-            evidence.append(self._places[digest].offers[token])
+    def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
+        """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
+        tokens: list[int] = []
+        evidence: list[Evidence] = []
+        while len(tokens) < limit and (place := self._places.get(digest)) is not None:
+            token, proof = next(iter(place.offers.items()))
+            tokens.append(token)
+            evidence.append(proof)
             digest = extend_digest(digest, (token,))
-        return tokens, tuple(evidence)
+        return tuple(tokens), tuple(evidence)
 
     def holds(self, digest: int, tokens: Sequence[int]) -> bool:
         """Whether the tokens lie here as a branch after a text."""
@@ -71,24 +74,12 @@ class BranchPool:
         """Forget what can no longer follow a text of this length."""
         self._places = {digest: place for digest, place in self._places.items() if place.length >= length}
 
-    def _offer(self, length: int, digest: int, token: int, evidence: Evidence) -> None:
+    def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> None:
         place = self._places.get(digest)
         if place is None:
             if len(self._places) >= MAX_TOKENS:
                 del self._places[next(iter(self._places))]
             place = self._places[digest] = _Place(length)
-        place.offers.pop(token, None)
+        if preferred:
+            place.offers = {token: evidence, **place.offers}
         place.offers[token] = evidence
-
-    def _longest(self, digest: int, limit: int, found: _Found) -> tuple[int, ...]:
-        """`found` remembers results: where a peer's digests collide there may be 2^limit paths."""
-        place = self._places.get(digest)
-        if place is None or limit <= 0:
-            return ()
-        if (digest, limit) not in found:
-            best: tuple[int, ...] = ()
-            for token in reversed(place.offers):
-                branch = (token, *self._longest(extend_digest(digest, (token,)), limit - 1, found))
-                best = max(best, branch, key=len)
-            found[digest, limit] = best
-        return found[digest, limit]

@@ -141,6 +141,12 @@ class CloudMachine:
             if now_s - session.last_heard_s > self._limits.idle_s:
                 del self._sessions[key]
 
+    def _evict_refused(self) -> None:
+        """Free the places of texts that were refused; until they are needed the refusal is repeated there."""
+        for key, session in list(self._sessions.items()):
+            if session.text is None and session.refusal is not None:
+                del self._sessions[key]
+
     def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
@@ -160,6 +166,8 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is None:
             self.evict_idle(now_s)
+            if len(self._sessions) >= self._limits.max_sessions:
+                self._evict_refused()
             if len(self._sessions) >= self._limits.max_sessions:
                 return [self._busy(frame)]
             session = self._sessions[key] = _Session(frame.epoch, now_s)

@@ -16,6 +16,8 @@ from outrider.decoding.digest import extend_digest
 from outrider.decoding.token_runs import Run
 
 Origin = Literal["draft", "guess", "hint"]
+CHEAPER_THAN_A_DIGEST = 2
+"""So many tokens cost no more on the wire than the digest that would spare them."""
 
 LEAST_BELIEF, MOST_BELIEF = 0.01, 0.99
 """Nobody is so sure that what they exclude need not be drafted on should it come true after all."""
@@ -158,27 +160,51 @@ class DraftTree:
 
 
 def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
-    """The fewest runs that hold all `nodes`: the node they grow from, and the runs from there."""
+    """The fewest runs that hold all `nodes`: the node they grow from, and the runs from there.
+
+    Near the root they grow from the root itself, for it needs no digest.
+    """
     told = {id(node) for node in nodes}
     wanted = {id(step) for node in nodes for step in tree.path(node)}
     parent = tree.root
     while True:
         inside = [child for child in parent.children.values() if id(child) in wanted]
         if len(inside) != 1 or id(inside[0]) in told:
-            return parent, _runs_below(parent, wanted)
+            break
         parent = inside[0]
+    if parent.length - tree.root.length <= CHEAPER_THAN_A_DIGEST:
+        parent = tree.root
+    return parent, _runs_below(parent, wanted)
 
 
 def _runs_below(parent: Node, wanted: set[int]) -> list[Run]:
-    """Depth first, so that a run goes back only to where another branch leaves it."""
-    runs: list[tuple[int, list[int]]] = []
+    """Depth first and likeliest first, so that a run goes back only to where another branch leaves it."""
+    runs: list[tuple[int, list[int], bool]] = []
     pen = parent.length
-    todo = [child for child in reversed(parent.children.values()) if id(child) in wanted]
+    todo = _wanted_children(parent, wanted)
     while todo:
         node = todo.pop()
-        if not runs or pen != node.length - 1:
-            runs.append((pen - (node.length - 1), []))
+        preferred = _overtakes(node, wanted)
+        if not runs or preferred or pen != node.length - 1:
+            runs.append((pen - (node.length - 1), [], preferred))
         runs[-1][1].append(node.token)
         pen = node.length
-        todo.extend(child for child in reversed(node.children.values()) if id(child) in wanted)
-    return [(back, tuple(tokens)) for back, tokens in runs]
+        todo.extend(_wanted_children(node, wanted))
+    return [Run(back, tuple(tokens), preferred) for back, tokens, preferred in runs]
+
+
+def _wanted_children(node: Node, wanted: set[int]) -> list[Node]:
+    """The likeliest last."""
+    children = [child for child in node.children.values() if id(child) in wanted]
+    return sorted(children, key=lambda child: child.likelihood)
+
+
+def _overtakes(node: Node, wanted: set[int]) -> bool:
+    """Whether a node not told before is likelier than its siblings told before, and than those told now."""
+    assert node.parent is not None
+    siblings = [other for other in node.parent.children.values() if other is not node]
+    before = [other for other in siblings if other.sent_s is not None]
+    rivals = [*before, *(other for other in siblings if id(other) in wanted)]
+    return (
+        node.sent_s is None and bool(before) and all(other.likelihood < node.likelihood for other in rivals)
+    )

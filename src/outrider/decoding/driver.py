@@ -87,7 +87,7 @@ class LinkedDecoder:
             raise self._deadline_error(deadline_s)
         self._watch_link(now_s)
         job = self._machine.next_job()
-        received = self._link.receive(0.0 if job is not None else min(_CANCEL_POLL_S, deadline_s - now_s))
+        received = self._link.receive(0.0 if job is not None else self._wait_s(deadline_s - now_s))
         if received is not None:
             frame, num_bytes = received
             self._transcript.on_received(frame, num_bytes)
@@ -95,6 +95,14 @@ class LinkedDecoder:
             self._perform(self._machine.receive(frame, self._clock()))
         elif job is not None:
             self._work(job)
+        elif (look_s := self._machine.next_look_s) is not None and look_s <= self._clock():
+            self._perform(self._machine.look(self._clock()))
+
+    def _wait_s(self, left_s: float) -> float:
+        """How long to wait for news when there is nothing to do."""
+        look_s = self._machine.next_look_s
+        until_look_s = _CANCEL_POLL_S if look_s is None else max(0.0, look_s - self._clock())
+        return min(_CANCEL_POLL_S, until_look_s, left_s)
 
     def _now(self) -> float:
         """Seconds since the request."""

@@ -47,10 +47,8 @@ from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.schemes import pack_evidence, settle
 from outrider.decoding.token_runs import pack_runs, token_bytes
 
-LEAST_LIKELIHOOD = 0.03
+LEAST_LIKELIHOOD = 0.02
 """Branches less likely than this are not drafted on."""
-WORTH_SENDING = 0.1
-"""Drafts less likely than this do not go up ahead of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,7 @@ class EdgeMachine:
         self._hinted: dict[tuple[int, ...], int] = {}
         self._settled: int | None = None
         self._asked_at = self._chunk_at = -1
+        self._look_s: float | None = None
         self._draft_ready = self._alone = self._opened = self.done = False
         self.target_prefill_s = 0.0
         self.target_passes = self._passes_before = 0
@@ -183,6 +182,16 @@ class EdgeMachine:
         if isinstance(frame, Refused):
             return self._fail(_ERRORS[frame.reason](f"the verifier refused: {frame.message}"))
         return []
+
+    @property
+    def next_look_s(self) -> float | None:
+        """When to call `look` although nothing has happened; None where only an event can change things."""
+        return None if self.done else self._look_s
+
+    def look(self, now_s: float) -> list[EdgeAction]:
+        """Time has passed."""
+        self._look_s = None
+        return self._send_drafts(now_s)
 
     def ask_again(self, now_s: float) -> list[EdgeAction]:
         """The link came up or was silent for too long: repeat what may be lost. Harmless at any time."""
@@ -257,8 +266,9 @@ class EdgeMachine:
         self._chunk_at = len(self._text)
         frame = self._draft_frame(nodes) if self._guessable else self._proposal(nodes)
         self._outlook.on_sent(len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence), now_s)
-        for node in nodes:
-            node.sent_s = now_s
+        told = (step for node in nodes for step in self._tree.path(node) if step.length > frame.base)
+        for step in told:
+            step.sent_s = now_s if step.sent_s is None else step.sent_s
         return [Send(frame)]
 
     def _due_as_chunk(self) -> list[Node] | None:
@@ -279,10 +289,17 @@ class EdgeMachine:
             return None if asked else []
         idle = ended and not self._plan.ahead
         full = len(unsent) >= self._config.num_draft_tokens and not self._plan.ahead
-        if not (full or idle or not self._leaves() or self._outlook.is_time(self._num_ready(), now_s)):
+        if not (full or idle or self._is_time(now_s)):
             return None
         due = self._affordable(unsent) if self._plan.ahead else unsent[:MAX_CHUNK_TOKENS]
         return due or None
+
+    def _is_time(self, now_s: float) -> bool:
+        if self._leaves():
+            return self._outlook.is_time(self._num_ready(), now_s)
+        leave_s = self._outlook.leave_s(now_s)
+        self._look_s = leave_s if leave_s > now_s else None
+        return leave_s <= now_s
 
     def _num_ready(self) -> int:
         """Tokens on the likeliest branch that the cloud could verify next."""
@@ -297,7 +314,7 @@ class EdgeMachine:
         unsent = [
             node
             for node in self._tree
-            if node.sent_s is None and node.parent and node.likelihood >= WORTH_SENDING
+            if node.sent_s is None and node.parent and node.likelihood >= self._outlook.least_worth
         ]
         starts = {0: main[0].length if main else 0}
         tips: dict[int, int] = {}
@@ -318,7 +335,8 @@ class EdgeMachine:
 
     def _draft_frame(self, nodes: list[Node]) -> Draft:
         parent, runs = branches_to(self._tree, nodes)
-        return Draft(self._session, self._epoch, parent.length, parent.digest, pack_runs(runs))
+        digest = None if parent is self._tree.root else parent.digest
+        return Draft(self._session, self._epoch, parent.length, digest, pack_runs(runs))
 
     def _proposal(self, nodes: list[Node]) -> Proposal:
         """Where the text's last token is the edge's own, the cloud learns it with the branch that follows."""
@@ -373,20 +391,30 @@ class EdgeMachine:
 
     def _on_prefill_again(self, now_s: float) -> list[EdgeAction]:
         """The cloud has no such text (any more); what it did for this epoch before still counts."""
-        if not self._opened and now_s - self._opened_at_s < self._config.silence_s / 4.0:
+        if not self._opened and self._just_opened(now_s):
             return []
         if self._opened:
             self._passes_before = self.target_passes
         self._opened = False
         return self.ask_again(now_s)
 
+    def _contradict(self, now_s: float) -> list[EdgeAction]:
+        """The cloud holds another text: tell it this one, unless it was told just now."""
+        if self._just_opened(now_s):
+            return []
+        self._opened = False
+        return self.ask_again(now_s)
+
+    def _just_opened(self, now_s: float) -> bool:
+        return now_s - self._opened_at_s < self._config.silence_s / 4.0
+
     def _on_hint(self, hint: Hint, now_s: float) -> list[EdgeAction]:
         """Advisory: it changes only what is drafted next."""
-        if (hint.base, hint.digest) != (len(self._text), self._text.digest) or not hint.tokens:
+        if hint.base != len(self._text) or not hint.tokens:
             return []
         if max(hint.tokens) >= self._vocab_size or self._plan.hints == "none":
             return []
-        confidence = hint.confidence / 255.0
+        confidence = hint.confidence / 100.0
         self._hinted.setdefault(hint.tokens, hint.exit)
         node = self._tree.root
         for token in hint.tokens:
@@ -405,8 +433,7 @@ class EdgeMachine:
             verdict.digest != text.digest_at(verdict.base)
             or verdict.tokens[:overlap] != known[: len(verdict.tokens)]
         ):
-            self._opened = False
-            return self.ask_again(now_s)
+            return self._contradict(now_s)
         self._opened = True
         if verdict.base + len(verdict.tokens) >= len(text):
             self._settled = None
@@ -428,10 +455,12 @@ class EdgeMachine:
         parent = self._tree.find(new)
         rejected = parent.best_child if parent is not None else None
         if rejected is None or rejected.row is None:
-            self._opened = False
-            return self.ask_again(now_s)
+            return self._contradict(now_s)
         position = len(self._text) + len(new)
-        drawn = settle(self._config.scheme, verdict.residue, rejected.row, position, self._sampling)
+        try:
+            drawn = settle(self._config.scheme, verdict.residue, rejected.row, position, self._sampling)
+        except ProtocolError as error:
+            return self._fail(error)
         if drawn.token is None:
             return [Send(Resume(self._session, self._epoch, len(self._text), self._text.digest, drawn.draws))]
         return self._commit((*new, drawn.token), verdict, now_s)

@@ -8,6 +8,8 @@ PRIOR_TRIALS = 4.0
 MEMORY = 0.97
 RECENT_ROUND_TRIPS = 64
 SURE = 0.85
+RESERVE_BYTES = 150.0
+LEAST_PRICE, FULL_PRICE = 0.03, 0.8
 
 
 class Odds:
@@ -93,6 +95,33 @@ class RoundTrip:
     @property
     def value(self) -> float:
         return min(self._recent, default=0.0)
+
+
+class Purse:
+    """Bytes that may be spent, filled by every emitted token: the emptier it is, the surer a use must be."""
+
+    def __init__(self, per_token: float) -> None:
+        self._per_token = per_token
+        self._bytes = RESERVE_BYTES
+
+    def earn(self, num_tokens: int) -> None:
+        self._bytes += self._per_token * num_tokens
+
+    def spend(self, num_bytes: float) -> None:
+        self._bytes -= num_bytes
+
+    def holds(self, num_bytes: float) -> bool:
+        return self._bytes >= num_bytes
+
+    @property
+    def bytes(self) -> float:
+        return self._bytes
+
+    @property
+    def price(self) -> float:
+        """The least likelihood worth bytes: LEAST_PRICE of a full purse, FULL_PRICE of an empty one."""
+        emptiness = 1.0 - max(0.0, min(1.0, self._bytes / RESERVE_BYTES))
+        return LEAST_PRICE + (FULL_PRICE - LEAST_PRICE) * emptiness**2
 
 
 def expected_tokens(num_drafted: int, rate: float) -> float:

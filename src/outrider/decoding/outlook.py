@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.estimates import Mean, Odds, RoundTrip, expected_tokens
+from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip, expected_tokens
 
-FRAME_BYTES = 16.0
-BYTES_UP_PER_TOKEN = 15.0
-BYTES_UP_AT_START = 100.0
+FRAME_BYTES = 12.0
+MARGIN = 0.03
+"""How early a draft leaves, as a share of a verification: estimates are not exact."""
+BYTES_UP_PER_TOKEN = 15.5
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Outlook:
         self.round_trip = RoundTrip()
         self._free_s = 0.0
         self._steps = False
-        self._allowance = BYTES_UP_AT_START
+        self._purse = Purse(BYTES_UP_PER_TOKEN)
 
     def on_opened(self, now_s: float) -> None:
         """The cloud has the prompt and nothing to verify yet."""
@@ -49,14 +50,14 @@ class Outlook:
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
         """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
-        self._allowance -= FRAME_BYTES + num_bytes
+        self._purse.spend(FRAME_BYTES + num_bytes)
         arrival_s = now_s + self.round_trip.value / 2.0
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
     def on_verdict(self, now_s: float, news: News) -> None:
         """A verdict has come."""
-        self._allowance += BYTES_UP_PER_TOKEN * news.num_tokens
+        self._purse.earn(news.num_tokens)
         if news.compute_s:
             (self.verify if news.drafted else self.step).add(news.compute_s)
         one_way_s = self.round_trip.value / 2.0
@@ -70,7 +71,12 @@ class Outlook:
     @property
     def affords(self) -> float:
         """How many more tokens may go up now, where the strategy keeps to its allowance."""
-        return (self._allowance - FRAME_BYTES) / (self._token_bytes + 0.3)
+        return (self._purse.bytes - FRAME_BYTES) / (self._token_bytes + 0.3)
+
+    @property
+    def least_worth(self) -> float:
+        """The least likelihood of a draft that is worth sending ahead of the verdict."""
+        return self._purse.price
 
     @property
     def least_useful(self) -> int:
@@ -90,6 +96,14 @@ class Outlook:
         if self._config.plan.when_idle == "wait" or (self._free_s <= arrival_s and not self._steps):
             return self._is_worth_it(num_tokens, arrival_s)
         return arrival_s + self.draft.value > self._next_choice_s(arrival_s)
+
+    def leave_s(self, now_s: float) -> float:
+        """When a draft that grows no more should leave: just in time, for until then hints may change it."""
+        one_way_s = self.round_trip.value / 2.0
+        idle = self._free_s <= now_s + one_way_s and not self._steps
+        if self._config.plan.when_idle == "wait" or idle or not self.verify.known:
+            return now_s
+        return self._next_choice_s(now_s + one_way_s) - one_way_s - MARGIN * self.verify.value
 
     def _next_choice_s(self, after_s: float) -> float:
         """When the cloud next looks for a draft; one that has none takes one step after another."""

@@ -11,6 +11,19 @@ LATE = 0.5
 Reason = Literal["hinted", "alive", "surprise"]
 
 
+class _Waits:
+    """For one reason: how often a draft came before the next step would have ended, and how late it was."""
+
+    def __init__(self) -> None:
+        self.chance = Mean()
+        self.delay = Mean()
+
+    def on_outcome(self, delay_s: float | None) -> None:
+        self.chance.add(float(delay_s is not None))
+        if delay_s is not None:
+            self.delay.add(delay_s)
+
+
 class Pace:
     """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock.
 
@@ -24,7 +37,7 @@ class Pace:
         self._step = Mean()
         self._verify: dict[int, Mean] = {}
         self._length = Mean()
-        self._delays: dict[Reason, Mean] = {"hinted": Mean(), "alive": Mean(), "surprise": Mean()}
+        self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
 
     def begin_text(self) -> None:
@@ -50,16 +63,17 @@ class Pace:
         """A draft that fits has come."""
         if self._awaited is not None:
             reason, since_s = self._awaited
-            self._delays[reason].add(now_s - since_s)
+            self._waits[reason].on_outcome(now_s - since_s)
             self._awaited = None
 
     def on_starved(self, reason: Reason, since_s: float) -> None:
         """The text has moved on and no draft fits it; the edge knows since then what it should draft."""
+        self._give_up()
         self._awaited = reason, since_s
 
     def on_fed(self) -> None:
         """The text has moved on to where a draft lies."""
-        self._awaited = None
+        self._give_up()
 
     def chunk_length(self, num_offered: int) -> int:
         """How many of the offered tokens to verify; 0 to take a step instead."""
@@ -74,14 +88,26 @@ class Pace:
         if self._awaited is None or not (self._step.known and self._verify):
             return now_s
         reason, since_s = self._awaited
-        delay = self._delays[reason]
-        step_s = self._step.value
-        if not delay.known:
-            return now_s if reason == "surprise" else since_s + step_s
-        wait_s = max(0.0, since_s + delay.value - now_s)
+        waits = self._waits[reason]
+        if not waits.delay.known:
+            return now_s
+        until_s = since_s + waits.delay.value + LATE * self._step.value
+        return until_s if self._pays(waits, since_s, until_s, now_s) else now_s
+
+    def _pays(self, waits: _Waits, since_s: float, until_s: float, now_s: float) -> bool:
+        """Whether waiting, with its chance to be in vain, brings more tokens in a second than stepping."""
+        chance, step_s = waits.chance.value, self._step.value
         num_drafted = round(self._length.value)
-        gain = expected_tokens(num_drafted, self._odds.rate()) / (wait_s + self._time(num_drafted))
-        return since_s + delay.value + LATE * step_s if gain > 1.0 / step_s else now_s
+        came_s = max(0.0, since_s + waits.delay.value - now_s) + self._time(num_drafted)
+        missed_s = max(0.0, until_s - now_s) + step_s
+        tokens = chance * expected_tokens(num_drafted, self._odds.rate()) + (1.0 - chance)
+        return tokens / (chance * came_s + (1.0 - chance) * missed_s) > 1.0 / step_s
+
+    def _give_up(self) -> None:
+        """What was waited for has not come in time."""
+        if self._awaited is not None:
+            self._waits[self._awaited[0]].on_outcome(None)
+            self._awaited = None
 
     def _time(self, num_drafted: int) -> float:
         if num_drafted == 0:

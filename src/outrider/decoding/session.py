@@ -21,6 +21,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC
 from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
+from outrider.decoding.estimates import Purse
 from outrider.decoding.jobs import (
     CloudJob,
     ExitHint,
@@ -33,18 +34,17 @@ from outrider.decoding.jobs import (
 from outrider.decoding.pace import Pace
 from outrider.decoding.sampling import Sampling
 from outrider.decoding.schemes import pack_residual, unpack_evidence
-from outrider.decoding.token_runs import unpack_runs
+from outrider.decoding.token_runs import token_bytes, unpack_runs
 
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
-LEAST_TRUST = 0.3
-VERDICT_BYTES, HINT_BYTES, TOKEN_BYTES = 23.0, 17.0, 3.0
-BYTES_DOWN_PER_TOKEN = 36.0
-BYTES_DOWN_AT_START = 200.0
+LEAST_TRUST = 0.6
+VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
+BYTES_DOWN_PER_TOKEN = 38.0
 
 
 class TargetText:
-    """The text of one epoch. Whatever branch fits the committed text is verified next, the longest first."""
+    """The text of one epoch. Of the branches that fit the committed text the likeliest is verified next."""
 
     def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: Pace) -> None:
         """Raises ModelError for an edge with another tokenizer, ProtocolError for a broken frame."""
@@ -70,7 +70,8 @@ class TargetText:
         self._hints: list[ExitHint] = []
         self._said: tuple[tuple[int, ...], float] = ((), 0.0)
         self._hinted_s: dict[tuple[int, ...], float] = {}
-        self._allowance = BYTES_DOWN_AT_START
+        self._purse = Purse(BYTES_DOWN_PER_TOKEN)
+        self._token_bytes = token_bytes(tokenizer.vocab_size)
         self._prefill_us: int | None = None
         self._passes = 0
         self.adopt(frame)
@@ -107,11 +108,16 @@ class TargetText:
         if self._rules.acceptance not in DETERMINISTIC:
             raise ProtocolError(f"acceptance={self._rules.acceptance} needs evidence: send Proposal")
         runs = unpack_runs(frame.runs)
-        for _, tokens in runs:
-            self._check_tokens(tokens)
+        for run in runs:
+            self._check_tokens(run.tokens)
+        digest = frame.digest
+        if digest is None:
+            if frame.base > len(self._text):
+                return
+            digest = self._text.digest_at(frame.base)
         if not runs:
-            self._step_wanted = frame.digest
-        self._pool.add_runs(frame.base, frame.digest, runs)
+            self._step_wanted = digest
+        self._pool.add_runs(frame.base, digest, runs)
         self._note_arrival(now_s)
 
     def on_proposal(self, frame: Proposal, now_s: float) -> None:
@@ -141,7 +147,7 @@ class TargetText:
         if self._finished or self._residue is not None:
             return None
         room = min(self._max_new_tokens - len(self._text) - 1, MAX_CHUNK_TOKENS)
-        draft, evidence = self._pool.longest(self._text.digest, room)
+        draft, evidence = self._pool.best(self._text.digest, room)
         if self._rules.when_idle == "adaptive":
             draft = draft[: self._pace.chunk_length(len(draft))]
         if not draft and not self._may_step(now_s):
@@ -182,14 +188,13 @@ class TargetText:
                 return None
         self._said = tokens, confidence
         self._hinted_s.setdefault(tokens, now_s)
-        self._allowance -= HINT_BYTES + TOKEN_BYTES * len(tokens)
+        self._purse.spend(HINT_BYTES + self._token_bytes * len(tokens))
         return Hint(
             self._key.session,
             self.epoch,
             len(self._text),
-            self._text.digest,
             hint.exit,
-            round(255 * confidence),
+            round(100 * confidence),
             tokens,
         )
 
@@ -213,7 +218,9 @@ class TargetText:
         if judgement.residue is not None and not self._finished:
             self._residue = judgement.residue
             return [self._unsettled(base, len(job.draft), compute_us, 0)]
-        self._allowance += BYTES_DOWN_PER_TOKEN * (len(self._text) - base) - VERDICT_BYTES
+        num_new = len(self._text) - base
+        self._purse.earn(num_new)
+        self._purse.spend(VERDICT_BYTES + self._token_bytes * num_new)
         return [self._verdict(base, len(job.draft), compute_us)]
 
     @property
@@ -228,14 +235,14 @@ class TargetText:
         return self._rules.when_idle == "step" or free or self._pace.wait_until_s(now_s) <= now_s
 
     def _note_arrival(self, now_s: float) -> None:
-        if self._pool.longest(self._text.digest, 1)[0]:
+        if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
 
     def _await_draft(self, new: tuple[int, ...], alive: bool, now_s: float) -> None:
         """Say how soon a draft may follow the tokens just committed."""
         hinted_s = self._hinted_s.get(new)
         self._hinted_s.clear()
-        if self._pool.longest(self._text.digest, 1)[0]:
+        if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_fed()
         elif hinted_s is not None:
             self._pace.on_starved("hinted", hinted_s)
@@ -247,12 +254,13 @@ class TargetText:
         said, before = self._said
         if tokens == said:
             return confidence >= before + SURER_BY
-        return confidence >= LEAST_TRUST and self._allowance >= HINT_BYTES + TOKEN_BYTES * len(tokens)
+        worth = confidence >= max(LEAST_TRUST, self._purse.price)
+        return worth and self._purse.holds(HINT_BYTES + self._token_bytes * len(tokens))
 
     def _learn_from(self, job: Verify, judgement: Judgement, compute_s: float) -> None:
         if compute_s > 0.0:
             self._pace.on_verified(len(job.draft), judgement.accepted, compute_s)
-        offered = self._pool.longest(self._text.digest, 1)[0]
+        offered = self._pool.best(self._text.digest, 1)[0]
         if not job.draft and offered and judgement.next_token is not None:
             self._pace.on_stepped_beside(offered[0] == judgement.next_token)
 

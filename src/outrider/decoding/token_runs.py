@@ -7,23 +7,32 @@ one more, so a draft costs little more on the wire than its tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from outrider.core.errors import ProtocolError
 from outrider.decoding.varints import decode_varints, encode_varints
 
-Run = tuple[int, tuple[int, ...]]
-_MAX_RUN = 31
+_MAX_RUN = 15
+
+
+class Run(NamedTuple):
+    """`back`: tokens to go back along the run before. `preferred`: likelier than all told of that place."""
+
+    back: int
+    tokens: tuple[int, ...]
+    preferred: bool = False
 
 
 def pack_runs(runs: Iterable[Run]) -> bytes:
-    """Runs of (tokens to go back, tokens) as bytes; longer ones are cut into runs that go back by nothing."""
+    """Runs as bytes; longer ones are cut into runs that go back by nothing."""
     numbers: list[int] = []
-    for back, tokens in runs:
-        for start in range(0, len(tokens), _MAX_RUN):
-            part = tokens[start : start + _MAX_RUN]
-            numbers += [(0 if start else back) << 5 | len(part), *part]
+    for run in runs:
+        for start in range(0, len(run.tokens), _MAX_RUN):
+            part = run.tokens[start : start + _MAX_RUN]
+            back, preferred = (0, False) if start else (run.back, run.preferred)
+            numbers += [back << 5 | preferred << 4 | len(part), *part]
     return encode_varints(np.array(numbers, dtype=np.int64))
 
 
@@ -33,7 +42,7 @@ def unpack_runs(packed: bytes) -> tuple[Run, ...]:
     runs: list[Run] = []
     at = depth = 0
     while at < len(numbers):
-        back, count = divmod(numbers[at], _MAX_RUN + 1)
+        back, preferred, count = numbers[at] >> 5, bool(numbers[at] & 16), numbers[at] & _MAX_RUN
         tokens = tuple(numbers[at + 1 : at + 1 + count])
         if not tokens or len(tokens) != count:
             raise ProtocolError("a draft is cut short or holds an empty run")
@@ -41,7 +50,7 @@ def unpack_runs(packed: bytes) -> tuple[Run, ...]:
             raise ProtocolError("a draft goes back beyond its parent")
         depth += count - back
         at += 1 + count
-        runs.append((back, tokens))
+        runs.append(Run(back, tokens, preferred))
     return tuple(runs)
 
 

@@ -119,6 +119,7 @@ class VirtualDecoder:
         self._outbox = Outbox(config.cloud_hint_order, rng)
         self._sender_free_s = 0.0
         self._look_s = 0.0
+        self._edge_look_s = -1.0
         self._edge_busy = self._cloud_busy = False
         self._generation = 1
         for outage in world.outages:
@@ -160,6 +161,7 @@ class VirtualDecoder:
     def _next_event(self) -> None:
         self._start_edge_job()
         self._start_cloud_job()
+        self._look_at_edge()
         self.now_s, _, action = heapq.heappop(self._agenda)
         action()
 
@@ -212,6 +214,16 @@ class VirtualDecoder:
             self._at(at_s, self._send_hint, self._service, job, hint)
         self._observe(_cloud_event(job, self.now_s, duration_s))
         self._at(self.now_s + duration_s, self._finish_cloud_job, self._service, job, result, duration_s)
+
+    def _look_at_edge(self) -> None:
+        look_s = self._machine.next_look_s
+        if look_s is not None and look_s != self._edge_look_s:
+            self._edge_look_s = look_s
+            self._at(max(look_s, self.now_s), self._edge_look, look_s)
+
+    def _edge_look(self, look_s: float) -> None:
+        if self._machine.next_look_s == look_s:
+            self._perform(self._machine.look(self.now_s))
 
     def _look_again(self) -> None:
         """The cloud waits for a draft, but not for ever."""

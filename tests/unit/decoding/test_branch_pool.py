@@ -1,4 +1,4 @@
-"""The cloud's store of drafted tokens: whatever the order of arrival, the longest fitting branch is found."""
+"""The cloud's store of drafted tokens: whatever the order of arrival, the likeliest branch is found."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from outrider.decoding import branch_pool
 from outrider.decoding.branch_pool import MAX_TOKENS, BranchPool
 from outrider.decoding.digest import extend_digest
+from outrider.decoding.token_runs import Run
 
 ROOT = 3
 texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), min_size=1, max_size=6)
@@ -20,69 +21,83 @@ def after(*tokens: int) -> int:
 
 def add(pool: BranchPool, text: tuple[int, ...], first: int = 0) -> None:
     """Offer text[first:] as a branch from what comes before it."""
-    pool.add_runs(first, after(*text[:first]), [(0, text[first:])])
+    pool.add_runs(first, after(*text[:first]), [Run(0, text[first:])])
 
 
 @steady
 @given(texts, st.integers(0, 5), st.randoms(use_true_random=False), st.integers(1, 7))
-def test_pieces_in_any_order_give_the_longest_branch_after_every_text(offered, cut, rng, limit):
+def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(
+    offered, cut, rng, limit
+):
     pool = BranchPool()
     pieces = [(text[:end], start) for text in offered for start, end in ((0, cut), (cut, len(text)))]
     rng.shuffle(pieces)
+    firsts: dict[tuple[int, ...], int] = {}
     for text, start in pieces:
+        for at in range(start, len(text)):
+            firsts.setdefault(text[:at], text[at])
         if start < len(text):
             add(pool, text, start)
     known = {text[:end] for text in offered for end in range(len(text) + 1)}
     for text in known:
-        tokens, evidence = pool.longest(after(*text), limit)
-        longest = max(len(other) - len(text) for other in known if other[: len(text)] == text)
-        assert len(tokens) == min(longest, limit)
-        assert text + tokens in known
+        tokens, evidence = pool.best(after(*text), limit)
+        followed = text
+        while followed in firsts and len(followed) - len(text) < limit:
+            followed += (firsts[followed],)
+        assert text + tokens == followed
         assert evidence == (None,) * len(tokens)
+        assert all(pool.holds(ROOT, prefix) for prefix in known)
 
 
 def test_runs_that_go_back_are_branches_of_one_parent():
     pool = BranchPool()
-    pool.add_runs(0, ROOT, [(0, (1, 2)), (1, (5, 6, 7)), (4, (9,))])
-    assert pool.longest(ROOT, 9)[0] == (1, 5, 6, 7)
-    assert pool.longest(after(1, 2), 9)[0] == ()
-    assert pool.longest(after(9), 9)[0] == ()
-    assert pool.longest(after(1, 5), 1)[0] == (6,)
+    pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(1, (5, 6, 7)), Run(4, (9,))])
+    for branch in ((1, 2), (1, 5, 6, 7), (9,)):
+        assert pool.holds(ROOT, branch)
+    assert not pool.holds(ROOT, (1, 2, 5))
+    assert not pool.holds(ROOT, (9, 2))
+    assert pool.best(ROOT, 9)[0] == (1, 2)
+    assert pool.best(after(1, 5), 1)[0] == (6,)
+    assert pool.best(after(1, 2), 9)[0] == ()
 
 
-def test_of_equally_long_branches_the_newest_is_taken():
+def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
     pool = BranchPool()
-    for text in ((1, 2), (3, 4), (1, 2)):
-        add(pool, text)
-        assert pool.longest(ROOT, 9)[0] == text
+    pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(2, (3, 4))])
+    pool.add_runs(0, ROOT, [Run(0, (3, 5), preferred=True)])
+    assert pool.best(ROOT, 9)[0] == (3, 4)
+    pool.add_runs(0, ROOT, [Run(0, (3,)), Run(0, (5,), preferred=True), Run(2, (1,))])
+    assert pool.best(ROOT, 9)[0] == (3, 5), "what is told again without preference stays where it was"
+    pool.add_runs(0, ROOT, [Run(0, (1,), preferred=True)])
+    assert pool.best(ROOT, 9)[0] == (1, 2)
 
 
 def test_evidence_stays_with_its_token_and_the_newest_counts():
     pool = BranchPool()
     pool.add_branch(0, ROOT, (1, 2), (0.1, 0.2))
     pool.add_branch(1, after(1), (2, 3), (0.5, 0.6))
-    assert pool.longest(ROOT, 9) == ((1, 2, 3), (0.1, 0.5, 0.6))
-    assert pool.longest(ROOT, 2) == ((1, 2), (0.1, 0.5))
-    assert pool.longest(ROOT, 0) == ((), ())
-    assert pool.longest(after(7), 9) == ((), ())
+    assert pool.best(ROOT, 9) == ((1, 2, 3), (0.1, 0.5, 0.6))
+    assert pool.best(ROOT, 2) == ((1, 2), (0.1, 0.5))
+    assert pool.best(ROOT, 0) == ((), ())
+    assert pool.best(after(7), 9) == ((), ())
 
 
 def test_what_lies_before_the_text_is_dropped():
     pool = BranchPool()
     add(pool, (1, 2, 3))
     pool.drop_before(2)
-    assert pool.longest(ROOT, 9)[0] == ()
-    assert pool.longest(after(1), 9)[0] == ()
-    assert pool.longest(after(1, 2), 9)[0] == (3,)
+    assert pool.best(ROOT, 9)[0] == ()
+    assert pool.best(after(1), 9)[0] == ()
+    assert pool.best(after(1, 2), 9)[0] == (3,)
 
 
 def test_the_pool_is_bounded_and_the_oldest_go_first():
     pool = BranchPool()
     add(pool, (1, 2))
     for number in range(MAX_TOKENS):
-        pool.add_runs(0, number << 8, [(0, (5,))])
-    assert pool.longest(ROOT, 9)[0] == ()
-    assert sum(bool(pool.longest(number << 8, 1)[0]) for number in range(2 * MAX_TOKENS)) == MAX_TOKENS
+        pool.add_runs(0, number << 8, [Run(0, (5,))])
+    assert pool.best(ROOT, 9)[0] == ()
+    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(2 * MAX_TOKENS)) == MAX_TOKENS
     assert len(pool._places) == MAX_TOKENS
 
 
@@ -99,4 +114,4 @@ def test_digests_that_collide_cost_no_time(monkeypatch):
     pool = BranchPool()
     for token in (1, 2):
         pool.add_branch(0, ROOT, (token,) * 40, (None,) * 40)
-    assert pool.longest(ROOT, 64)[0] == (2,) * 40
+    assert pool.best(ROOT, 64)[0] == (1,) * 40

@@ -34,7 +34,7 @@ from outrider.decoding.local import LocalLink
 from outrider.decoding.packing import pack_token_probs, unpack_residue, unpack_target_row
 from outrider.decoding.schemes import NUM_DRAWS
 from outrider.decoding.service import VerifierService
-from outrider.decoding.token_runs import pack_runs
+from outrider.decoding.token_runs import Run, pack_runs
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.wire.codec import decode_cloud_frame, encode
 
@@ -98,7 +98,7 @@ def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
 def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT) -> Draft:
     """Branches that all grow from one text."""
     lengths = [0, *(len(tokens) for tokens in runs)]
-    return Draft(5, epoch, base, digest, pack_runs(list(zip(lengths, runs, strict=False))))
+    return Draft(5, epoch, base, digest, pack_runs(map(Run, lengths, runs)))
 
 
 def own(max_new_tokens: int = 20) -> tuple[int, ...]:
@@ -201,6 +201,25 @@ def test_the_table_is_bounded_and_idle_places_are_freed():
     assert cloud.stats.open_sessions == 0
 
 
+def test_refused_texts_keep_no_place_from_those_who_need_one():
+    cloud = service(max_sessions=2)
+    opened(cloud, ALICE)
+    strangers = [Peer("", b"stranger %d" % number) for number in range(5)]
+    no_picture = opening(jpeg=b"none", digest=prompt_digest(Prompt(PROMPT.text, b"none")))
+    for stranger in strangers:
+        for bad, reason in ((opening(digest=ROOT + 1), "protocol"), (no_picture, "frame")):
+            answers = frames([*cloud.receive(stranger, Close(5, 0)), *cloud.receive(stranger, bad)])
+            [refusal] = answers or frames(step(cloud))
+            assert refusal.reason == reason
+            assert frames(cloud.receive(stranger, Resume(5, 1, 0, ROOT))) == [refusal]
+    opened(cloud, BOB)
+    [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
+    assert refusal.reason == "busy", "a text that is decoded keeps its place"
+    cloud.receive(ALICE, Cancel(5, 1))
+    [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
+    assert refusal.reason == "busy", "so does one that was cancelled"
+
+
 def test_bad_opens_are_refused_with_the_reason_again_and_again():
     for bad, word in [
         (opening(digest=ROOT + 1), "digest"),
@@ -267,7 +286,7 @@ def test_a_draft_from_a_text_left_behind_is_ignored():
     opened(cloud)
     cloud.receive(ALICE, draft(0, text[:3]))
     step(cloud)
-    late = Draft(5, 1, 1, extend_digest(ROOT, text[:1]), pack_runs([(0, (text[1], 9))]))
+    late = Draft(5, 1, 1, extend_digest(ROOT, text[:1]), pack_runs([Run(0, (text[1], 9))]))
     assert cloud.receive(ALICE, late) == []
     assert step(cloud) == []
 
@@ -276,7 +295,7 @@ def test_branches_ahead_of_the_verdict_are_continued_with_at_once():
     cloud = service()
     text = own()
     opened(cloud)
-    cloud.receive(ALICE, Draft(5, 1, 3, extend_digest(ROOT, text[:3]), pack_runs([(0, text[3:6])])))
+    cloud.receive(ALICE, Draft(5, 1, 3, extend_digest(ROOT, text[:3]), pack_runs([Run(0, text[3:6])])))
     assert step(cloud) == []
     cloud.receive(ALICE, draft(0, text[:2]))
     assert [frames(step(cloud))[0].tokens for _ in range(2)] == [text[:3], text[3:7]]
@@ -378,22 +397,24 @@ def test_all_hints_are_passed_on_where_all_are_wanted():
     cloud, job = hinting("all")
     said = [ExitHint(0, 1, 9, 0.4), ExitHint(1, 1, 9, 0.41), ExitHint(2, 2, 7, 1.0)]
     answers = [frames(cloud.hint(job, hint)) for hint in said]
-    expected = [(0, 102, (job.draft[0], 9)), (1, 105, (job.draft[0], 9)), (2, 255, (*job.draft[:2], 7))]
+    expected = [(0, 40, (job.draft[0], 9)), (1, 41, (job.draft[0], 9)), (2, 100, (*job.draft[:2], 7))]
     assert [(hint.exit, hint.confidence, hint.tokens) for [hint] in answers] == expected
-    assert all((hint.base, hint.digest) == (0, ROOT) for [hint] in answers)
+    assert all(hint.base == 0 for [hint] in answers)
 
 
-def test_a_useful_hint_is_news_that_deserves_trust():
+def test_a_useful_hint_is_news_that_deserves_trust(monkeypatch):
+    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.3)
     cloud, job = hinting("useful")
     [first] = frames(cloud.hint(job, ExitHint(0, 1, 9, 1.0)))
     assert first.tokens == (job.draft[0], 9)
-    assert first.confidence < 255, "a hint is not believed by its own word alone"
+    assert first.confidence < 100, "a hint is not believed by its own word alone"
     assert cloud.hint(job, ExitHint(1, 1, 9, 1.0)) == [], "no news"
     assert cloud.hint(job, ExitHint(2, 1, 8, 0.1)) == [], "hardly to be trusted"
     assert len(cloud.hint(job, ExitHint(2, 1, 8, 1.0))) == 1
 
 
-def test_useful_hints_keep_to_their_allowance():
+def test_useful_hints_keep_to_their_allowance(monkeypatch):
+    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.3)
     cloud, job = hinting("useful")
     sent = sum(len(cloud.hint(job, ExitHint(0, 1, token, 1.0))) for token in range(1, 32))
     assert 1 <= sent < 12
@@ -436,7 +457,7 @@ def test_an_adaptive_cloud_says_how_long_it_waits_and_then_steps():
     at = _one_round(cloud, text, at)
     for _ in range(10):
         cloud._clock.now_s += 0.02
-        chunk = pack_runs([(0, text[at : at + 4])])
+        chunk = pack_runs([Run(0, text[at : at + 4])])
         cloud.receive(ALICE, Draft(5, 1, at, extend_digest(ROOT, text[:at]), chunk))
         at = _one_round(cloud, text, at)
     assert cloud.next_job() is None
@@ -489,7 +510,7 @@ any_frame = st.one_of(
         small,
         small,
         any_digest,
-        st.binary(max_size=6) | tokens.map(lambda t: pack_runs([(0, t)])),
+        st.binary(max_size=6) | tokens.map(lambda t: pack_runs([Run(0, t)])),
     ),
     st.builds(
         Proposal,

@@ -23,14 +23,16 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
+from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
 from outrider.decoding.estimates import Odds
 from outrider.decoding.jobs import Choices
+from outrider.decoding.outlook import MARGIN
 from outrider.decoding.packing import pack_residue, pack_target_row, pack_token_probs
 from outrider.decoding.sparse import SparseResidue, TailDraws
-from outrider.decoding.token_runs import pack_runs, unpack_runs
+from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
 from outrider.decoding.toy import ToyTokenizer
 from outrider.wire.codec import decode_edge_frame, encode
 
@@ -76,7 +78,7 @@ def verdict(
 
 def drafted(text: tuple[int, ...], *tokens: int) -> Send:
     """A Draft of one branch after a text."""
-    return Send(Draft(5, 1, len(text), extend_digest(ROOT, text), pack_runs([(0, tokens)])))
+    return Send(Draft(5, 1, len(text), None, pack_runs([Run(0, tokens)])))
 
 
 def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():
@@ -289,8 +291,8 @@ def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
     assert machine.next_job().num_choices == 1
 
 
-def hint(tokens: tuple[int, ...], confidence: int = 200, exit_index: int = 1, base: int = 0) -> Hint:
-    return Hint(5, 1, base, extend_digest(ROOT, tokens[:0]), exit_index, confidence, tokens)
+def hint(tokens: tuple[int, ...], confidence: int = 80, exit_index: int = 1, base: int = 0) -> Hint:
+    return Hint(5, 1, base, exit_index, confidence, tokens)
 
 
 def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
@@ -335,7 +337,7 @@ def test_a_hit_is_the_first_exits_that_said_so():
 def test_pre_drafts_come_in_the_order_of_the_edges_queue(order, prefixes):
     machine = edge(strategy="fsd", num_draft_tokens=1, workers=1, edge_hint_order=order)
     draft(machine, 3)
-    for token, confidence in ((7, 20), (8, 150), (9, 50)):
+    for token, confidence in ((7, 8), (8, 60), (9, 20)):
         machine.receive(hint((token,), confidence), 1.0)
     seen = []
     while machine.next_job() is not None:
@@ -357,8 +359,7 @@ def test_the_edges_own_draft_comes_before_hints_and_workers_share_a_batch():
 def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
     machine = edge(strategy="fsd", num_draft_tokens=1)
     draft(machine, 3)
-    stale = Hint(5, 1, 0, ROOT + 1, 0, 255, (9,))
-    for one in (stale, hint((9,), base=2), hint((32,)), hint(())):
+    for one in (hint((9,), base=2), hint((32,)), hint(())):
         assert machine.receive(one, 1.0) == []
     assert machine.next_job() is None
 
@@ -374,7 +375,7 @@ def opened_outrider(**options) -> EdgeMachine:
 def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
     machine = opened_outrider()
     grow(machine, (3, 8), now_s=0.31)
-    machine.receive(hint((9,), confidence=250), 0.32)
+    machine.receive(hint((9,), confidence=98), 0.32)
     assert machine.next_job().prefixes[0] == (9,)
     sent = []
     for step in range(6):
@@ -388,14 +389,81 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
     assert (9, 11) not in told(after, (9,)), "what lies there is not sent again"
 
 
+def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
+    """From the edge's tree over the bytes of its frames to the cloud's pool."""
+    machine = opened_outrider()
+    pool = BranchPool()
+
+    def draft_on(rounds: int, now_s: float) -> None:
+        for number in range(rounds):
+            job = machine.next_job()
+            choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
+            for action in machine.complete(job, choices, now_s + 0.01 * number, 0.01):
+                runs = unpack_runs(action.frame.runs)
+                parent = ROOT if action.frame.digest is None else action.frame.digest
+                pool.add_runs(action.frame.base, parent, runs)
+
+    draft_on(3, 0.31)
+    assert pool.best(ROOT, 2)[0] == (10, 11)
+    machine.receive(hint((9,), confidence=98), 0.35)
+    draft_on(5, 0.36)
+    assert pool.best(ROOT, 2)[0] == (9, 11)
+    assert pool.holds(ROOT, (10, 11))
+
+
+def beside_a_stepping_cloud() -> EdgeMachine:
+    """One-way 0.1 s; a step takes 40 ms and a verification 50 ms. The last verdict left at 1.0 s."""
+    machine = opened_outrider()
+    machine.receive(verdict((3,), 0), 0.5)
+    machine.receive(verdict((3, 4, 5), 1, drafted=1, verify_us=50_000), 1.0)
+    machine.receive(verdict((3, 4, 5, 6), 3, verify_us=40_000), 1.1)
+    return machine
+
+
+def test_a_draft_that_grows_no_more_is_kept_until_it_is_just_in_time():
+    """The cloud looks at 1.04, 1.08 ... s; what is drafted at 1.2 s arrives for its look at 1.32 s."""
+    machine = beside_a_stepping_cloud()
+    assert grow(machine, (8,), now_s=1.19) == []
+    assert machine.next_look_s is None, "it still grows"
+    assert grow(machine, (0,), now_s=1.2) == []
+    assert machine.next_job() is None
+    look_s = machine.next_look_s
+    assert look_s == pytest.approx(1.32 - 0.1 - MARGIN * 0.05)
+    assert machine.look(look_s - 1e-3) == []
+    assert machine.next_look_s == pytest.approx(look_s)
+    assert machine.look(look_s) == [drafted((3, 4, 5, 6), 8, 0)]
+    assert machine.next_look_s is None
+    assert machine.look(look_s + 1.0) == [], "once is enough"
+
+
+def test_a_hint_changes_what_would_have_left():
+    machine = beside_a_stepping_cloud()
+    grow(machine, (0,), now_s=1.2)
+    assert machine.receive(hint((9,), confidence=99, base=4), 1.21) == []
+    assert machine.next_job().prefixes == ((3, 4, 5, 6, 9),)
+    grow(machine, (0,), now_s=1.212)
+    [sent] = machine.look(machine.next_look_s)
+    assert unpack_runs(sent.frame.runs)[0].tokens == (9, 0)
+
+
+def test_a_text_that_has_ended_is_looked_at_no_more():
+    machine = beside_a_stepping_cloud()
+    grow(machine, (0,), now_s=1.2)
+    assert machine.next_look_s is not None
+    machine.receive(verdict((3, 4, 5, 6, 0), 4), 1.21)
+    assert machine.done
+    assert machine.next_look_s is None
+    assert machine.look(1.3) == []
+
+
 def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
     """The texts that the Drafts among these actions tell, given what they may grow from."""
-    texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)}
+    texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)} | {None: text}
     for action in actions:
         if isinstance(action, Send) and isinstance(action.frame, Draft):
             trail = list(texts[action.frame.digest])
             assert len(trail) == action.frame.base
-            for back, tokens in unpack_runs(action.frame.runs):
+            for back, tokens, _ in unpack_runs(action.frame.runs):
                 del trail[len(trail) - back :]
                 for token in tokens:
                     trail.append(token)
@@ -468,8 +536,35 @@ def test_draws_that_run_out_are_asked_for():
 
 def test_bytes_that_are_no_residue_are_a_protocol_error():
     machine, _ = settling("split")
-    with pytest.raises(ProtocolError):
-        machine.receive(unsettled((3,), 0, b"\x05"), 1.0)
+    [failure] = machine.receive(unsettled((3,), 0, b"\x05"), 1.0)
+    assert isinstance(failure, Fail)
+    assert isinstance(failure.error, ProtocolError)
+    assert machine.done
+
+
+def test_a_verdict_stays_committed_where_the_residue_kept_for_after_it_is_none():
+    machine, _ = settling("split")
+    machine.receive(unsettled((3,), 1, b"\x05"), 1.0)
+    committed, failure = machine.receive(verdict((3,), 0, drafted=1), 1.0)
+    assert committed.tokens == (3,) == machine.tokens
+    assert isinstance(failure.error, ProtocolError)
+
+
+@pytest.mark.parametrize("kind", ["never drafted", "another text"])
+def test_a_storm_of_verdicts_on_a_text_that_is_not_its_own_opens_now_and_then(kind):
+    machine = edge(acceptance="split", temperature=1.0, silence_s=2.0)
+    prefill(machine)
+    machine.complete(machine.next_job(), [Choices((3,), one_hot(3))], 0.0, 0.01)
+    stranger = {
+        "never drafted": unsettled((7,), 0, pack_target_row(one_hot(9))),
+        "another text": Verdict(5, 1, 0, ROOT + 1, (5,), 0, 1, 10),
+    }[kind]
+    opens = []
+    for number in range(40):
+        now_s = 0.05 * number
+        opens += [now_s for action in machine.receive(stranger, now_s) if isinstance(action.frame, Open)]
+    assert opens == pytest.approx([0.5, 1.0, 1.5], abs=0.06)
+    assert machine.tokens == ()
 
 
 def test_a_token_settled_before_going_on_alone_is_no_longer_special():
@@ -496,8 +591,8 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     row = torch.zeros(20_000, dtype=torch.float64)
     row[19_000] = 1.0
     machine._outlook.odds = Odds((1.0, 1.0))
-    machine._outlook._allowance = 1e9
-    machine.receive(hint((19_999,), confidence=128), 0.0)
+    machine._outlook._purse.earn(10**9)
+    machine.receive(hint((19_999,), confidence=50), 0.0)
     for _ in range(700):
         job = machine.next_job()
         if job is not None:

@@ -7,13 +7,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.digest import extend_digest
-from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
 from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
 
 DIGEST, LENGTH = 77, 5
 origins = st.sampled_from(["draft", "guess", "hint"])
 growth = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3), origins), max_size=25)
+bushy_growth = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), origins), min_size=8, max_size=15)
 steady = settings(max_examples=200, deadline=None, derandomize=True)
 
 
@@ -33,7 +35,7 @@ def paths_of(runs: list[Run]) -> list[tuple[int, ...]]:
     """The texts that runs spell, from their parent on."""
     trail: list[int] = []
     paths = []
-    for back, tokens in runs:
+    for back, tokens, _ in runs:
         del trail[len(trail) - back :]
         for token in tokens:
             trail.append(token)
@@ -69,7 +71,49 @@ def test_packed_branches_hold_exactly_the_wanted_paths(steps, chosen):
     assert len(told) == len(below), "a token is told twice"
     assert {tree.tokens(node)[len(prefix) :] for node in wanted} <= below
     firsts = {tokens[:1] for tokens in below}
-    assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
+    if parent is not tree.root:
+        assert len(prefix) > CHEAPER_THAN_A_DIGEST
+        assert len(firsts) != 1 or tree.find((*prefix, *firsts.pop())) in wanted, "told from too far up"
+
+
+@steady
+@given(
+    bushy_growth,
+    st.lists(st.sets(st.integers(1, 12), min_size=1), min_size=2, max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(steps, rounds, rng):
+    """Tree to bytes to pool: in whatever order siblings are told, the likeliest comes first."""
+    tree, nodes = grown(steps)
+    ranks = list(range(len(nodes)))
+    rng.shuffle(ranks)
+    for node, rank in zip(nodes, ranks, strict=True):
+        node.likelihood = rank / len(nodes)
+    pool = BranchPool()
+    for chosen in rounds:
+        wanted = [nodes[index] for index in sorted(chosen) if index < len(nodes)]
+        parent, runs = branches_to(tree, wanted)
+        pool.add_runs(parent.length, parent.digest, unpack_runs(pack_runs(runs)))
+        told = {step for node in wanted for step in tree.path(node) if step.length > parent.length}
+        for node in told:
+            node.sent_s = 1.0
+    for node in nodes:
+        told_below = [child for child in node.children.values() if child.sent_s is not None]
+        likeliest = max(told_below, key=lambda child: child.likelihood, default=None)
+        assert pool.best(node.digest, 1)[0] == ((likeliest.token,) if likeliest else ())
+
+
+def test_a_run_is_preferred_only_where_it_overtakes_what_was_told_before():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    first = tree.add(tree.root, 1, 0.5, "draft")
+    assert branches_to(tree, [first])[1] == [Run(0, (1,))]
+    first.sent_s = 1.0
+    likelier, likeliest = tree.add(tree.root, 2, 0.6, "hint"), tree.add(tree.root, 3, 0.7, "hint")
+    less = tree.add(tree.root, 4, 0.1, "guess")
+    below = tree.add(likeliest, 5, 0.65, "draft")
+    parent, runs = branches_to(tree, [likelier, likeliest, less, below])
+    assert parent is tree.root
+    assert runs == [Run(0, (3, 5), preferred=True), Run(2, (2,)), Run(1, (4,))]
 
 
 @steady

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.estimates import RECENT_ROUND_TRIPS, Mean, Odds, RoundTrip, Trust, expected_tokens
+from outrider.decoding.estimates import (
+    FULL_PRICE,
+    LEAST_PRICE,
+    RECENT_ROUND_TRIPS,
+    RESERVE_BYTES,
+    Mean,
+    Odds,
+    Purse,
+    RoundTrip,
+    Trust,
+    expected_tokens,
+)
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -79,6 +90,32 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
     assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
     round_trip.add(0.1, 0.2)
     assert round_trip.value == 0.0, "never negative"
+
+
+def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
+    purse = Purse(15.0)
+    assert purse.bytes == RESERVE_BYTES
+    purse.spend(100.0)
+    purse.earn(3)
+    assert purse.bytes == RESERVE_BYTES - 100.0 + 45.0
+    assert purse.holds(95.0)
+    assert not purse.holds(95.1)
+    purse.spend(200.0)
+    assert not purse.holds(0.0), "in debt"
+
+
+def test_the_emptier_the_purse_the_surer_a_use_must_be():
+    purse = Purse(15.0)
+    prices = []
+    for _ in range(20):
+        prices.append(purse.price)
+        purse.spend(RESERVE_BYTES / 16)
+    assert prices[0] == LEAST_PRICE
+    assert prices == sorted(prices)
+    assert prices[8] == pytest.approx(LEAST_PRICE + (FULL_PRICE - LEAST_PRICE) / 4)
+    assert prices[16:] == [FULL_PRICE] * 4, "debt costs no more than all"
+    purse.earn(1000)
+    assert purse.price == LEAST_PRICE
 
 
 @steady

@@ -11,10 +11,10 @@ from outrider.decoding.outbox import Outbox
 
 
 def hint(number: int, confidence: int) -> Hint:
-    return Hint(1, 1, 0, 7, number, confidence, (number,))
+    return Hint(1, 1, 0, number, confidence, (number,))
 
 
-HINTS = [hint(0, 90), hint(1, 200), hint(2, 10), hint(3, 120)]
+HINTS = [hint(0, 90), hint(1, 100), hint(2, 10), hint(3, 95)]
 VERDICT = Verdict(1, 1, 0, 7, (4,), 1, 1, 10)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.outlook import BYTES_UP_AT_START, BYTES_UP_PER_TOKEN, FRAME_BYTES, News, Outlook
+from outrider.decoding.estimates import FULL_PRICE, LEAST_PRICE, RESERVE_BYTES
+from outrider.decoding.outlook import BYTES_UP_PER_TOKEN, FRAME_BYTES, MARGIN, News, Outlook
 
 
 def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> Outlook:
@@ -24,12 +25,14 @@ def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s
 def test_what_may_go_up_is_earned_by_verified_tokens():
     one = Outlook(DecodingConfig(), 2.0)
     assert one.affords > 0
+    assert one.least_worth == LEAST_PRICE
     start = one.affords
     one.on_sent(30, 1.0)
-    per_token = start / (BYTES_UP_AT_START - FRAME_BYTES)
+    per_token = start / (RESERVE_BYTES - FRAME_BYTES)
     assert one.affords == pytest.approx(start - (30 + FRAME_BYTES) * per_token)
     one.on_sent(200, 1.0)
     assert one.affords < 0
+    assert one.least_worth == FULL_PRICE, "nothing but what is nearly certain"
     before = one.affords
     one.on_verdict(2.0, news(5, 0.1))
     assert one.affords == pytest.approx(before + 5 * BYTES_UP_PER_TOKEN * per_token)
@@ -85,6 +88,26 @@ def test_to_a_cloud_that_steps_by_itself_a_draft_leaves_in_time_for_its_next_cho
     assert one.is_time(1, 10.195)
     assert not one.is_time(8, 10.21)
     assert one.is_time(1, 10.595)
+
+
+def test_a_draft_that_grows_no_more_leaves_just_before_the_clouds_next_choice():
+    one = outlook("outrider")
+    one.on_verdict(10.0, news(1, 0.4, drafted=0))
+    # As above; the verification that the margin is a share of takes 0.1 s.
+    early_s = MARGIN * 0.1
+    for now_s, choice_s in ((10.0, 10.3), (10.19, 10.3), (10.21, 10.7), (11.0, 11.1)):
+        assert one.leave_s(now_s) == pytest.approx(choice_s - 0.1 - early_s)
+        assert one.leave_s(one.leave_s(now_s)) == one.leave_s(now_s)
+
+
+def test_it_leaves_at_once_where_nothing_is_gained_by_waiting():
+    unknown = Outlook(DecodingConfig(strategy="outrider"), 2.0)
+    awaited = outlook("outrider")
+    awaited.on_verdict(10.0, news(1, 0.4, drafted=0, awaited=True))
+    waits_for_drafts = outlook("picospec")
+    waits_for_drafts.on_sent(20, 10.0)
+    for one in (unknown, awaited, waits_for_drafts):
+        assert one.leave_s(10.0) == 10.0
 
 
 def test_a_cloud_that_awaits_a_draft_is_not_stepping():

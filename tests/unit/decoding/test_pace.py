@@ -44,9 +44,31 @@ def test_it_never_waits_without_evidence():
     assert stepless.wait_until_s(1.0) == 1.0
 
 
-@pytest.mark.parametrize("reason", ["hinted", "alive"])
-def test_a_draft_that_may_be_under_way_is_given_one_step_to_come(reason):
-    assert pace(4, reason=reason).wait_until_s(1000.0) == pytest.approx(1000.0 + STEP_S)
+@pytest.mark.parametrize("reason", ["hinted", "alive", "surprise"])
+@pytest.mark.parametrize("goes_on", ["starved", "fed"])
+def test_it_learns_that_waiting_is_in_vain_and_that_it_no_longer_is(reason, goes_on):
+    policy = pace(4, 0.02, reason=reason)
+    assert policy.wait_until_s(1000.0) > 1000.0
+    for number in range(30):
+        at_s = 2000.0 + number
+        policy.on_starved(reason, at_s)
+        if goes_on == "fed":
+            policy.on_fed()
+            policy.on_draft(at_s + 0.03)  # too late to count
+    policy.on_starved(reason, 3000.0)
+    assert policy.wait_until_s(3000.0) == 3000.0
+    for number in range(30):
+        policy.on_draft(3000.02 + number)
+        policy.on_starved(reason, 3001.0 + number)
+    assert policy.wait_until_s(3030.0) == pytest.approx(3030.0 + 0.02 + LATE * STEP_S)
+
+
+def test_what_was_in_vain_for_one_reason_says_nothing_of_another():
+    policy = pace(4, 0.02, reason="hinted")
+    for number in range(30):
+        policy.on_starved("surprise", 2000.0 + number)
+    policy.on_starved("hinted", 3000.0)
+    assert policy.wait_until_s(3000.0) > 3000.0
 
 
 @pytest.mark.parametrize("reason", ["hinted", "alive", "surprise"])

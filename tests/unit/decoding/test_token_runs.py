@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import MAX_VOCABULARY
-from outrider.decoding.token_runs import pack_runs, token_bytes, unpack_runs
+from outrider.decoding.token_runs import Run, pack_runs, token_bytes, unpack_runs
 
 token_ids = st.integers(0, MAX_VOCABULARY - 1)
 steady = settings(max_examples=200, deadline=None, derandomize=True)
@@ -22,7 +22,7 @@ def valid_runs(draw):
         back = draw(st.integers(0, depth))
         tokens = tuple(draw(st.lists(token_ids, min_size=1, max_size=6)))
         depth += len(tokens) - back
-        runs.append((back, tokens))
+        runs.append(Run(back, tokens, draw(st.booleans())))
     return tuple(runs)
 
 
@@ -34,10 +34,10 @@ def test_packed_runs_come_back(runs):
 
 def test_a_long_run_comes_in_pieces_that_follow_each_other():
     tokens = tuple(range(100))
-    unpacked = unpack_runs(pack_runs([(0, (7, 8)), (2, tokens)]))
-    assert unpacked[:2] == ((0, (7, 8)), (2, tokens[:31]))
-    assert [back for back, _ in unpacked[2:]] == [0, 0, 0]
-    assert sum((part for _, part in unpacked[1:]), ()) == tokens
+    unpacked = unpack_runs(pack_runs([Run(0, (7, 8)), Run(2, tokens, True)]))
+    assert unpacked[:2] == (Run(0, (7, 8)), Run(2, tokens[:15], True))
+    assert [(back, preferred) for back, _, preferred in unpacked[2:]] == [(0, False)] * 6
+    assert sum((run.tokens for run in unpacked[1:]), ()) == tokens
 
 
 @steady
@@ -51,7 +51,7 @@ def test_mutated_bytes_are_runs_spelled_exactly_so_or_a_protocol_error(runs, at,
         return
     assert pack_runs(understood) == mutated
     depth = 0
-    for back, tokens in understood:
+    for back, tokens, _ in understood:
         assert back <= depth
         depth += len(tokens) - back
 
@@ -75,12 +75,12 @@ def test_what_is_wrong_is_said(packed, why):
 
 
 def test_a_token_costs_two_bytes_and_a_branch_one_more():
-    assert len(pack_runs([(0, (16_383,) * 4)])) == 1 + 2 * 4
-    assert len(pack_runs([(0, (16_383,) * 4), (3, (300, 301))])) == 1 + 2 * 4 + 1 + 2 * 2
+    assert len(pack_runs([Run(0, (16_383,) * 4)])) == 1 + 2 * 4
+    assert len(pack_runs([Run(0, (16_383,) * 4), Run(3, (300, 301), True)])) == 1 + 2 * 4 + 1 + 2 * 2
 
 
 @pytest.mark.parametrize(
     ("vocab_size", "id_bytes"), [(128, 1.0), (129, 2.0), (16_384, 2.0), (16_385, 3.0), (152_000, 3.0)]
 )
 def test_the_estimate_of_a_tokens_size_is_that_of_its_largest_id(vocab_size, id_bytes):
-    assert token_bytes(vocab_size) == id_bytes == len(pack_runs([(0, (vocab_size - 1,))])) - 1
+    assert token_bytes(vocab_size) == id_bytes == len(pack_runs([Run(0, (vocab_size - 1,))])) - 1

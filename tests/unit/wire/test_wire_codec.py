@@ -13,7 +13,7 @@ from support.toys import JPEG
 
 from outrider.core import frames as f
 from outrider.core.errors import ProtocolError
-from outrider.decoding.token_runs import pack_runs
+from outrider.decoding.token_runs import Run, pack_runs
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
 RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, (1 << 63) - 1, True, "useful", "confidence")
@@ -21,7 +21,7 @@ PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, True, "none", "fifo"]
 EDGE_FRAMES = [
     f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "toy", RULES),
     f.Resume(1, 2, 3, 4, 5),
-    f.Draft(1, 2, 3, 1 << 31, pack_runs([(0, (5, 150_000)), (1, (6,))])),
+    f.Draft(1, 2, 3, 1 << 31, pack_runs([Run(0, (5, 150_000)), Run(1, (6,), True)])),
     f.Proposal(1, 2, 3, 1 << 31, None, (5, 150_000), b"evidence"),
     f.Proposal(1, 2, 3, 1 << 31, 7, (), b""),
     f.Cancel(1, 2),
@@ -32,7 +32,7 @@ CLOUD_FRAMES = [
     f.Opened(1, 2, 3, 4, 5),
     f.Verdict(1, 2, 3, 4, (5, 6), 7, 8, 9),
     f.Unsettled(1, 2, 3, 4, (5, 6), 7, 8, 9, b"residue"),
-    f.Hint(1, 2, 3, 4, 0, 255, (5, 6)),
+    f.Hint(1, 2, 3, 0, 100, (5, 6)),
     f.PrefillAgain(1, 2),
     f.Refused(1, 2, "busy", "later"),
     f.Pong(1, 2, "toy", 32, 0, 8),
@@ -168,9 +168,9 @@ def _mutate(payload: bytearray, rng: random.Random) -> bytes:
 
 
 def test_a_round_of_the_wire_is_small():
-    draft = f.Draft(1 << 31, 1000, 90, 1 << 31, pack_runs([(0, (151_000,) * 4)]))
+    draft = f.Draft(1 << 31, 1000, 90, 1 << 31, pack_runs([Run(0, (151_000,) * 4)]))
     verdict = f.Verdict(1 << 31, 1000, 90, 1 << 31, (151_000,) * 5, 4, 30, 40_000)
-    hint = f.Hint(1 << 31, 1000, 90, 1 << 31, 3, 200, (151_000,) * 5)
+    hint = f.Hint(1 << 31, 1000, 90, 3, 80, (151_000,) * 5)
     assert wire_bytes(encode(draft)) <= 35
     assert wire_bytes(encode(verdict)) <= 51
     assert wire_bytes(encode(hint)) <= 48

@@ -1,0 +1,42 @@
+"""On the virtual clock `outrider` is never slower than `ar`, however bad the draft or far the cloud."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.core.frames import Open
+from outrider.core.link_profile import LinkProfile
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.wire.codec import encode, wire_bytes
+
+DEAR_VERIFICATION = ComputeProfile(0.0, 0.072, 0.002, 0.0, 0.62, 0.0, 0.354, (0.25, 0.5, 0.75))
+FLAT_VERIFICATION = ComputeProfile(0.0, 0.008, 0.0002, 0.0, 0.018, 0.0, 0.018, (0.25, 0.5, 0.75))
+REQUESTS = [DecodeRequest(Prompt(f"text {n}", b""), 200, 1e9) for n in range(4)]
+
+
+def tokens_per_s(strategy: str, confidence: float, compute: ComputeProfile, one_way_s: float) -> float:
+    target, draft = synthetic_pair(SyntheticSettings(1, confidence, 0.3, (0.3, 0.6, 0.9)))
+    config = DecodingConfig(strategy=strategy, silence_s=600.0, workers=4)
+    link = LinkProfile(one_way_s)
+    world = VirtualWorld(
+        lambda frame: 0 if isinstance(frame, Open) else wire_bytes(encode(frame)), compute, link, link
+    )
+    decoder = VirtualDecoder(target, draft if config.plan.drafts else None, config, world)
+    texts = [decoder.decode(request) for request in REQUESTS]
+    return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
+
+
+@pytest.mark.parametrize("compute", [DEAR_VERIFICATION, FLAT_VERIFICATION], ids=["dear", "flat"])
+@pytest.mark.parametrize("one_way_s", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("confidence", [0.02, 0.6])
+def test_never_slower_than_the_cloud_alone(confidence, one_way_s, compute):
+    alone = tokens_per_s("ar", confidence, compute, one_way_s)
+    assert tokens_per_s("outrider", confidence, compute, one_way_s) >= 0.98 * alone
+
+
+def test_a_good_draft_beside_the_cloud_pays():
+    alone = tokens_per_s("ar", 0.8, FLAT_VERIFICATION, 0.0)
+    assert tokens_per_s("outrider", 0.8, FLAT_VERIFICATION, 0.0) > 1.5 * alone
