@@ -145,10 +145,12 @@ def print_regime(
         console.print(f"  - {note}", highlight=False, markup=False)
 
 
-LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-draft cache; first exit that
-foretold the outcome; target passes and bytes up and down per token; share of the limit,
-tau / max(verify, drafts); ratio to the paper's model, and to it with what it leaves out (FSD: a hit waits for
-unfinished drafts; PicoSpec: a hidden round has no token of the target's own); what the paper measured."""
+LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-draft cache;
+first exit that foretold the outcome; target passes and bytes up and down per
+token; share of the limit, tau / max(verify, drafts); ratio to the paper's model,
+and to it mended by what it leaves out (FSD: a hit waits for unfinished drafts;
+PicoSpec: a hidden round has no token of the target's own); what the paper
+measured."""
 _COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("tok/s", lambda row: f"{row.tokens_per_s:.2f}"),
     ("vs ar", lambda row: f"{row.speedup_vs_ar:.2f}x"),
@@ -156,11 +158,11 @@ _COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("miss", lambda row: _optional(row.cache_miss_rate, "{:.0%}")),
     ("exit", lambda row: _optional(row.avg_exit, "{:.1f}")),
     ("pass", lambda row: f"{row.target_passes_per_token:.2f}"),
-    ("up", lambda row: f"{row.bytes_up_per_token:.0f}"),
-    ("down", lambda row: f"{row.bytes_down_per_token:.0f}"),
+    ("up", lambda row: _bytes(row.bytes_up_per_token)),
+    ("down", lambda row: _bytes(row.bytes_down_per_token)),
     ("limit", lambda row: f"{row.fraction_of_limit:.2f}"),
     ("model", lambda row: _optional(row.ratio_to_formula, "{:.2f}")),
-    ("mended", lambda row: _optional(row.ratio_to_mended, "{:.2f}")),
+    ("mend", lambda row: _optional(row.ratio_to_mended, "{:.2f}")),
     ("paper", lambda row: _optional(row.paper_speedup, "{:.2f}x")),
 )
 
@@ -172,15 +174,18 @@ def _table(title: str, figures: dict[str, Figures]) -> Table:
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        collapse_padding=True,
-        padding=(0, 1, 0, 0),
+        padding=0,
     )
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for heading, _ in _COLUMNS:
         table.add_column(heading, justify="right")
     for strategy, row in figures.items():
         table.add_row(strategy, *(text(row) for _, text in _COLUMNS))
     return table
+
+
+def _bytes(value: float) -> str:
+    return f"{value:.0f}" if value < 1000.0 else f"{value / 1000.0:.0f}k"
 
 
 def _optional(value: float | None, form: str) -> str:
