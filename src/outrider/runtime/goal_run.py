@@ -20,6 +20,7 @@ from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome,
 from outrider.navigation.pilot import Ending, MotionEnd
 
 POLL_S = 0.05
+ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
 MAX_FAILED_MOTIONS = 3
 
@@ -207,6 +208,18 @@ class GoalRun:
             waited_s += POLL_S
         raise _End(GoalError.NO_SENSOR, "no odometry: check that something publishes odom")
 
+    def _odometry_since(self, after_s: float) -> Odometry:
+        """The first odometry from after a time; the newest there is, where none comes soon."""
+        waited_s = 0.0
+        while waited_s < ODOMETRY_PATIENCE_S:
+            odometry = self.robot.odometry()
+            if odometry is not None and odometry.stamp_s > after_s:
+                return odometry
+            self._check_cancelled()
+            self.robot.pause(ODOMETRY_POLL_S)
+            waited_s += ODOMETRY_POLL_S
+        return self.robot.odometry() or self._first_odometry()
+
     def _decode(
         self, navigator: Navigator, key: StepKey, update: StepUpdate, prompt: Prompt
     ) -> StepUpdate | None:
@@ -249,7 +262,7 @@ class GoalRun:
         self._failed_motions = self._failed_motions + 1 if failed else 0
         if self._failed_motions >= MAX_FAILED_MOTIONS:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
-        navigator.on_moved(key, self.robot.odometry() or self._first_odometry())
+        navigator.on_moved(key, self._odometry_since(self._seen_s))
 
     def _give_way(self, navigator: Navigator, reason: str) -> None:
         """A person drives: the step does not count, and the search goes on from where they leave it."""
