@@ -56,7 +56,7 @@ def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_mode
     assert "FAILED" in output and "step   1" in output
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["success"] is False and report["collisions"] == 0 and report["step_log"]
-    assert report["rounds"] > 0 and report["bytes_up"] > 0 and "connected" in report["link_states"]
+    assert report["rounds"] > 0 and report["bytes_down"] > 0 and "connected" in report["link_states"]
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == report["rounds"]
     assert all((tmp_path / name).stat().st_size > 1000 for name in ("run.mp4", "trajectory.png"))
     assert node_processes(tmp_path) == []
