@@ -28,6 +28,11 @@ SPIN_TIMEOUT_S = 0.1
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
 
 
+# A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
+# away, and gets it back only after this time.
+sys.setswitchinterval(0.0005)
+
+
 def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
     """Overrides as ROS takes them."""
     return [RosParameter(name, value=value) for name, value in (values or {}).items()]
