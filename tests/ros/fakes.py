@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, Verified
-from outrider.navigation.pilot import Pilot
-from outrider.nodes.action_node import ActionNode
 
-PATIENCE_S = 3.0
-FEW_PICTURES = {"camera_hz": 4.0, "top_view_hz": 1.0}
-"""Where all nodes share one process: rendering must not keep the others from their sign of life."""
 ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
 
 
@@ -56,16 +51,3 @@ class ScriptedDecoder:
 
 def link_error() -> LinkError:
     return LinkError("the verifier does not answer")
-
-
-class PatientActionNode(ActionNode):
-    """For tests that run all nodes in one process, where one thread can keep the others waiting for long.
-
-    How soon silence and old measurements stop the robot is tested elsewhere, with a clock and with processes.
-    """
-
-    def configure(self) -> None:
-        super().configure()
-        settings = self.pilot.settings
-        limits = replace(settings.limits, stale_after_s=PATIENCE_S)
-        self.pilot = Pilot(replace(settings, silence_s=PATIENCE_S, limits=limits))

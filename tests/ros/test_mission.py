@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from conftest import NodeThread
-from fakes import FEW_PICTURES, ROUND, PatientActionNode
+from fakes import ROUND
 from rich.console import Console
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
+from outrider.nodes.action_node import ActionNode
 from outrider.nodes.mission_node import MissionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
@@ -70,7 +71,6 @@ def run_mission(
         "seed": 11,
         "placement": "in_view",
         "instruction": "find the silver bottle",
-        **FEW_PICTURES,
     }
     simulation = run_node(lambda: SimulationNode(options))
     decoder = Guide(lambda: simulation.node.simulator, **guide)
@@ -79,7 +79,7 @@ def run_mission(
         def open_edge(self) -> Edge:
             return Edge(decoder, None)
 
-    run_node(lambda: PatientActionNode(clock))
+    run_node(lambda: ActionNode(clock))
     run_node(lambda: GuidedNavigator(clock), threads=4)
     mission = MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
     printed = StringIO()

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
-from fakes import FEW_PICTURES, PatientActionNode, ScriptedDecoder, link_error
+from fakes import ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
 from support_ros import Goals, result_of
 
 from outrider.core.values import Pose2D
 from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
@@ -55,9 +56,8 @@ def robot(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Robot
 
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
-    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, **FEW_PICTURES}
-    run_node(lambda: SimulationNode(options))
-    run_node(PatientActionNode)
+    run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
+    run_node(ActionNode)
     run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0}), threads=4)
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text") >= 2, "the action node's subscription")
@@ -150,8 +150,8 @@ def test_a_verifier_that_is_down_at_the_start_is_waited_for(
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     draft = str(tiny_model_folder / "draft")
     options = {"endpoint": endpoint, "draft_model": draft, "answer_deadline_s": 1.0, "max_new_tokens": 16}
-    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0, **FEW_PICTURES}))
-    run_node(PatientActionNode)
+    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))
+    run_node(ActionNode)
     run_node(lambda: NavigatorNode(options), threads=4)
     goals = Goals(client)
     handle = goals.send("find the silver bottle")
@@ -179,7 +179,7 @@ def test_a_dead_action_node_ends_the_goal_with_a_reason(
         def _goal_settings(self) -> object:  # type: ignore[override]
             return replace(super()._goal_settings(), motion_patience_s=0.5)
 
-    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0, **FEW_PICTURES}))
+    run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))
     run_node(ScriptedNavigator, threads=4)
     goals, started_s = Goals(client), time.monotonic()
     result = goals.result(goals.send("find the red chair"))

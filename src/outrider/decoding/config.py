@@ -37,14 +37,13 @@ class Strategy:
     when_idle: IdlePolicy = "wait"
     bonus: bool = True
     acceptance: AcceptanceName = "rejection"
-    workers: int = 1
 
 
 STRATEGIES: dict[str, Strategy] = {
     "ar": Strategy(drafts=False, when_idle="step", acceptance="coupled"),
     "sd": Strategy(),
     "dssd": Strategy(acceptance="split"),
-    "fsd": Strategy(hints="all", workers=6),
+    "fsd": Strategy(hints="all"),
     "picospec": Strategy(window=2, streams=True, bonus=False, acceptance="sparse"),
     "outrider": Strategy(
         window=8,
@@ -54,15 +53,14 @@ STRATEGIES: dict[str, Strategy] = {
         ahead=True,
         when_idle="adaptive",
         acceptance="coupled",
-        workers=4,
     ),
 }
 
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """A strategy with its sizes. `acceptance` and `workers` (prefixes drafted in one batch) are the
-    strategy's own where left open.
+    """A strategy with its sizes. `acceptance` is the strategy's own where left open. `workers`: how many
+    branches are drafted on in one batch; more than one pays where the draft model batches them.
 
     After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
     request's deadline (`stop`). After `silence_s` without an answer it asks again.
@@ -74,7 +72,7 @@ class DecodingConfig:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
-    workers: int | None = None
+    workers: int = 1
     edge_hint_order: HintOrder = "confidence"
     cloud_hint_order: HintOrder = "confidence"
     link_loss: str = "stop"
@@ -89,8 +87,7 @@ class DecodingConfig:
         _require_choice("edge_hint_order", self.edge_hint_order, HINT_ORDERS)
         _require_choice("cloud_hint_order", self.cloud_hint_order, HINT_ORDERS)
         _require_whole("num_draft_tokens", self.num_draft_tokens, 1, MAX_CHUNK_TOKENS)
-        if self.workers is not None:
-            _require_whole("workers", self.workers, 1, 64)
+        _require_whole("workers", self.workers, 1, 64)
         _require_seconds("link_grace_s", self.link_grace_s)
         _require_seconds("silence_s", self.silence_s)
         Sampling(self.temperature, self.top_p, self.seed)
@@ -121,10 +118,6 @@ class DecodingConfig:
     def scheme(self) -> AcceptanceName:
         """The acceptance scheme in force."""
         return self.acceptance or self.plan.acceptance
-
-    @property
-    def num_workers(self) -> int:
-        return self.workers or self.plan.workers
 
     def sampling_for(self, prompt: Prompt) -> Sampling:
         """How the tokens of one text are drawn: each prompt has noise of its own under one seed."""

@@ -38,7 +38,6 @@ class Node:
     digest: int
     parent: Node | None
     likelihood: float
-    origin: Origin
     anchor: int
     turn: int
     lot: float
@@ -63,7 +62,7 @@ class DraftTree:
     def __init__(self, length: int, digest: int, rng: random.Random) -> None:
         self._rng = rng
         self._num_branches = 0
-        self.root = Node(-1, length, digest, None, 1.0, "draft", length, 0, 0.0)
+        self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
 
     def __iter__(self) -> Iterator[Node]:
         """All nodes, parents first."""
@@ -87,7 +86,7 @@ class DraftTree:
             self._num_branches += 1
             anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
         digest = extend_digest(parent.digest, (token,))
-        child = Node(token, parent.length + 1, digest, parent, likelihood, origin, anchor, turn, lot)
+        child = Node(token, parent.length + 1, digest, parent, likelihood, anchor, turn, lot)
         parent.children[token] = child
         return child
 
@@ -118,7 +117,7 @@ class DraftTree:
         length = self.root.length + len(tokens)
         node = self.find(tokens)
         if node is None:
-            self.root = Node(-1, length, digest, None, 1.0, "draft", length, 0, 0.0)
+            self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
             return
         node.parent, self.root = None, node
         scale = max(node.likelihood, 1e-9)
@@ -126,7 +125,7 @@ class DraftTree:
         for below in self._subtree(node):
             below.likelihood = min(1.0, below.likelihood / scale)
             if below.anchor <= length:
-                below.anchor, below.turn, below.origin = length, 0, "draft"
+                below.anchor, below.turn = length, 0
 
     def main_path(self) -> list[Node]:
         """The draft's own continuation of the text, as far as it goes."""

@@ -142,7 +142,7 @@ class EdgeMachine:
             return None
         if not self._draft_ready:
             return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens)
-        leaves = [self._tree.root] if self._alone else self._leaves()[: self._config.num_workers]
+        leaves = [self._tree.root] if self._alone else self._leaves()[: self._config.workers]
         if not leaves:
             return None
         prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
@@ -474,10 +474,13 @@ class EdgeMachine:
         commit = self._commitment(new, verdict)
         reached = self._tree.find(new)
         awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
+        chunk_sent_s = self._chunk_sent_s(commit)
         self._text.extend(new)
         self._tree.commit(new, self._text.digest)
         self._hinted.clear()
         if verdict is not None:
+            if chunk_sent_s is not None:
+                self._outlook.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
             self._learn_from(verdict, new, awaited, now_s)
         self._settled = new[-1] if isinstance(verdict, Unsettled) else None
         self.done = new[-1] == self._eos_id or len(self._text) >= self._max_new_tokens
@@ -491,15 +494,16 @@ class EdgeMachine:
         """What a verdict says about the drafts."""
         if verdict is None:
             return Commit(new, 0, 0, None)
-        accepted = self._judge_drafts(new)
-        in_chunk = min(accepted, verdict.drafted, len(new) - 1)
-        tested = self._tree.find(new[:in_chunk]) if in_chunk > 0 else None
-        self._chunk_sent_s = tested.sent_s if tested is not None else None
+        accepted = min(self._judge_drafts(new), verdict.drafted)
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
-        return Commit(
-            new, verdict.drafted, min(accepted, verdict.drafted), verdict, foreseen, self._hinted.get(new)
-        )
+        return Commit(new, verdict.drafted, accepted, verdict, foreseen, self._hinted.get(new))
+
+    def _chunk_sent_s(self, commit: Commit) -> float | None:
+        """When the last token left that a verdict has surely verified; None where it verified none."""
+        num_verified = min(commit.accepted, len(commit.tokens) - 1)
+        last = self._tree.find(commit.tokens[:num_verified]) if num_verified > 0 else None
+        return last.sent_s if last is not None else None
 
     def _judge_drafts(self, new: tuple[int, ...]) -> int:
         """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
@@ -521,8 +525,6 @@ class EdgeMachine:
     ) -> None:
         self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
         compute_s = verdict.verify_us / 1e6
-        if self._chunk_sent_s is not None:
-            self._outlook.round_trip.add(now_s - self._chunk_sent_s, compute_s)
         ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
         timed = compute_s if len(self._text) > len(new) else None
         news = News(len(new), verdict.drafted, timed, min(ahead, default=None), awaited)

@@ -122,13 +122,3 @@ class Purse:
         """The least likelihood worth bytes: LEAST_PRICE of a full purse, FULL_PRICE of an empty one."""
         emptiness = 1.0 - max(0.0, min(1.0, self._bytes / RESERVE_BYTES))
         return LEAST_PRICE + (FULL_PRICE - LEAST_PRICE) * emptiness**2
-
-
-def expected_tokens(num_drafted: int, rate: float) -> float:
-    """Tokens that a verification of `num_drafted` emits, each accepted with chance `rate` (Leviathan, eq. 1).
-
-    The target's own token at the end included.
-    """
-    if rate >= 1.0:
-        return num_drafted + 1.0
-    return (1.0 - rate ** (num_drafted + 1)) / (1.0 - rate)

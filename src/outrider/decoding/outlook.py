@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip, expected_tokens
+from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip
+from outrider.decoding.theory import expected_tokens
 
 FRAME_BYTES = 12.0
 MARGIN = 0.03
@@ -86,7 +87,7 @@ class Outlook:
         rate = self.odds.rate()
         lengths = range(1, self._config.num_draft_tokens + 1)
         gain_of_step = self.verify.value / self.step.value
-        return next((n for n in lengths if expected_tokens(n, rate) > gain_of_step), lengths[-1])
+        return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
 
     def is_time(self, num_tokens: int, now_s: float) -> bool:
         """Whether a draft of so many tokens should leave now, rather than wait for one token more."""
@@ -116,6 +117,6 @@ class Outlook:
         now_idle_s = max(0.0, arrival_s - self._free_s)
         later_idle_s = max(0.0, arrival_s + self.draft.value - self._free_s)
         rate = self.odds.rate()
-        now_gain = expected_tokens(num_tokens, rate) / (self.verify.value + now_idle_s)
-        later_gain = expected_tokens(num_tokens + 1, rate) / (self.verify.value + later_idle_s)
+        now_gain = expected_tokens(rate, num_tokens) / (self.verify.value + now_idle_s)
+        later_gain = expected_tokens(rate, num_tokens + 1) / (self.verify.value + later_idle_s)
         return now_gain >= later_gain

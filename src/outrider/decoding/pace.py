@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from outrider.decoding.estimates import Mean, Odds, Trust, expected_tokens
+from outrider.decoding.estimates import Mean, Odds, Trust
+from outrider.decoding.theory import expected_tokens
 
 LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
@@ -80,7 +81,7 @@ class Pace:
         if not self._step.known or not self._verify:
             return num_offered
         rate = self._odds.rate()
-        gains = {n: expected_tokens(n, rate) / self._time(n) for n in range(num_offered + 1)}
+        gains = {n: expected_tokens(rate, n) / self._time(n) for n in range(num_offered + 1)}
         return max(gains, key=lambda n: (gains[n], n))
 
     def wait_until_s(self, now_s: float) -> float:
@@ -100,7 +101,7 @@ class Pace:
         num_drafted = round(self._length.value)
         came_s = max(0.0, since_s + waits.delay.value - now_s) + self._time(num_drafted)
         missed_s = max(0.0, until_s - now_s) + step_s
-        tokens = chance * expected_tokens(num_drafted, self._odds.rate()) + (1.0 - chance)
+        tokens = chance * expected_tokens(self._odds.rate(), num_drafted) + (1.0 - chance)
         return tokens / (chance * came_s + (1.0 - chance) * missed_s) > 1.0 / step_s
 
     def _give_up(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
@@ -305,17 +307,8 @@ class TargetText:
 
     def _unsettled(self, base: int, drafted: int, compute_us: int, draws: int) -> Unsettled:
         assert self._residue is not None
-        return Unsettled(
-            self._key.session,
-            self.epoch,
-            base,
-            self._text.digest_at(base),
-            self._text.tokens[base:],
-            drafted,
-            self._passes,
-            compute_us,
-            pack_residual(self._residue, draws),
-        )
+        verdict = self._verdict(base, drafted, compute_us)
+        return Unsettled(**structs.asdict(verdict), residue=pack_residual(self._residue, draws))
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:

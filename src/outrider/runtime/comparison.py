@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
@@ -92,16 +92,14 @@ def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
 
 
 def configuration(regime: Regime, strategy: str) -> DecodingConfig:
-    """The regime's sizes; FSD drafts on as many exits at a time as its paper could."""
-    config = DecodingConfig(
+    """The regime's sizes; as many branches are drafted on at a time as the paper's edge could."""
+    return DecodingConfig(
         strategy=strategy,
         num_draft_tokens=regime.num_draft_tokens,
         temperature=regime.temperature,
+        workers=regime.exits.workers,
         silence_s=DEADLINE_S,
     )
-    if strategy != "fsd":
-        return config
-    return replace(config, workers=regime.exits.workers)
 
 
 def world_of(regime: Regime, scheme: str, seed: int) -> VirtualWorld:

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ModelError
 from outrider.core.ports import ModelSession
 from outrider.core.values import Prompt
 from outrider.models import QwenModel
-from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
+from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.runtime.speculation import Verification, verifications
 
 NUM_DRAFT_TOKENS = 4
@@ -131,8 +131,7 @@ def evaluate_exits(
     pair: Pair | None = None,
 ) -> dict[str, Any]:
     """Measure, print a table, write JSON. Raises ModelError where the target has no exits."""
-    if frames < 1 or seed < 0:
-        raise ConfigError("frames must be at least 1 and seed at least 0")
+    check_frames(frames, seed)
     pair = pair or load_pair(models)
     info = pair.target.exits
     if info is None or not isinstance(pair.target, QwenModel):

@@ -9,12 +9,12 @@ from functools import cache
 
 import pytest
 import torch
+from support.closed_forms import total_variation
 from support.enumeration import outcomes, texts
 from support.rounds import Pair, Round
 
 from outrider.core.errors import ProtocolError
 from outrider.decoding import acceptance, sparse
-from outrider.decoding.closed_forms import total_variation
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, on_grid
 from outrider.decoding.randomness import CounterChance, Purpose
 

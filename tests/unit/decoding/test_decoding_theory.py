@@ -29,6 +29,9 @@ def test_acceptance_rate_inverts_expected_tokens(rate: float, num_draft_tokens: 
 
 def test_expected_tokens_is_the_truncated_geometric_series() -> None:
     assert expected_tokens(0.5, 4) == pytest.approx((1 - 0.5**5) / (1 - 0.5))
+    assert expected_tokens(0.8, 4) == pytest.approx((1 - 0.8**5) / (1 - 0.8))
+    assert expected_tokens(0.5, 3) == 1.875
+    assert expected_tokens(1.0, 4) == 5.0
 
 
 @pytest.mark.parametrize("tokens_per_round", [0.9, 5.1])

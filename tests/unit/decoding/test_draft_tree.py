@@ -161,7 +161,7 @@ def test_a_branch_is_anchored_where_it_leaves_the_drafts_own():
     assert tree.add(tree.root, 1, 0.0, "hint") is own
     assert own.likelihood == 0.7
     tree.commit((1, 2), 99)
-    assert (below.anchor, below.turn, below.origin) == (LENGTH + 2, 0, "draft")
+    assert (below.anchor, below.turn) == (LENGTH + 2, 0)
 
 
 def test_the_main_path_follows_the_first_choices():

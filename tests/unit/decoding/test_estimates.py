@@ -16,7 +16,6 @@ from outrider.decoding.estimates import (
     Purse,
     RoundTrip,
     Trust,
-    expected_tokens,
 )
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
@@ -116,11 +115,3 @@ def test_the_emptier_the_purse_the_surer_a_use_must_be():
     assert prices[16:] == [FULL_PRICE] * 4, "debt costs no more than all"
     purse.earn(1000)
     assert purse.price == LEAST_PRICE
-
-
-@steady
-@given(st.integers(0, 20), st.floats(0.0, 1.0))
-def test_expected_tokens_is_the_sum_of_the_chances_to_get_that_far(num_drafted, rate):
-    assert expected_tokens(num_drafted, rate) == pytest.approx(
-        sum(rate**reached for reached in range(num_drafted + 1))
-    )

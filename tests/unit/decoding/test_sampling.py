@@ -6,18 +6,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.closed_forms import (
+    coupled_acceptance_bound,
+    coupled_acceptance_rate,
+    rejection_acceptance_rate,
+    total_variation,
+)
 from support.statistics import fits
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.decoding.acceptance import judge_choices
-from outrider.decoding.closed_forms import (
-    coupled_acceptance_bound,
-    coupled_acceptance_rate,
-    expected_accepted,
-    expected_emitted,
-    rejection_acceptance_rate,
-    total_variation,
-)
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid, target_distribution
 from outrider.decoding.randomness import gumbel_noise
 from outrider.decoding.sampling import Sampling, choose, perturbed, probabilities
@@ -148,9 +146,6 @@ def test_closed_forms_by_hand():
     assert coupled_acceptance_bound(target, draft) == pytest.approx(0.6)
     assert coupled_acceptance_rate(target, draft) == pytest.approx(1 / 5 + 1 / 2.5)
     assert coupled_acceptance_rate(target, target) == pytest.approx(1.0)
-    assert expected_accepted(0.5, 3) == 0.875
-    assert expected_emitted(0.8, 4) == pytest.approx((1 - 0.8**5) / (1 - 0.8))
-    assert expected_emitted(1.0, 4) == 5.0
 
 
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 5), max_size=6), samplings, st.integers(0, 100))

@@ -8,7 +8,7 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Proposal, Unsettled
-from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.config import STRATEGIES
 from outrider.runtime import bench_ablations as ablations
 from outrider.runtime import bench_decoding as bench
 from outrider.runtime import comparison, expectations
@@ -73,7 +73,7 @@ def test_sizes_hold_the_papers_distributions() -> None:
 def test_fsd_drafts_on_as_many_exits_as_its_paper_could() -> None:
     regime = regime_named("fsd-go2")
     assert comparison.configuration(regime, "fsd").workers == 6
-    assert comparison.configuration(regime, "outrider").workers == DecodingConfig().workers
+    assert comparison.configuration(regime, "outrider").workers == 6
 
 
 def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What theory predicts of speculative decoding, as functions of distributions or of an acceptance rate."""
+"""What theory predicts of the acceptance schemes, from the distributions: what the tests measure against."""
 
 from __future__ import annotations
 
@@ -36,13 +36,3 @@ def coupled_acceptance_rate(target_probs: Array, draft_probs: Array) -> float:
     target_mass = (only_target + target.cumsum(0)) / target
     draft_mass = (only_draft + draft.flip(0).cumsum(0).flip(0) - draft) / draft
     return float((1.0 / (target_mass + draft_mass)).sum())
-
-
-def expected_accepted(acceptance_rate: float, num_draft_tokens: int) -> float:
-    """Mean number of accepted tokens of a chunk: a + a^2 + ... + a^gamma."""
-    return sum(acceptance_rate**count for count in range(1, num_draft_tokens + 1))
-
-
-def expected_emitted(acceptance_rate: float, num_draft_tokens: int) -> float:
-    """Mean tokens of a round with a bonus: (1 - a^(gamma + 1)) / (1 - a) (Leviathan et al. 2023, eq. 1)."""
-    return 1.0 + expected_accepted(acceptance_rate, num_draft_tokens)
