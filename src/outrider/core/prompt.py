@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 HISTORY_STEPS = 4
-MEMORY_SLOTS = 3
+MEMORY_SLOTS = 4
 SYSTEM_TEXT = "You guide a robot dog. Give one action, then the reason."
 IMAGE_PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\n{IMAGE_PLACEHOLDER}"
@@ -62,6 +62,11 @@ def metres_words(distance_m: float) -> str:
 def searched_place_memory(bearing_rad: float, distance_m: float) -> str:
     """The memory of a place already searched, relative to the robot as it stands."""
     return f"searched {direction_words(bearing_rad)} {metres_words(distance_m)}"
+
+
+def seen_memory(what: str, bearing_rad: float, distance_m: float) -> str:
+    """The memory of a thing seen earlier, relative to the robot as it stands."""
+    return f"saw {what} {direction_words(bearing_rad)} {metres_words(distance_m)}"
 
 
 def shown_turn(turned_deg: float) -> int:

@@ -29,6 +29,15 @@ class Pose2D:
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """A thing remembered at a place on the floor, in the frame of the robot's odometry."""
+
+    what: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
 class Velocity:
     """Body velocity: vx ahead and vy left in m/s, yaw rate in rad/s (left positive)."""
 

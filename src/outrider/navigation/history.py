@@ -1,4 +1,4 @@
-"""What the robot did and where it has already looked: the part of the prompt that is not the picture.
+"""What the robot did, where it has already looked and what it remembers: the prompt without the picture.
 
 Training data and the running robot go through this one class, so the model sees the same state in both.
 """
@@ -6,6 +6,7 @@ Training data and the running robot go through this one class, so the model sees
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.actions import ActionTable, Motion
@@ -15,9 +16,12 @@ from outrider.core.prompt import (
     PromptContext,
     Step,
     searched_place_memory,
+    seen_memory,
 )
-from outrider.core.values import Pose2D, wrap_angle
+from outrider.core.values import Pose2D, Sighting, wrap_angle
 
+SEARCHED_SLOTS = 3
+SIGHTING_SLOTS = 2
 FULL_TURN_DEG = 360.0
 SAME_PLACE_M = 1.0
 HERE_M = 1.2
@@ -40,9 +44,10 @@ def confirmed_advance(before: Pose2D | None, after: Pose2D) -> bool:
 
 @dataclass
 class SearchHistory:
-    """Executed steps, turning in place since the last move ahead, and the places searched all around.
+    """Executed steps, turning in place since the last move ahead, places searched all around, and sightings.
 
     Poses are odometry's. `start` is where the episode begins; without it the first action is taken on trust.
+    A sighting counts until the robot has been there: if nothing is found, it searches as it always does.
     """
 
     start: Pose2D | None = None
@@ -50,6 +55,7 @@ class SearchHistory:
     steps: list[Step] = field(default_factory=list, init=False)
     turned_deg: float = field(default=0.0, init=False)
     searched_places: list[tuple[float, float]] = field(default_factory=list, init=False)
+    sightings: list[Sighting] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._pose = self.start
@@ -58,6 +64,10 @@ class SearchHistory:
     def last_action(self) -> str:
         """The newest executed action; empty before the first."""
         return self.steps[-1].action if self.steps else ""
+
+    def recall(self, sightings: Sequence[Sighting]) -> None:
+        """What memory says for this goal, the best last; in place of what it said before."""
+        self.sightings = list(sightings)
 
     def record_action(self, action: str, phase: str, odometry_after: Pose2D) -> None:
         """Take over one executed action; a text outside the action table is no action and is ignored."""
@@ -70,12 +80,12 @@ class SearchHistory:
             self._record_searched_place(odometry_after)
         elif motion.forward_m > 0.0 and confirmed_advance(self._pose, odometry_after):
             self.turned_deg = 0.0
-        self._pose = odometry_after
+        self._arrive(odometry_after)
 
     def record_foreign_motion(self, odometry_after: Pose2D) -> None:
         """Somebody else has moved the robot: what was seen all around here is no whole turn any more."""
         self.turned_deg = 0.0
-        self._pose = odometry_after
+        self._arrive(odometry_after)
 
     def context(self, instruction: str, pose: Pose2D) -> PromptContext:
         """The prompt's context for a robot standing at `pose`."""
@@ -86,19 +96,33 @@ class SearchHistory:
             memories=self._memories(pose),
         )
 
+    def _arrive(self, pose: Pose2D) -> None:
+        self._pose = pose
+        self.sightings = self._ahead_of(pose)
+
     def _record_searched_place(self, pose: Pose2D) -> None:
         if self.turned_deg < FULL_TURN_DEG - 1.0:
             return
         if all(pose.distance_to(x, y) >= SAME_PLACE_M for x, y in self.searched_places):
             self.searched_places.append((pose.x, pose.y))
 
+    def _ahead_of(self, pose: Pose2D) -> list[Sighting]:
+        return [s for s in self.sightings if pose.distance_to(s.x, s.y) > HERE_M]
+
     def remembered(self, pose: Pose2D) -> tuple[tuple[float, float], ...]:
         """The searched places that enter the prompt of a robot at `pose`, newest last."""
         elsewhere = [place for place in self.searched_places if pose.distance_to(*place) > HERE_M]
-        return tuple(elsewhere[-MEMORY_SLOTS:])
+        slots = min(SEARCHED_SLOTS, MEMORY_SLOTS - len(self._ahead_of(pose)[-SIGHTING_SLOTS:]))
+        return tuple(elsewhere[-slots:])
 
     def _memories(self, pose: Pose2D) -> tuple[str, ...]:
-        return tuple(
+        """Searched places first: where there are too many lines, the sightings stay."""
+        searched = (
             searched_place_memory(pose.bearing_to(*place), pose.distance_to(*place))
             for place in self.remembered(pose)
         )
+        seen = (
+            seen_memory(s.what, pose.bearing_to(s.x, s.y), pose.distance_to(s.x, s.y))
+            for s in self._ahead_of(pose)[-SIGHTING_SLOTS:]
+        )
+        return (*searched, *seen)

@@ -13,6 +13,7 @@ from outrider.core.prompt import (
     normalise_instruction,
     render_prompt,
     render_user_text,
+    seen_memory,
 )
 
 
@@ -35,6 +36,10 @@ def test_directions_in_words(degrees, words):
 
 def test_distances_in_half_metres():
     assert [metres_words(d) for d in (0.2, 0.3, 1.26, 4.74)] == ["0.0 m", "0.5 m", "1.5 m", "4.5 m"]
+
+
+def test_a_sighting_says_what_was_where():
+    assert seen_memory("silver bottle", math.radians(75), 3.1) == "saw silver bottle far left 3.0 m"
 
 
 def test_an_empty_context():

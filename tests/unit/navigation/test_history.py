@@ -3,7 +3,7 @@ import math
 import pytest
 
 from outrider.core.prompt import Step, render_user_text
-from outrider.core.values import Pose2D
+from outrider.core.values import Pose2D, Sighting
 from outrider.navigation.history import SearchHistory
 
 
@@ -88,3 +88,29 @@ def test_a_motion_by_somebody_else_begins_the_looking_around_anew():
     assert history.turned_deg == 0.0 and len(history.steps) == 1
     history.record_action("turn left large", "search", Pose2D(3, 1, math.radians(-15)))
     assert history.turned_deg == pytest.approx(45.0)
+
+
+def test_searched_places_do_not_crowd_out_a_sighting():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.recall([Sighting("red cup", 9.0, 9.0), Sighting("silver bottle", 8.0, 3.0)])
+    for x in (-3.0, 0.0, 3.0, 6.0):
+        history.record_action("move forward large", "search", Pose2D(x, 0, 0))
+        turn_around(history, x, 0.0)
+    pose = Pose2D(8.0, 0, 0)
+    assert history.remembered(pose) == ((3.0, 0.0), (6.0, 0.0))
+    assert history.context("x", pose).memories == (
+        "searched behind 5.0 m",
+        "searched behind 2.0 m",
+        "saw red cup far left 9.0 m",
+        "saw silver bottle far left 3.0 m",
+    )
+
+
+def test_a_sighting_counts_until_the_robot_has_been_there():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.recall([Sighting("silver bottle", 3.0, 0.0)])
+    history.record_action("move forward large", "recall", Pose2D(1.7, 0, 0))
+    assert history.context("x", Pose2D(1.7, 0, 0)).memories == ("saw silver bottle ahead 1.5 m",)
+    history.record_action("move forward large", "recall", Pose2D(2.2, 0, 0))
+    history.record_action("move forward large", "search", Pose2D(0.0, 0, 0))
+    assert history.context("x", Pose2D(0.0, 0, 0)).memories == ()
