@@ -47,5 +47,9 @@ class MotionError(OutriderError):
     """A motion could not be carried out: blocked, stale odometry, or out of its time allowance."""
 
 
+class MemoryStoreError(OutriderError):
+    """The store of memories cannot be opened, read or written, or refuses what it was given."""
+
+
 class SimulationError(OutriderError):
     """The simulated home or robot cannot be built or driven as asked."""

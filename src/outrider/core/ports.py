@@ -14,6 +14,8 @@ from outrider.core.values import (
     Odometry,
     Prompt,
     RangeScan,
+    Recalled,
+    Sighting,
     Velocity,
     Verified,
 )
@@ -158,3 +160,27 @@ class Robot(Protocol):
 
     def drive(self, velocity: Velocity, duration_s: float) -> None:
         """Hold a velocity for a while; in simulation this advances the clock."""
+
+
+class Embedder(Protocol):
+    """Texts as vectors whose inner product is their likeness. Needs no network."""
+
+    name: str
+    size: int
+
+    def embed(self, text: str) -> Array:
+        """A NumPy float32 vector (size,) of length 1."""
+
+
+class PrivateMemory(Protocol):
+    """All that the robot remembers, private records among it: for use on the robot alone."""
+
+    def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        """The records that answer a query best, best first. Raises MemoryStoreError."""
+
+
+class SharedMemory(Protocol):
+    """The part of the memory that may leave the robot: sightings, which hold no text of a person."""
+
+    def sightings(self, home: str, limit: int = 200) -> list[Sighting]:
+        """What was seen in a home, newest first; only shareable records. Raises MemoryStoreError."""

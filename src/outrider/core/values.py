@@ -166,3 +166,61 @@ class Decoded:
     def tokens_per_round(self) -> float:
         """Mean emitted tokens per verification (the papers' tau)."""
         return sum(r.emitted for r in self.rounds) / len(self.rounds) if self.rounds else 0.0
+
+
+class RecordKind(str, Enum):
+    """Where a memory comes from: somebody said it, or the robot saw it."""
+
+    TOLD = "told"
+    SEEN = "seen"
+
+
+class Visibility(str, Enum):
+    """Who may see a memory: `private` ones never leave the robot in any form."""
+
+    PRIVATE = "private"
+    SHAREABLE = "shareable"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point on the floor in metres. `home` names the frame that x and y hold in; elsewhere they say nothing."""
+
+    x: float
+    y: float
+    home: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A memory in the robot's store. Times are seconds since the epoch; `updated_s` is the last sighting's.
+
+    The text may be private: whatever leaves the robot is made of `Sighting`s, never of records.
+    """
+
+    id: int
+    text: str
+    kind: RecordKind
+    visibility: Visibility
+    created_s: float
+    updated_s: float
+    place: Place | None = None
+    has_thumbnail: bool = False
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A record that answers a query: cosine similarity of the two texts (-1..1), and the score it ranks by."""
+
+    record: Record
+    similarity: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What the robot itself saw and where: the only form in which memories may enter a prompt."""
+
+    what: str
+    place: Place
+    seen_s: float
