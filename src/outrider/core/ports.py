@@ -182,5 +182,8 @@ class PrivateMemory(Protocol):
 class SharedMemory(Protocol):
     """The part of the memory that may leave the robot: sightings, which hold no text of a person."""
 
-    def sightings(self, home: str, limit: int = 200) -> list[Sighting]:
-        """What was seen in a home, newest first; only shareable records. Raises MemoryStoreError."""
+    def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
+        """Where the robot saw a thing in a home, newest last; shareable records only.
+
+        Raises MemoryStoreError.
+        """

@@ -30,7 +30,10 @@ class Pose2D:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A thing remembered at a place on the floor, in the frame of the robot's odometry."""
+    """A thing remembered at a place on the floor, in the frame of the robot's odometry.
+
+    The only form in which memories may enter a prompt: it holds no words of a person.
+    """
 
     what: str
     x: float
@@ -184,7 +187,7 @@ class Visibility(str, Enum):
 
 @dataclass(frozen=True)
 class Place:
-    """A point on the floor in metres. `home` names the frame that x and y hold in; elsewhere they say nothing."""
+    """A point on the floor in metres. `home` names where x and y hold; elsewhere they say nothing."""
 
     x: float
     y: float
@@ -210,17 +213,8 @@ class Record:
 
 @dataclass(frozen=True)
 class Recalled:
-    """A record that answers a query: cosine similarity of the two texts (-1..1), and the score it ranks by."""
+    """A record that answers a query: cosine similarity of the texts (-1..1), and the score it ranks by."""
 
     record: Record
     similarity: float
     score: float
-
-
-@dataclass(frozen=True)
-class Sighting:
-    """What the robot itself saw and where: the only form in which memories may enter a prompt."""
-
-    what: str
-    place: Place
-    seen_s: float
