@@ -126,11 +126,14 @@ def eval_navigation(
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 100,
+    memory: Annotated[
+        str, typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty.")
+    ] = "off",
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
     from outrider.runtime.evaluation import evaluate_navigation
 
-    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps)
+    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory)
 
 
 @eval_app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")

@@ -6,6 +6,7 @@ One place for its form: training data and the running robot render it through th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -67,6 +68,28 @@ def searched_place_memory(bearing_rad: float, distance_m: float) -> str:
 def seen_memory(what: str, bearing_rad: float, distance_m: float) -> str:
     """The memory of a thing seen earlier, relative to the robot as it stands."""
     return f"saw {what} {direction_words(bearing_rad)} {metres_words(distance_m)}"
+
+
+@dataclass(frozen=True)
+class SeenMemory:
+    """What a line of `seen_memory` says: the middle of its direction, its rounded distance."""
+
+    what: str
+    bearing_rad: float
+    distance_m: float
+
+
+_MIDDLES_DEG = {direction_words(math.radians(d)): d for d in (0, 15, 41, 90, 140, 180, -15, -41, -90, -140)}
+_SEEN = re.compile(rf"saw (.+?) ({'|'.join(_MIDDLES_DEG)}) (\d+\.\d) m")
+
+
+def read_seen_memory(line: str) -> SeenMemory | None:
+    """What a memory says was seen where, or None where it is of another sort."""
+    match = _SEEN.fullmatch(line)
+    if match is None:
+        return None
+    what, direction, metres = match.groups()
+    return SeenMemory(what, math.radians(_MIDDLES_DEG[direction]), float(metres))
 
 
 def shown_turn(turned_deg: float) -> int:

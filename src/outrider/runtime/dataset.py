@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
-from outrider.core.actions import ActionTable, Motion, split_answer
+from outrider.core.actions import ActionTable, split_answer
 from outrider.core.prompt import render_user_text
 from outrider.core.training_data import Example, Query
 from outrider.core.values import Pose2D
-from outrider.navigation.avoidance import free_way
+from outrider.navigation.driving import carry_out
 from outrider.navigation.history import SearchHistory
-from outrider.simulation.contexts import Lesson, make_lesson, phrase, random_pose
+from outrider.simulation.contexts import Lesson, make_lesson, make_sightings, phrase, random_pose
 from outrider.simulation.expert import SearchedPlace, answer
 from outrider.simulation.homes import PLACEMENTS, Home, generate_home
 from outrider.simulation.perception import Eyes, View
@@ -23,7 +22,8 @@ QUERIES_PER_FRAME = 4
 EPISODE_STEPS = 28
 RANDOM_FRAMES = 20
 RANDOM_ACTION_SHARE = 0.18
-SLIDE_STEP_M = 0.15
+RECALL_EPISODES = 0.5
+ODOMETRY_NOISE = 0.02
 TABLE = ActionTable()
 ACTIONS = tuple(
     f"{verb} {size}" for verb in ("move forward", "turn left", "turn right") for size in ("small", "large")
@@ -41,7 +41,7 @@ def home_examples(seed: int) -> Iterator[Example]:
     """All examples of one home: one noisy episode of the expert, then frames from random poses."""
     rng = np.random.default_rng([seed, 11])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=[0.35, 0.25, 0.4]))])
-    simulator = Simulator(home, seed)
+    simulator = Simulator(home, seed, ODOMETRY_NOISE)
     eyes = Eyes(simulator)
     try:
         yield from _episode(rng, home, simulator, eyes)
@@ -53,10 +53,10 @@ def home_examples(seed: int) -> Iterator[Example]:
 
 
 def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: Eyes) -> Iterator[Example]:
-    history = SearchHistory(start=home.start)
+    history = begin(rng, home)
     instruction = phrase(rng, home.target.spec)
     for _ in range(EPISODE_STEPS):
-        pose = simulator.truth()
+        pose = simulator.odometry().pose
         lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
         example, text = lesson_example(rng, simulator, eyes, lesson)
         yield example
@@ -64,7 +64,7 @@ def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: E
         if said.action == "stop":
             return
         action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
-        carry_out_roughly(rng, simulator, history, action, said.phase)
+        take_step(simulator, history, action, said.phase)
 
 
 def lesson_example(
@@ -85,32 +85,17 @@ def _query(view: View, lesson: Lesson) -> Query:
     return Query(render_user_text(lesson.context), answer(view, lesson.context, lesson.searched))
 
 
-def carry_out_roughly(
-    rng: np.random.Generator, simulator: Simulator, history: SearchHistory, action: str, phase: str
-) -> None:
-    """Place the robot where an action of the table ends, and take the action over into the history."""
+def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: str) -> None:
+    """Carry out an action of the table as the robot does, and take it over into the history."""
     motion = TABLE.motion(action, history.last_action)
     assert motion is not None
-    simulator.place(_moved(rng, simulator, motion))
-    history.record_action(action, phase, simulator.truth())
+    carry_out(simulator, motion)
+    history.record_action(action, phase, simulator.odometry().pose)
 
 
-def _moved(rng: np.random.Generator, simulator: Simulator, motion: Motion) -> Pose2D:
-    """Where a motion ends: a few per cent of error, sliding past obstacles as the robot does."""
-    pose = simulator.truth()
-    yaw = pose.yaw + motion.turn_rad * rng.normal(1.0, 0.03) + rng.normal(0.0, 0.01)
-    if motion.forward_m == 0.0:
-        return Pose2D(pose.x, pose.y, yaw)
-    left_m, side = motion.forward_m * rng.normal(0.98, 0.02), 0.0
-    while left_m > 0.01:
-        way = free_way(simulator.scan(), min(left_m, SLIDE_STEP_M), side)
-        if way.free_m == 0.0:
-            break
-        heading, side = (
-            yaw + way.direction_rad,
-            math.copysign(1.0, way.direction_rad) if way.direction_rad else side,
-        )
-        pose = Pose2D(pose.x + way.free_m * math.cos(heading), pose.y + way.free_m * math.sin(heading), yaw)
-        simulator.place(pose)
-        left_m -= way.free_m
-    return Pose2D(pose.x, pose.y, yaw)
+def begin(rng: np.random.Generator, home: Home) -> SearchHistory:
+    """The history of a new goal; in half of them memory says something to the task."""
+    history = SearchHistory(start=home.start)
+    if rng.random() < RECALL_EPISODES:
+        history.recall(make_sightings(rng, home, home.target.spec))
+    return history

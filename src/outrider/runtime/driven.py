@@ -15,8 +15,15 @@ from outrider.core.ports import TextDecoder
 from outrider.core.prompt import render_prompt
 from outrider.core.training_data import Example
 from outrider.core.values import Prompt
-from outrider.navigation.history import SearchHistory
-from outrider.runtime.dataset import ACTIONS, TABLE, carry_out_roughly, lesson_example, searched_places
+from outrider.runtime.dataset import (
+    ACTIONS,
+    ODOMETRY_NOISE,
+    TABLE,
+    begin,
+    lesson_example,
+    searched_places,
+    take_step,
+)
 from outrider.runtime.episode import decode_action
 from outrider.simulation.contexts import Lesson, phrase
 from outrider.simulation.homes import PLACEMENTS, generate_home
@@ -32,12 +39,12 @@ def driven_examples(seed: int, decoder: TextDecoder) -> Iterator[Example]:
     """All examples of one home that the decoder's model drives through, now and then pushed off its way."""
     rng = np.random.default_rng([seed, 13])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=_shares()))])
-    simulator = Simulator(home, seed)
-    eyes, history = Eyes(simulator), SearchHistory(start=home.start)
+    simulator = Simulator(home, seed, ODOMETRY_NOISE)
+    eyes, history = Eyes(simulator), begin(rng, home)
     instruction = phrase(rng, home.target.spec)
     try:
         for _ in range(DRIVEN_STEPS):
-            pose = simulator.truth()
+            pose = simulator.odometry().pose
             lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
             example, text = lesson_example(rng, simulator, eyes, lesson)
             yield example
@@ -46,7 +53,7 @@ def driven_examples(seed: int, decoder: TextDecoder) -> Iterator[Example]:
             if said.action == STOP:
                 return
             action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
-            carry_out_roughly(rng, simulator, history, action, said.phase)
+            take_step(simulator, history, action, said.phase)
     finally:
         simulator.close()
 

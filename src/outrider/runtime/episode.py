@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from outrider.core.actions import Motion, split_answer
 from outrider.core.errors import Cancelled
 from outrider.core.ports import TextDecoder
 from outrider.core.prompt import render_prompt
-from outrider.core.values import DecodeRequest, Pose2D, Prompt, Verified
+from outrider.core.values import DecodeRequest, Pose2D, Prompt, Sighting, Verified
 from outrider.navigation.driving import carry_out
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.runtime.dataset import searched_places
@@ -89,19 +89,29 @@ def run_episode(
     make_answerer: Callable[[Simulator], Answerer],
     settings: NavigatorSettings,
     odometry_noise: float,
+    sightings: Sequence[Sighting] = (),
 ) -> EpisodeResult:
-    """Run one goal to its end. The simulated clock stands while the answer is made."""
+    """Run one goal to its end. The simulated clock stands while the answer is made.
+
+    `sightings`: what memory says to this goal.
+    """
     simulator = Simulator(home, home.seed, odometry_noise)
     try:
-        return _run(simulator, home, instruction, make_answerer(simulator), settings)
+        return _run(simulator, home, instruction, make_answerer(simulator), settings, sightings)
     finally:
         simulator.close()
 
 
 def _run(
-    simulator: Simulator, home: Home, instruction: str, ask: Answerer, settings: NavigatorSettings
+    simulator: Simulator,
+    home: Home,
+    instruction: str,
+    ask: Answerer,
+    settings: NavigatorSettings,
+    sightings: Sequence[Sighting],
 ) -> EpisodeResult:
     navigator = Navigator(instruction, settings, simulator.odometry())
+    navigator.history.recall(sightings)
     path = _Path(simulator)
     actions: list[str] = []
     while navigator.outcome is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
@@ -17,45 +18,52 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import TextDecoder
+from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.navigation.navigator import NavigatorSettings
+from outrider.runtime.dataset import ODOMETRY_NOISE
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.episode import EpisodeResult, expert_answerer, model_answerer, run_episode
 from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import first_home_seed, load_pair
 from outrider.runtime.paths import models_folder
-from outrider.simulation.contexts import phrase
-from outrider.simulation.homes import generate_home
+from outrider.simulation.contexts import phrase, true_sighting
+from outrider.simulation.homes import Home, generate_home
 
 MODELS = ("target", "draft", "pair", "expert")
+MEMORY = ("on", "off")
 PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
-ODOMETRY_NOISE = 0.02
 
 
 @dataclass(frozen=True)
 class EpisodeTask:
-    """One episode to run: which home, which model, from which folder."""
+    """One episode to run: which home, which model, from which folder. `memory`: the place is known."""
 
     home_seed: int
     placement: str
     model: str
     folder: Path
     max_steps: int
+    memory: bool = False
 
 
 @dataclass(frozen=True)
 class EpisodePair:
-    """An episode and the exploring expert's on the same home."""
+    """An episode and the exploring expert's on the same home, with the same memory."""
 
     result: EpisodeResult
     expert: EpisodeResult
 
 
-def plan(episodes: int, seed: int, model: str, folder: Path, max_steps: int) -> list[EpisodeTask]:
+def plan(
+    episodes: int, seed: int, model: str, folder: Path, max_steps: int, memory: bool = False
+) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
     first = first_home_seed(seed)
     return [
-        EpisodeTask(first + index, PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)], model, folder, max_steps)
+        EpisodeTask(
+            first + index, PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)], model, folder, max_steps, memory
+        )
         for index in range(episodes)
     ]
 
@@ -65,11 +73,19 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
     settings = NavigatorSettings(max_steps=task.max_steps)
-    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE)
+    known = _earlier_visit(home) if task.memory else ()
+    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known)
     if task.model == "expert":
         return EpisodePair(expert, expert)
     answerer = model_answerer(_decoder(task.model, task.folder))
-    return EpisodePair(run_episode(home, instruction, lambda _: answerer, settings, ODOMETRY_NOISE), expert)
+    result = run_episode(home, instruction, lambda _: answerer, settings, ODOMETRY_NOISE, known)
+    return EpisodePair(result, expert)
+
+
+def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
+    """The target's place as an earlier visit would have noted it."""
+    sighting = true_sighting(np.random.default_rng([home.seed, 17]), home, home.target.spec)
+    return () if sighting is None else (sighting,)
 
 
 @lru_cache(maxsize=1)
@@ -101,9 +117,18 @@ def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
         "collision_rate": statistics.mean(r.collisions > 0 for r in results),
         "path_ratio": statistics.median(ratios) if ratios else None,
         "steps_median": statistics.median(r.steps for r in results),
+        "steps_hidden": _steps_to_find(results, "hidden"),
+        "steps_other_room": _steps_to_find(results, "other_room"),
         "expert_success_rate": _success_rate([pair.expert for pair in pairs]),
         "expert_collision_rate": statistics.mean(pair.expert.collisions > 0 for pair in pairs),
     }
+
+
+def _steps_to_find(results: Sequence[EpisodeResult], placement: str) -> float | None:
+    """Median steps of a placement's episodes; what was not found counts as more than any that was."""
+    steps = [r.steps if r.success else math.inf for r in results if r.placement == placement]
+    median = statistics.median(steps) if steps else math.inf
+    return median if math.isfinite(median) else None
 
 
 def _success_rate(results: Sequence[EpisodeResult]) -> float | None:
@@ -118,17 +143,20 @@ def evaluate_navigation(
     json_file: Path | None = None,
     processes: int = 1,
     max_steps: int = 100,
+    memory: str = "off",
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
     if model not in MODELS:
         raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    if memory not in MEMORY:
+        raise ConfigError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     folder = Path() if model == "expert" else models_folder(models)
-    tasks = plan(episodes, seed, model, folder, max_steps)
+    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on")
     pairs = list(track(_run_all(tasks, processes), "episodes", total=episodes, console=Console(stderr=True)))
     pairs.sort(key=lambda pair: pair.result.seed)
-    figures = {"model": model, "seed": seed, **summarise(pairs)}
+    figures = {"model": model, "seed": seed, "memory": memory, **summarise(pairs)}
     Console().print(_table(figures))
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
@@ -146,11 +174,12 @@ def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePa
 
 def _table(figures: dict[str, Any]) -> Table:
     table = Table(
-        title=f"navigation, {figures['model']}, {figures['episodes']} episodes, seed {figures['seed']}"
+        title=f"navigation, {figures['model']}, memory {figures['memory']}, {figures['episodes']} episodes, "
+        f"seed {figures['seed']}"
     )
     table.add_column("figure")
     table.add_column("value", justify="right")
     for name, value in figures.items():
-        if name not in ("model", "seed", "episodes"):
+        if name not in ("model", "seed", "memory", "episodes"):
             table.add_row(name, "-" if value is None else f"{value:.3g}")
     return table

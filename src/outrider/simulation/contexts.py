@@ -11,9 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.core.actions import SIZES
-from outrider.core.prompt import HISTORY_STEPS, MEMORY_SLOTS, PromptContext, Step, searched_place_memory
-from outrider.core.values import Pose2D
-from outrider.simulation.expert import FULL_TURN_DEG, SCAN_ACTION, SearchedPlace
+from outrider.core.prompt import (
+    HISTORY_STEPS,
+    MEMORY_SLOTS,
+    PromptContext,
+    Step,
+    searched_place_memory,
+    seen_memory,
+)
+from outrider.core.values import Pose2D, Sighting
+from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
 from outrider.simulation.homes import Home
 from outrider.simulation.perception import View
 from outrider.simulation.vocabulary import COLOURS, COMMANDS, FIND_PHRASINGS, KINDS, ObjectSpec
@@ -22,6 +29,12 @@ COMMAND_SHARE = 0.05
 HERE_M = 1.2
 MODES = ("start", "search", "leave", "door", "enter", "entered", "approach")
 MODE_WEIGHTS = (0.08, 0.34, 0.22, 0.16, 0.06, 0.07, 0.07)
+RECALL_SHARE = 0.4
+RECALL_MODES = ("start", "recall", "look", "leave", "door", "enter", "entered")
+RECALL_MODE_WEIGHTS = (0.2, 0.32, 0.16, 0.08, 0.12, 0.04, 0.08)
+PLACE_NOISE_M = 0.25
+FALSE_SHARE, OTHERS_SHARE = 0.15, 0.25
+MAX_SEARCHED = 3
 
 
 @dataclass(frozen=True)
@@ -36,18 +49,58 @@ def make_lesson(rng: np.random.Generator, home: Home, pose: Pose2D, view: View) 
     """A made-up task with a made-up past, at a real place."""
     if rng.random() < COMMAND_SHARE:
         return _command_lesson(rng)
-    instruction = phrase(rng, _pick_target(rng, view))
-    mode = str(rng.choice(MODES, p=MODE_WEIGHTS))
+    recalls = rng.random() < RECALL_SHARE
+    target = _pick_known_target(rng, home) if recalls else _pick_target(rng, view)
+    seen = sighting_lines(make_sightings(rng, home, target), pose) if recalls else ()
+    modes, weights = (RECALL_MODES, RECALL_MODE_WEIGHTS) if recalls else (MODES, MODE_WEIGHTS)
+    mode = str(rng.choice(modes, p=weights))
     steps, turned = _past(rng, mode)
-    searched = _searched_places(rng, home, pose, mode)
-    return Lesson(make_context(instruction, steps, turned, searched), searched)
+    searched = _searched_places(rng, home, pose, mode)[: MEMORY_SLOTS - len(seen)]
+    lines = (*(searched_place_memory(p.bearing_rad, p.distance_m) for p in searched), *seen)
+    return Lesson(PromptContext(phrase(rng, target), steps[-HISTORY_STEPS:], turned, lines), searched)
 
 
-def make_context(
-    instruction: str, steps: tuple[Step, ...], turned_deg: int, searched: tuple[SearchedPlace, ...]
-) -> PromptContext:
-    memories = tuple(searched_place_memory(p.bearing_rad, p.distance_m) for p in searched)
-    return PromptContext(instruction, steps[-HISTORY_STEPS:], turned_deg, memories)
+def make_sightings(rng: np.random.Generator, home: Home, target: ObjectSpec) -> tuple[Sighting, ...]:
+    """What a memory may say to a task: mostly the target's place, sometimes one it has left, and others."""
+    lines = [_place_of(rng, home, target) if rng.random() > FALSE_SHARE else _stale(rng, home, target)]
+    if rng.random() < OTHERS_SHARE:
+        other = home.objects[int(rng.integers(len(home.objects)))].spec
+        lines.insert(int(rng.integers(2)), _place_of(rng, home, other))
+        if rng.random() < 0.5:
+            lines = [line for line in lines if line.what != target.phrase]
+    return tuple(lines)
+
+
+def sighting_lines(sightings: tuple[Sighting, ...], pose: Pose2D) -> tuple[str, ...]:
+    """The lines for a robot at `pose`; what it stands beside is left out, as in the history's prompt."""
+    away = [s for s in sightings if pose.distance_to(s.x, s.y) > HERE_M]
+    return tuple(seen_memory(s.what, pose.bearing_to(s.x, s.y), pose.distance_to(s.x, s.y)) for s in away)
+
+
+def true_sighting(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting | None:
+    """A thing's place as an earlier visit would have it, or None where the home holds no such thing."""
+    thing = next((thing for thing in home.objects if thing.spec == spec), None)
+    if thing is None:
+        return None
+    dx, dy = rng.normal(0.0, PLACE_NOISE_M, 2)
+    return Sighting(spec.phrase, thing.x + float(dx), thing.y + float(dy))
+
+
+def _place_of(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting:
+    return true_sighting(rng, home, spec) or _stale(rng, home, spec)
+
+
+def _stale(rng: np.random.Generator, home: Home, spec: ObjectSpec) -> Sighting:
+    """A place where the thing most likely is not."""
+    room = home.rooms[int(rng.integers(len(home.rooms)))]
+    x, y = rng.uniform(room.x0 + 0.6, room.x1 - 0.6), rng.uniform(room.y0 + 0.6, room.y1 - 0.6)
+    return Sighting(spec.phrase, float(x), float(y))
+
+
+def _pick_known_target(rng: np.random.Generator, home: Home) -> ObjectSpec:
+    if rng.random() < 0.1:
+        return ObjectSpec(str(rng.choice(KINDS)), str(rng.choice(COLOURS)))
+    return home.objects[int(rng.integers(len(home.objects)))].spec
 
 
 def phrase(rng: np.random.Generator, target: ObjectSpec) -> str:
@@ -88,6 +141,12 @@ def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
     if mode == "search":
         count = int(rng.integers(0, 8))
         return (*older, *(scan,) * count), min(45 * count + odd, FULL_TURN_DEG - 15)
+    if mode == "recall":
+        return _recalled_past(rng, older)
+    if mode == "look":
+        count, before = int(rng.integers(0, 6)), 45 * int(rng.integers(0, 4))
+        look = (Step("door", OTHER_SIDE_ACTION), *(Step("door", SCAN_ACTION),) * count)
+        return (*older, *look), before + 45 + (45 * count - 22 if count else 0)
     if mode == "leave":
         count = int(rng.integers(0, 10)) if rng.random() < 0.85 else int(rng.integers(8, 16))
         steps = (*(scan,) * HISTORY_STEPS, *(Step("door", SCAN_ACTION),) * count)
@@ -104,6 +163,15 @@ def _past(rng: np.random.Generator, mode: str) -> tuple[tuple[Step, ...], int]:
         side = rng.choice(["left", "right"])
         return (*older, Step("approach", f"turn {side} {SIZES[turn]}")), 15 * (turn + 1)
     return (*older, Step("approach", _any_move(rng))), 0
+
+
+def _recalled_past(rng: np.random.Generator, older: tuple[Step, ...]) -> tuple[tuple[Step, ...], int]:
+    """Some turns towards a remembered place, or moves ahead to it."""
+    count = int(rng.integers(1, HISTORY_STEPS + 1))
+    if rng.random() < 0.5:
+        turn = f"turn {rng.choice(['left', 'right'])} large"
+        return (*older, *(Step("recall", turn),) * count), 45 * count
+    return (*older, *(Step("recall", _any_move(rng)) for _ in range(count))), 0
 
 
 def _any_move(rng: np.random.Generator) -> str:
@@ -130,7 +198,7 @@ def _searched_places(
     """Places somewhere in the home, those near enough to be 'here' left out, as the prompt has them."""
     least = 1 if mode in ("door", "enter", "entered") else 0
     places = []
-    for _ in range(int(rng.integers(least, MEMORY_SLOTS + 1))):
+    for _ in range(int(rng.integers(least, MAX_SEARCHED + 1))):
         room = home.rooms[int(rng.integers(len(home.rooms)))]
         x, y = rng.uniform(room.x0 + 0.8, room.x1 - 0.8), rng.uniform(room.y0 + 0.8, room.y1 - 0.8)
         if pose.distance_to(x, y) > HERE_M:

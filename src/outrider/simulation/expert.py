@@ -1,7 +1,8 @@
 """The exploring expert that is imitated: an action and a reason from the view and the prompt.
 
-It never sees through walls. Its phases: search (turn on the spot), door (head for a way out of a searched
-place), enter (pass through it), approach, arrived; obey and done for plain motion commands. Whatever it knows
+It never sees through walls. Its phases: search (turn on the spot), recall (face and near the place where the
+target was seen before), door (head for a way out of a searched place, or towards a remembered one behind a
+wall), enter (pass through it), approach, arrived; obey and done for plain motion commands. Whatever it knows
 beyond the view stands in the prompt too, so a model can imitate it exactly.
 
 The reason says what is seen and where ("left 20 at 2.3 m": degrees to the nearest five, decimetres), and what
@@ -15,7 +16,14 @@ import re
 from dataclasses import dataclass
 
 from outrider.core.actions import STOP
-from outrider.core.prompt import PromptContext, shown_turn
+from outrider.core.prompt import (
+    PromptContext,
+    SeenMemory,
+    direction_words,
+    metres_words,
+    read_seen_memory,
+    shown_turn,
+)
 from outrider.core.values import wrap_angle
 from outrider.simulation.perception import SeenDoor, SeenObject, View
 from outrider.simulation.vocabulary import ObjectSpec, target_of
@@ -24,7 +32,9 @@ STOP_DISTANCE_M = 1.0
 FULL_TURN_DEG = 360
 ENTER_STEPS = 2
 ENTER_DISTANCE_M = 0.95
-SCAN_ACTION = "turn left large"
+SCAN_ACTION, OTHER_SIDE_ACTION = "turn left large", "turn right large"
+BEHIND_M = 0.5
+DETOUR_M = 2.5
 BEARING_STEP_DEG = 5
 MAX_THINGS = 3
 FEW_THINGS = 2
@@ -72,15 +82,69 @@ def _explore(
     if 0 < entered < ENTER_STEPS:
         return _enter(view, target)
     turned = shown_turn(context.turned_deg)
+    place = _remembered(target, context)
     leaving = _last_phase(context) == "door" or turned >= FULL_TURN_DEG
-    if not leaving:
+    if not leaving and place is None:
         seen = _listed(view, _things(view, target) + _doors(view, searched)[:1])
-        return f"{SCAN_ACTION}\nsearch: no {target.phrase}{seen}; turned {turned} of {FULL_TURN_DEG}."
-    doors = view.doors if turned >= 2 * FULL_TURN_DEG else _fresh(view.doors, searched)
+        return f"{SCAN_ACTION}\nsearch: no {target.phrase}{seen}."
+    if not leaving and place is not None and not _behind_wall(view, place):
+        return _recall(view, target, place, searched)
+    doors = _ways(view, context, searched, place)
     if not doors:
         seen = _listed(view, _doors(view, searched)[:1] + _things(view, target))
-        return f"{SCAN_ACTION}\ndoor: no way out{seen}."
-    return _to_door(min(doors, key=_door_cost), view, target, searched)
+        scan = SCAN_ACTION if leaving else OTHER_SIDE_ACTION
+        return f"{scan}\ndoor: no way out{seen}."
+    return _to_door(min(doors, key=lambda d: _door_cost(d, place)), view, target, searched)
+
+
+def _remembered(target: ObjectSpec, context: PromptContext) -> SeenMemory | None:
+    """The newest memory of the target's place."""
+    seen = [read_seen_memory(line) for line in reversed(context.memories)]
+    return next((place for place in seen if place is not None and place.what == target.phrase), None)
+
+
+def _faces(place: SeenMemory) -> bool:
+    return place.bearing_rad == 0.0
+
+
+def _behind_wall(view: View, place: SeenMemory) -> bool:
+    """Whether the way to the place ahead ends well short of it."""
+    return _faces(place) and view.free_m[1] < place.distance_m - BEHIND_M
+
+
+def _recall(view: View, target: ObjectSpec, place: SeenMemory, searched: tuple[SearchedPlace, ...]) -> str:
+    """Face the remembered place, then near it; a walk that finds nothing there goes on as a search."""
+    size = "small" if abs(place.bearing_rad) < math.radians(22) else "large"
+    turn = f"turn {_side(place.bearing_rad)} {size}"
+    action = forward_action(place.distance_m - STOP_DISTANCE_M + 0.12) if _faces(place) else turn
+    where = f"{direction_words(place.bearing_rad)} {metres_words(place.distance_m)}"
+    seen = _listed(view, _things(view, target, FEW_THINGS) + _doors(view, searched)[:1])
+    return f"{action}\nrecall: {target.phrase} was {where}{seen}."
+
+
+def _ways(
+    view: View, context: PromptContext, searched: tuple[SearchedPlace, ...], place: SeenMemory | None
+) -> tuple[SeenDoor, ...]:
+    """The doors in view to leave by; with a place in mind only those on the way, until all around is seen."""
+    turned = shown_turn(context.turned_deg)
+    if turned >= 2 * FULL_TURN_DEG:
+        return view.doors
+    fresh = _fresh(view.doors, searched)
+    if place is None or _walks_to_door(context) or turned >= FULL_TURN_DEG:
+        return fresh
+    return tuple(d for d in fresh if d.distance_m + _onward(d, place) <= place.distance_m + DETOUR_M)
+
+
+def _walks_to_door(context: PromptContext) -> bool:
+    """Whether the last step was towards a door already chosen, not a look around for one."""
+    return _last_phase(context) == "door" and context.steps[-1].action not in (SCAN_ACTION, OTHER_SIDE_ACTION)
+
+
+def _onward(door: SeenDoor, place: SeenMemory) -> float:
+    """Metres from a door to a remembered place."""
+    apart = math.cos(door.bearing_rad - place.bearing_rad)
+    square = door.distance_m**2 + place.distance_m**2 - 2 * door.distance_m * place.distance_m * apart
+    return math.sqrt(max(0.0, square))
 
 
 def _to_door(door: SeenDoor, view: View, target: ObjectSpec, searched: tuple[SearchedPlace, ...]) -> str:
@@ -93,7 +157,7 @@ def _to_door(door: SeenDoor, view: View, target: ObjectSpec, searched: tuple[Sea
         ahead = forward_action(door.distance_m - ENTER_DISTANCE_M + 0.25)
         action = turn_action(door.bearing_rad) or ahead
     others = _doors(view, searched, chosen=door)[:1] + _things(view, target, MAX_THINGS - 1)
-    return f"{action}\ndoor: way out {_spot(door)}, no {target.phrase} in here{_listed(view, others)}."
+    return f"{action}\ndoor: way out {_spot(door)}{_listed(view, others)}."
 
 
 def _enter(view: View, target: ObjectSpec) -> str:
@@ -111,8 +175,10 @@ def _leads_to(door: SeenDoor, place: SearchedPlace) -> bool:
     return apart < math.radians(40) and place.distance_m > door.distance_m - 0.2
 
 
-def _door_cost(door: SeenDoor) -> float:
-    return door.distance_m + abs(door.bearing_rad) + (1.0 if abs(door.slant_rad) > math.radians(60) else 0.0)
+def _door_cost(door: SeenDoor, place: SeenMemory | None) -> float:
+    onward = _onward(door, place) if place is not None else 0.0
+    slanted = 1.0 if abs(door.slant_rad) > math.radians(60) else 0.0
+    return door.distance_m + abs(door.bearing_rad) + slanted + onward
 
 
 def turn_action(bearing_rad: float) -> str | None:

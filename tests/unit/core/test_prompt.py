@@ -11,8 +11,10 @@ from outrider.core.prompt import (
     direction_words,
     metres_words,
     normalise_instruction,
+    read_seen_memory,
     render_prompt,
     render_user_text,
+    searched_place_memory,
     seen_memory,
 )
 
@@ -40,6 +42,19 @@ def test_distances_in_half_metres():
 
 def test_a_sighting_says_what_was_where():
     assert seen_memory("silver bottle", math.radians(75), 3.1) == "saw silver bottle far left 3.0 m"
+
+
+@pytest.mark.parametrize("degrees", [0, 12, 45, 100, 150, 179, -12, -45, -100, -150])
+def test_a_sighting_is_read_back_to_within_its_words(degrees):
+    line = seen_memory("cup", math.radians(degrees), 2.6)
+    place = read_seen_memory(line)
+    assert place is not None and place.what == "cup"
+    assert seen_memory(place.what, place.bearing_rad, place.distance_m) == line
+
+
+def test_another_memory_is_no_sighting():
+    assert read_seen_memory(searched_place_memory(0.0, 2.0)) is None
+    assert read_seen_memory("saw the light") is None
 
 
 def test_an_empty_context():

@@ -1,14 +1,22 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.values import Pose2D
+from outrider.core.values import Pose2D, Sighting
 from outrider.navigation.navigator import Navigator, NavigatorSettings
-from outrider.runtime.episode import EpisodeResult, run_episode, stands_at_target
-from outrider.runtime.evaluation import EpisodePair, evaluate_navigation, plan, summarise
-from outrider.runtime.held_out import held_out_prompts
+from outrider.runtime.episode import EpisodeResult, expert_answerer, run_episode, stands_at_target
+from outrider.runtime.evaluation import (
+    EpisodePair,
+    EpisodeTask,
+    evaluate_navigation,
+    plan,
+    run_task,
+    summarise,
+)
+from outrider.runtime.held_out import first_home_seed, held_out_prompts
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 
@@ -40,6 +48,12 @@ def test_figures():
     assert figures["success_same_room"] == 1.0 and figures["success_other_room"] == 0.0
     assert figures["collision_rate"] == pytest.approx(1 / 3)
     assert figures["path_ratio"] == pytest.approx(1.25), "of the successes alone"
+
+
+def test_the_median_of_steps_is_none_where_most_were_not_found():
+    found, lost = result(True, "hidden"), result(False, "hidden")
+    assert summarise([EpisodePair(r, found) for r in (found, found, lost)])["steps_hidden"] == 10
+    assert summarise([EpisodePair(r, found) for r in (found, lost, lost)])["steps_hidden"] is None
 
 
 def test_a_rate_of_nothing_is_none():
@@ -83,7 +97,24 @@ def test_the_expert_finds_it_through_the_same_loop(tmp_path, capsys):
     assert "success_same_room" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("options", [{"model": "oracle"}, {"episodes": 0}, {"processes": 0}, {"seed": -1}])
+def test_a_remembered_place_in_another_room_saves_most_of_the_search():
+    task = EpisodeTask(first_home_seed(0) + 19, "other_room", "expert", Path(), 100)
+    searched, recalled = run_task(task).result, run_task(replace(task, memory=True)).result
+    assert searched.success and recalled.success
+    assert recalled.steps < searched.steps / 2 and recalled.path_m < searched.path_m / 2
+
+
+def test_a_memory_that_is_no_longer_true_leaves_the_search_as_it_was():
+    home = generate_home(first_home_seed(0) + 15, placement="other_room")
+    sighting = Sighting(home.target.spec.phrase, home.start.x + 1.5, home.start.y)
+    instruction = f"find the {home.target.spec.phrase}"
+    episode = run_episode(home, instruction, expert_answerer, NavigatorSettings(), 0.0, [sighting])
+    assert episode.success and episode.collisions == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"model": "oracle"}, {"episodes": 0}, {"processes": 0}, {"seed": -1}, {"memory": "yes"}]
+)
 def test_wrong_options_are_refused(options):
     with pytest.raises(ConfigError):
         evaluate_navigation(**{"episodes": 1, "seed": 0, "model": "expert", **options})

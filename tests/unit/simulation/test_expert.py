@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from outrider.core.prompt import PromptContext, Step
+from outrider.core.prompt import PromptContext, Step, seen_memory
 from outrider.runtime.dataset import home_examples
 from outrider.simulation.expert import SearchedPlace, answer
 from outrider.simulation.perception import SeenDoor, SeenObject, View
@@ -38,13 +38,13 @@ def test_an_approach_says_where_the_target_is_and_why_look_alikes_are_not_it():
 
 def test_where_little_is_in_view_the_free_way_is_told():
     assert said([BOTTLE]) == f"turn left small\napproach: silver bottle left 20 at 2.3 m; {FREE_TEXT}."
-    assert said() == f"turn left large\nsearch: no silver bottle; {FREE_TEXT}; turned 0 of 360."
+    assert said() == f"turn left large\nsearch: no silver bottle; {FREE_TEXT}."
 
 
 def test_a_search_lists_what_is_there_instead_and_a_door():
     assert said([BLUE_BOX, RED_BOTTLE], [DOOR], PromptContext(INSTRUCTION, (), 90)) == (
         "turn left large\nsearch: no silver bottle; blue box right 35 at 1.2 m; "
-        "red bottle right 10 at 3.0 m, not silver; door left 10 at 2.0 m; turned 90 of 360."
+        "red bottle right 10 at 3.0 m, not silver; door left 10 at 2.0 m."
     )
 
 
@@ -53,8 +53,42 @@ def test_the_way_out_is_the_door_that_leads_to_no_searched_place():
     behind_door = SearchedPlace(math.radians(9), 4.0)
     text = said([], [DOOR, OTHER_DOOR], context, [behind_door])
     assert text == (
-        "turn right medium\ndoor: way out right 35 at 4.0 m, no silver bottle in here; "
-        f"door left 10 at 2.0 m, searched; {FREE_TEXT}."
+        f"turn right medium\ndoor: way out right 35 at 4.0 m; door left 10 at 2.0 m, searched; {FREE_TEXT}."
+    )
+
+
+def recalled(bearing_deg: float, distance_m: float, what: str = "silver bottle", **past) -> PromptContext:
+    return PromptContext(
+        INSTRUCTION, memories=(seen_memory(what, math.radians(bearing_deg), distance_m),), **past
+    )
+
+
+def test_a_remembered_place_is_faced_and_neared_instead_of_searched_for():
+    assert said(context=recalled(-100, 3.1)) == (
+        f"turn right large\nrecall: silver bottle was far right 3.0 m; {FREE_TEXT}."
+    )
+    assert said(context=recalled(15, 2.0)).startswith("turn left small\nrecall: ")
+    assert said(context=recalled(3, 2.0)).startswith(
+        "move forward large\nrecall: silver bottle was ahead 2.0 m"
+    )
+
+
+def test_what_is_seen_counts_more_than_what_is_remembered():
+    assert said([BOTTLE], context=recalled(-100, 3.0)).startswith("turn left small\napproach: ")
+
+
+def test_the_place_of_another_thing_is_no_place_to_go():
+    assert said(context=recalled(-100, 3.0, "red bottle")).startswith("turn left large\nsearch: ")
+
+
+def test_a_remembered_place_behind_a_wall_is_reached_by_a_door_on_the_way():
+    assert FREE_M[1] < 4.0
+    assert said(context=recalled(0, 4.0)).startswith("turn right large\ndoor: no way out")
+    assert said([], [DOOR], recalled(0, 4.0)).startswith("move forward large\ndoor: way out left 10 at 2.0 m")
+    looking = (Step("door", "turn right large"),)
+    assert said([], [DOOR], recalled(180, 4.0, steps=looking)).startswith("turn left large\ndoor: no way out")
+    assert said([], [DOOR], recalled(180, 4.0, steps=looking, turned_deg=360)).startswith(
+        "move forward large"
     )
 
 

@@ -1,0 +1,51 @@
+"""Training examples: the robot of the data moves as the robot does, and remembers as it does."""
+
+import math
+
+import pytest
+
+from outrider.core.actions import Motion
+from outrider.core.values import Pose2D
+from outrider.navigation.driving import carry_out
+from outrider.navigation.history import SearchHistory
+from outrider.runtime.dataset import home_examples, take_step
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.simulator import Simulator
+
+
+def facing_something(home: Home) -> Pose2D:
+    """Before an object, a little to its side: too near to walk straight ahead."""
+    thing = home.objects[0]
+    gap = thing.radius + 0.65
+    return Pose2D(thing.x - gap, thing.y + 0.12, 0.0)
+
+
+@pytest.fixture
+def home() -> Home:
+    return generate_home(5)
+
+
+def test_a_step_past_something_in_the_way_ends_where_the_robots_own_controller_ends(home):
+    start = facing_something(home)
+    ours, robots = Simulator(home), Simulator(home)
+    try:
+        for simulator in (ours, robots):
+            simulator.place(start)
+        history = SearchHistory(start)
+        take_step(ours, history, "move forward large", "search")
+        carry_out(robots, Motion(forward_m=0.75))
+        assert ours.truth() == robots.truth() and ours.collisions == 0
+        straight = math.hypot(ours.truth().x - start.x - 0.75, ours.truth().y - start.y)
+        assert straight > 0.1, "something must be in the way"
+        assert history.last_action == "move forward large"
+    finally:
+        ours.close()
+        robots.close()
+
+
+def test_some_homes_have_memories_in_their_prompts_and_the_expert_goes_by_them():
+    queries = [query for seed in range(4) for example in home_examples(seed) for query in example.queries]
+    remembered = [query for query in queries if "saw " in query.user_text.split("\n")[1]]
+    assert 0.1 < len(remembered) / len(queries) < 0.7
+    assert any("\nrecall: " in query.answer for query in remembered)
+    assert not any("\nrecall: " in query.answer for query in queries if query not in remembered)
