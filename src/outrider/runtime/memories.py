@@ -1,0 +1,111 @@
+"""Opens the robot's memory, and what `outrider memory` does with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.values import Place, Record, Visibility
+from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.store import ANY, MemoryStore, RecordFilter, StoreLimits
+
+STORE_VARIABLE = "OUTRIDER_MEMORY"
+_SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def default_store() -> Path:
+    """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike."""
+    return Path(os.environ.get(STORE_VARIABLE) or Path.home() / ".outrider" / "memory.db")
+
+
+def open_memory(
+    store: str | Path = "", key_file: str | Path = "", limits: StoreLimits | None = None
+) -> MemoryStore:
+    """The store at a path, the default one where it is empty. Raises MemoryStoreError."""
+    path = Path(store) if str(store) else default_store()
+    key = Path(key_file) if str(key_file) else None
+    return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)
+
+
+def make_filter(
+    private: bool | None = None,
+    since: str = "",
+    near: tuple[float, float] | None = None,
+    home: str = "",
+    radius_m: float = 3.0,
+) -> RecordFilter:
+    """A filter from a command's options; `since` is a span such as 30m, 12h or 7d."""
+    visibility = None
+    if private is not None:
+        visibility = Visibility.PRIVATE if private else Visibility.SHAREABLE
+    since_s = time.time() - _span_s(since) if since else None
+    place = Place(*near, home) if near is not None else None
+    return RecordFilter(visibility=visibility, since_s=since_s, near=place, radius_m=radius_m)
+
+
+def _span_s(span: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", span)
+    if found is None:
+        raise MemoryStoreError(f"since={span!r} is no span of time: give for example 30m, 12h or 7d")
+    return float(found[1]) * _SPAN_S[found[2]]
+
+
+def add_memory(
+    memory: MemoryStore, text: str, shareable: bool, at: tuple[float, float] | None, home: str
+) -> str:
+    """Remember what a person says; the sentence that confirms it."""
+    visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
+    place = Place(*at, home) if at is not None else None
+    record = memory.add(text, visibility=visibility, place=place)
+    return f"remembered as {record.id} ({record.visibility.value}): {record.text}"
+
+
+def print_records(records: list[Record], scores: list[float] | None = None) -> None:
+    """A table of records; with how well they answer, where they answer a query."""
+    table = Table()
+    for column in ("id", "text", "kind", "visibility", "when", "place", *(["likeness"] if scores else [])):
+        table.add_column(column, overflow="fold")
+    for index, record in enumerate(records):
+        place = record.place
+        row = [
+            str(record.id),
+            record.text,
+            record.kind.value,
+            record.visibility.value,
+            f"{datetime.fromtimestamp(record.updated_s):%Y-%m-%d %H:%M}",
+            f"{place.x:.1f}, {place.y:.1f} {place.home}".strip() if place else "",
+        ]
+        table.add_row(*row, *([f"{scores[index]:.2f}"] if scores else []))
+    Console().print(table if records else "nothing is remembered that fits")
+
+
+def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:
+    """Print what answers a query best."""
+    found = memory.recall(query, limit, only)
+    print_records([f.record for f in found], [f.similarity for f in found])
+
+
+def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> str:
+    """Forget by one of three ways; MemoryStoreError unless exactly one is given."""
+    if sum((bool(ids), bool(words), everything)) != 1:
+        raise MemoryStoreError("give either ids, or --matching WORDS, or --all")
+    if everything:
+        forgotten = memory.forget_all()
+    else:
+        forgotten = memory.forget(ids) if ids else memory.forget_matching(words)
+    return f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
+
+
+def export_lines(memory: MemoryStore) -> Iterator[str]:
+    """Every record as a line of JSON."""
+    for plain in memory.export():
+        yield json.dumps(plain, ensure_ascii=False)

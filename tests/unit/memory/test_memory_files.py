@@ -1,0 +1,148 @@
+"""Files that cannot be opened, keys, versions, full disks, and several processes on one store."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+
+import apsw
+import pytest
+from support.memories import WordEmbedder
+
+from outrider.core.errors import MemoryStoreError
+from outrider.memory import schema
+from outrider.memory.store import MemoryStore
+
+
+def open_store(path: Path, key_file: Path | None = None) -> MemoryStore:
+    return MemoryStore(path, WordEmbedder(), key_file=key_file)
+
+
+def test_an_encrypted_store_opens_with_its_key_alone(tmp_path: Path) -> None:
+    path, key = tmp_path / "m.db", tmp_path / "keys" / "memory.key"
+    with open_store(path, key) as store:
+        store.add("my passport lies in the drawer")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert not any(b"passport" in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
+    with open_store(path, key) as store:
+        assert store.recall("passport")[0].record.text.startswith("my passport")
+    other = tmp_path / "other.key"
+    open_store(tmp_path / "other.db", other).close()
+    for wrong in (None, other):
+        with pytest.raises(MemoryStoreError, match="key is missing or wrong"):
+            open_store(path, wrong)
+
+
+def test_a_key_is_neither_replaced_nor_taken_from_an_open_file(tmp_path: Path) -> None:
+    path, key = tmp_path / "m.db", tmp_path / "memory.key"
+    open_store(path, key).close()
+    key.chmod(0o644)
+    with pytest.raises(MemoryStoreError, match="chmod 600"):
+        open_store(path, key)
+    key.chmod(0o600)
+    key.write_text("short")
+    with pytest.raises(MemoryStoreError, match="64 hexadecimal"):
+        open_store(path, key)
+    key.unlink()
+    with pytest.raises(MemoryStoreError, match="cannot be read"):
+        open_store(path, key)
+    assert not key.exists(), "a lost key is not silently made anew"
+
+
+def test_a_newer_store_a_foreign_one_and_garbage_are_refused(tmp_path: Path) -> None:
+    newer = tmp_path / "newer.db"
+    open_store(newer).close()
+    with sqlite3.connect(newer) as raw:
+        raw.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
+    raw.close()
+    with pytest.raises(MemoryStoreError, match="newer Outrider"):
+        open_store(newer)
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as raw:
+        raw.execute("CREATE TABLE mine (x)")
+    raw.close()
+    with pytest.raises(MemoryStoreError, match="not a store of memories"):
+        open_store(foreign)
+    garbage = tmp_path / "garbage.db"
+    garbage.write_bytes(bytes(range(256)) * 64)
+    with pytest.raises(MemoryStoreError, match="no store of memories"):
+        open_store(garbage)
+    assert garbage.read_bytes() == bytes(range(256)) * 64
+
+
+def test_a_store_of_other_embeddings_is_refused(tmp_path: Path) -> None:
+    class OtherEmbedder(WordEmbedder):
+        name = "other"
+
+    open_store(tmp_path / "m.db").close()
+    with pytest.raises(MemoryStoreError, match="embeddings of words"):
+        MemoryStore(tmp_path / "m.db", OtherEmbedder())
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path in (Path("/sys/outrider/m.db"), file / "m.db", tmp_path):
+        with pytest.raises(MemoryStoreError, match=str(path)):
+            open_store(path)
+
+
+def test_a_store_that_may_only_be_read_refuses_to_remember(tmp_path: Path) -> None:
+    with open_store(tmp_path / "m.db") as store:
+        store.add("kept")
+        store._connection.pragma("query_only", True)
+        with pytest.raises(MemoryStoreError, match="may not be written"):
+            store.add("lost")
+        assert store.recall("kept")[0].record.text == "kept" and store.count() == 1
+
+
+def test_a_full_disk_is_said_and_harms_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path / "m.db") as store:
+        store.add("kept")
+        store._connection.pragma("max_page_count", store._connection.pragma("page_count") + 2)
+        with pytest.raises(MemoryStoreError, match="disk is full"):
+            for number in range(1000):
+                store.add(f"{number} " + "words " * 300)
+        acknowledged = store.count()
+        store.verify()
+        store._connection.pragma("max_page_count", 1_000_000)
+        store.add("after")
+        store.verify()
+        assert store.count() == acknowledged + 1
+
+
+def test_a_write_waits_for_another_process_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 20)
+    with open_store(tmp_path / "m.db") as store:
+        other = apsw.Connection(str(store.path))
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(MemoryStoreError, match="another process"):
+            store.add("x")
+        assert store.count() == 0, "reading goes on"
+        other.execute("ROLLBACK")
+        store.add("x")
+        other.close()
+
+
+def add_many(path: str, name: str, number: int) -> None:
+    with open_store(Path(path)) as store:
+        for index in range(number):
+            store.add(f"{name} {index}")
+
+
+def test_processes_share_a_store(tmp_path: Path) -> None:
+    """All of them may be the first to make it."""
+    path = tmp_path / "m.db"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=add_many, args=(str(path), name, 20)) for name in ("a", "b", "c")]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120.0)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    with open_store(path) as store:
+        store.verify()
+        assert {r.text for r in store.newest(100)} == {f"{n} {i}" for n in "abc" for i in range(20)}
