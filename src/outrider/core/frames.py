@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
@@ -32,6 +32,13 @@ IdlePolicy = Literal["wait", "step", "adaptive"]
 HintPolicy = Literal["none", "all", "useful"]
 HintOrder = Literal["confidence", "fifo", "random"]
 AcceptanceName = Literal["greedy", "coupled", "rejection", "split", "sparse"]
+FULL_SHARE = 1 << 16
+LOG_WEIGHT_UNIT = 2.0**-16
+LogWeight = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]
+PeerSide = Literal["device", "cloud"]
+Synchronisation = Literal["speculative", "token", "sequence", "alone"]
+AggregationRule = Literal["coupled", "rejection", "greedy"]
+AggregatorPolicy = Literal["scheduled", "device", "cloud", "random"]
 
 
 class Peer(NamedTuple):
@@ -139,6 +146,84 @@ class Ping(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     epoch: U32
 
 
+class AggregationRules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """How two peers make one text (`decoding.aggregation`). `window`: drafts ahead of the final text."""
+
+    sync: Synchronisation
+    rule: AggregationRule
+    aggregator: AggregatorPolicy
+    window: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
+    temperature: Annotated[float, Meta(ge=0.0, le=100.0)]
+    top_p: Annotated[float, Meta(gt=0.0, le=1.0)]
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=8):
+    """Write a text together: this question, each with documents of its own. None of the device's is in it.
+
+    `weight`: log of the sum of the exponentials of the device's documents' relevances, in LOG_WEIGHT_UNIT.
+    """
+
+    session: U32
+    epoch: U32
+    digest: U32
+    text: Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
+    jpeg: Annotated[bytes, Meta(max_length=MAX_JPEG_BYTES)]
+    max_new_tokens: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
+    tokenizer: ShortText
+    rules: AggregationRules
+    weight: LogWeight
+
+
+class Joined(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=23):
+    """The cloud has its documents in its cache. `share`: the device's part in the mixture, of FULL_SHARE."""
+
+    session: U32
+    epoch: U32
+    share: Annotated[int, Meta(ge=0, le=FULL_SHARE)]
+    prefill_us: U32
+
+
+class Drafted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=32):
+    """From peer to peer: what it would write after the text of `base` tokens with that digest.
+
+    `evidence`: the distributions the tokens came from (`decoding.packing`), where the rule needs them.
+    `decode_us`: the time of the last token.
+    """
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    tokens: TextTokens
+    decode_us: U32
+    evidence: Evidence
+
+
+class Settled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=33):
+    """From peer to peer: these tokens are final, and `aggregator` decides about the next.
+
+    `round_trip_us`: the sender's measure of the link.
+    """
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+    tokens: TextTokens
+    aggregator: PeerSide
+    round_trip_us: U32
+
+
+class Behind(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=34):
+    """From peer to peer: I hold the text up to `base`; say again what follows."""
+
+    session: U32
+    epoch: U32
+    base: Position
+    digest: U32
+
+
 class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=16):
     """The prompt is in the target's cache, which took so long."""
 
@@ -224,6 +309,8 @@ class Pong(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     max_sessions: U32
 
 
-EdgeFrame = Open | Resume | Draft | Proposal | Cancel | Close | Ping
-CloudFrame = Opened | Hint | Verdict | Unsettled | PrefillAgain | Refused | Pong
+PeerFrame = Drafted | Settled | Behind
+VerifierFrame = Open | Resume | Draft | Proposal | Cancel | Close | Ping
+EdgeFrame = VerifierFrame | Join | PeerFrame
+CloudFrame = Opened | Hint | Verdict | Unsettled | PrefillAgain | Refused | Pong | Joined | PeerFrame
 Frame = EdgeFrame | CloudFrame

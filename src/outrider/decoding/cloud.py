@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 
 from outrider.core.errors import ConfigError, FrameError, ModelError, ProtocolError
 from outrider.core.frames import (
+    Behind,
     Cancel,
     Close,
     CloudFrame,
     Draft,
+    Drafted,
     EdgeFrame,
+    Join,
     Open,
     Peer,
     Ping,
@@ -20,6 +23,7 @@ from outrider.core.frames import (
     RefusalReason,
     Refused,
     Resume,
+    Settled,
 )
 from outrider.core.ports import Tokenizer
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, SessionKey, Verify
@@ -90,7 +94,7 @@ class CloudMachine:
         key = SessionKey(peer, frame.session)
         try:
             frames = self._dispatch(key, frame, now_s)
-        except (ProtocolError, ModelError) as error:
+        except (ConfigError, ProtocolError, ModelError) as error:
             frames = self._refuse(key, frame.epoch, _REASONS[type(error)], str(error))
         return [Reply(peer, answer) for answer in frames]
 
@@ -160,6 +164,8 @@ class CloudMachine:
         if isinstance(frame, Close):
             self._sessions.pop(key, None)
             return []
+        if isinstance(frame, (Join, Drafted, Settled, Behind)):
+            raise ConfigError("this verifier does not aggregate: start one that has documents")
         return self._on_text_frame(key, frame, now_s)
 
     def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:

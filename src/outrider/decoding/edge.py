@@ -93,6 +93,11 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
 }
 
 
+def error_of(frame: Refused) -> OutriderError:
+    """What a refusal means to the caller."""
+    return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
+
+
 class EdgeMachine:
     """Decodes one text after another in one session. Events in, actions out; `next_job` names the work.
 
@@ -180,7 +185,7 @@ class EdgeMachine:
         if isinstance(frame, PrefillAgain):
             return self._on_prefill_again(now_s)
         if isinstance(frame, Refused):
-            return self._fail(_ERRORS[frame.reason](f"the verifier refused: {frame.message}"))
+            return self._fail(error_of(frame))
         return []
 
     @property

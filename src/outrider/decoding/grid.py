@@ -8,6 +8,9 @@ The draft may propose from any distribution without harm to the text; its grid i
 probability is two bytes on the wire). That lowers the acceptance rate by no more than the distance it moves:
 about 0.003 for a peaked row of 151,936 tokens at temperature 1, up to 0.1 for a nearly flat one.
 
+Two peers that aggregate send each other a very coarse grid (10 bits), rounded at random and without bias
+(`unbiased_grid`), so that what is drawn follows the distributions as they were.
+
 The target's grid defines what the text is distributed as under `rejection`, `split` and `sparse`, and under
 `ar` with them. It is fine (32 bits): the total variation distance to the softmax is at most (number of tokens
 with mass) * 2^-33, under 2e-5 for 151,936 tokens.
@@ -22,6 +25,7 @@ from outrider.decoding.sampling import Sampling, probabilities
 
 TARGET_BITS = 32
 DRAFT_BITS = 16
+PEER_BITS = 10
 
 
 def on_grid(probs: Array, bits: int) -> Array:
@@ -33,6 +37,20 @@ def on_grid(probs: Array, bits: int) -> Array:
     edges = probs.double().cumsum(-1)
     counts = (edges / edges[..., -1:] * 2.0**bits).round_()
     counts[..., 1:] -= counts[..., :-1].clone()
+    return counts.mul_(2.0**-bits)
+
+
+def unbiased_grid(probs: Array, bits: int, offset: float) -> Array:
+    """A gridded distribution whose mean over offsets, uniform in (0, 1), is probs (V,) exactly.
+
+    Systematic rounding: the cumulative sums in units of 2^-bits, plus the offset, are rounded down. A token
+    of n + r units gets n or n + 1 of them, one with nothing gets nothing, and the sum is 1. So few bits make
+    a short message of a long tail, and who draws from what is left of it draws from probs all the same.
+    """
+    edges = probs.double().cumsum(-1)
+    counts = (edges / edges[-1] * 2.0**bits + offset).floor_()
+    counts[-1] = 2.0**bits
+    counts[1:] -= counts[:-1].clone()
     return counts.mul_(2.0**-bits)
 
 

@@ -16,7 +16,7 @@ import torch
 
 from outrider.core.errors import ProtocolError
 from outrider.core.ports import Array
-from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of
+from outrider.decoding.grid import DRAFT_BITS, PEER_BITS, TARGET_BITS, counts_of
 from outrider.decoding.sparse import SparseResidue, TailDraws
 from outrider.decoding.varints import decode_varints, encode_varints
 
@@ -64,6 +64,19 @@ def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
     row = reader.distribution(vocab_size, TARGET_BITS)
     reader.finish()
     return row
+
+
+def pack_peer_rows(rows: Sequence[Array]) -> bytes:
+    """Distributions (V,) on the grid of PEER_BITS, for `aggregation`."""
+    return encode_varints(np.concatenate([_row_numbers(row, PEER_BITS) for row in rows])) if rows else b""
+
+
+def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[Array, ...]:
+    """float64 (vocab_size,) each. Raises ProtocolError for anything but gridded distributions."""
+    reader = _Reader(payload)
+    rows = tuple(reader.distribution(vocab_size, PEER_BITS) for _ in range(num_rows))
+    reader.finish()
+    return rows
 
 
 def pack_residue(residue: SparseResidue) -> bytes:

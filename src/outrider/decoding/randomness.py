@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     TAIL_DRAW = 5
     TAIL_TURN = 6
     TAIL_ACCEPT = 7
+    ROUNDING = 8
 
 
 def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int = 0) -> np.ndarray:

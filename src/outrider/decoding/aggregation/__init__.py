@@ -1,0 +1,1 @@
+"""Two peers write one text, each with documents of its own: DRAGON's speculative aggregation."""

@@ -1,0 +1,83 @@
+"""Every choice of aggregation, validated once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import get_args
+
+from outrider.core.errors import ConfigError
+from outrider.core.frames import (
+    MAX_NEW_TOKENS,
+    AggregationRule,
+    AggregationRules,
+    AggregatorPolicy,
+    Synchronisation,
+)
+from outrider.core.values import Prompt
+from outrider.decoding.digest import prompt_digest
+from outrider.decoding.sampling import Sampling
+
+
+@dataclass(frozen=True)
+class AggregationConfig:
+    """How two peers make one text.
+
+    `sync`: `speculative` drafts ahead and rolls back (DRAGON); `token` waits for every token (VDRAG, in the
+    evaluation DRDG/TW); `sequence` lets each side write a text of its own and takes one of the two (DRDG/SW);
+    `alone` is the device without the cloud. `rule`: see `aggregation.rule`; by default `greedy` at
+    temperature 0, else `coupled`. `aggregator`, of the rules whose distributions cross: who joins the drafts.
+    `window`: drafts ahead. Temperature and top-p are applied to what each document says, before anything is joined;
+    `greedy` takes the distributions at temperature 1. After `silence_s` without news a side asks again.
+    """
+
+    sync: Synchronisation = "speculative"
+    rule: AggregationRule | None = None
+    aggregator: AggregatorPolicy = "scheduled"
+    window: int = 48
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+    silence_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        _require_choice("sync", self.sync, get_args(Synchronisation))
+        _require_choice("aggregator", self.aggregator, get_args(AggregatorPolicy))
+        if self.rule is not None:
+            _require_choice("rule", self.rule, get_args(AggregationRule))
+        if not isinstance(self.window, int) or not 1 <= self.window <= MAX_NEW_TOKENS:
+            raise ConfigError(f"window={self.window!r} must be a whole number from 1 to {MAX_NEW_TOKENS}")
+        if not 0.0 < self.silence_s < math.inf:
+            raise ConfigError(f"silence_s={self.silence_s!r} must be a positive number of seconds")
+        Sampling(self.temperature, self.top_p, self.seed)
+        if self.temperature == 0.0 and self.rule not in (None, "greedy"):
+            raise ConfigError(f"rule={self.rule} draws tokens: give a temperature above 0, or rule=greedy")
+        if self.temperature > 0.0 and self.rule == "greedy":
+            raise ConfigError("rule=greedy is for temperature=0: use coupled or rejection")
+
+    @property
+    def rule_in_force(self) -> AggregationRule:
+        return self.rule or ("greedy" if self.temperature == 0.0 else "coupled")
+
+    def rules_for(self, prompt: Prompt) -> AggregationRules:
+        """What both sides must know of one text: each prompt has noise of its own under one seed."""
+        return AggregationRules(
+            sync=self.sync,
+            rule=self.rule_in_force,
+            aggregator=self.aggregator,
+            window=1 if self.sync == "token" else self.window,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            seed=(self.seed << 32 | prompt_digest(prompt)) % (1 << 63),
+        )
+
+
+def document_sampling(rules: AggregationRules) -> Sampling:
+    """How a document's logits become its distribution."""
+    temperature = 1.0 if rules.rule == "greedy" else rules.temperature
+    return Sampling(temperature, rules.top_p, rules.seed)
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")

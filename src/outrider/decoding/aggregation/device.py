@@ -1,0 +1,102 @@
+"""The device's side of a text: it asks the cloud to join, and drafts from its own documents meanwhile."""
+
+from __future__ import annotations
+
+from outrider.core.errors import OutriderError
+from outrider.core.frames import (
+    Behind,
+    Cancel,
+    CloudFrame,
+    Drafted,
+    EdgeFrame,
+    Join,
+    Joined,
+    PrefillAgain,
+    Refused,
+    Settled,
+)
+from outrider.core.ports import Array, Tokenizer
+from outrider.core.values import Prompt
+from outrider.decoding.aggregation.config import AggregationConfig
+from outrider.decoding.aggregation.peer import PeerText
+from outrider.decoding.digest import prompt_digest
+from outrider.decoding.edge import error_of
+
+
+class DeviceMachine:
+    """One text at a time, sans-IO: `begin`, then what the model says and what the cloud says.
+
+    Methods return the frames to send. `failure` is set where the cloud will not do its part.
+    """
+
+    def __init__(self, session: int, config: AggregationConfig, tokenizer: Tokenizer) -> None:
+        self._session = session
+        self._config = config
+        self._tokenizer = tokenizer
+        self._epoch = 0
+        self.cloud_prefill_s = 0.0
+        self.failure: OutriderError | None = None
+
+    def begin(self, question: Prompt, max_new_tokens: int, weight: int, now_s: float) -> list[EdgeFrame]:
+        """`weight`: see `worker.log_weight`. The device's documents stay here."""
+        self._epoch += 1
+        self.failure = None
+        self.rules = self._config.rules_for(question)
+        digest = prompt_digest(question)
+        self.text = PeerText(
+            "device",
+            self.rules,
+            self._session,
+            self._epoch,
+            digest,
+            max_new_tokens,
+            self._tokenizer.eos_id,
+            self._tokenizer.vocab_size,
+        )
+        self._asked_s = now_s
+        self._join = Join(
+            self._session,
+            self._epoch,
+            digest,
+            question.text,
+            question.jpeg,
+            max_new_tokens,
+            self._tokenizer.fingerprint,
+            self.rules,
+            weight,
+        )
+        return [] if self.rules.sync == "alone" else [self._join]
+
+    def on_drafted(
+        self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
+    ) -> list[EdgeFrame]:
+        return list(self.text.on_drafted(prefix, probs, decode_s, now_s))
+
+    def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeFrame]:
+        """A frame of another epoch is stale. Raises ProtocolError for one that lies."""
+        if (frame.session, frame.epoch) != (self._session, self._epoch):
+            return []
+        if isinstance(frame, Joined):
+            self.cloud_prefill_s = frame.prefill_us / 1e6
+            if self.text.share is not None:
+                return list(self.text.tell_all())
+            self.text.profile.round_trip_s = max(0.0, now_s - self._asked_s - self.cloud_prefill_s)
+            return list(self.text.on_share(frame.share, now_s))
+        if isinstance(frame, (Drafted, Settled, Behind)):
+            return list(self.text.on_frame(frame, now_s))
+        if isinstance(frame, PrefillAgain):
+            return [self._join]
+        if isinstance(frame, Refused):
+            self.failure = error_of(frame)
+        return []
+
+    def ask_again(self, now_s: float) -> list[EdgeFrame]:
+        """Nothing was heard for long."""
+        if self.text.share is None:
+            self._asked_s = now_s
+            return [self._join]
+        return list(self.text.ask_again())
+
+    def cancel(self) -> list[EdgeFrame]:
+        """The text is no longer wanted, or it is done."""
+        return [] if self.rules.sync == "alone" else [Cancel(self._session, self._epoch)]

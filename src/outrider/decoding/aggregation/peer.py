@@ -1,0 +1,354 @@
+"""One text as one of its two peers sees it. The same machine runs on the device and in the cloud. No clock.
+
+DRAGON section 4.1, "multi-step aggregation", with digests for its queues' epochs: a draft names the prefix
+it was made after, so one that a rejection has made worthless fits nothing and is dropped wherever it arrives,
+however late or often. What is final is the same on both sides, for the rules decide by counters; so either
+may repeat it to the other, and `Behind` mends any loss.
+
+What the other side learns of this side's documents: their weight; under `coupled` the tokens drafted at
+positions of this side's own, those that did not stand included; under the other rules every draft and the
+distribution it came from, or, where this side alone aggregates, nothing but the final text. Never a document;
+but what a document makes the model say is said, and a text that quotes it is known to both sides, for both
+must write on from it.
+"""
+
+from __future__ import annotations
+
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import (
+    FULL_SHARE,
+    AggregationRules,
+    Behind,
+    Drafted,
+    PeerFrame,
+    PeerSide,
+    Settled,
+)
+from outrider.core.ports import Array
+from outrider.decoding.aggregation.rule import (
+    PeerDraft,
+    aggregate,
+    likeliest,
+    make_draft,
+    other_side,
+    owner,
+)
+from outrider.decoding.aggregation.scheduling import Profile, next_aggregator
+from outrider.decoding.digest import DigestedText, extend_digest
+from outrider.decoding.packing import pack_peer_rows, unpack_peer_rows
+from outrider.decoding.randomness import CounterChance
+
+_RIVALS_PER_POSITION = 4
+_MAX_US = (1 << 32) - 1
+
+
+class PeerText:
+    """Drafted tokens and frames in, frames out; `tokens` is what is final.
+
+    The other side's drafts may come before `share`, the device's part, is known; nothing is final before.
+    """
+
+    def __init__(
+        self,
+        side: PeerSide,
+        rules: AggregationRules,
+        session: int,
+        epoch: int,
+        digest: int,
+        max_new_tokens: int,
+        eos_id: int,
+        vocab_size: int,
+        share: int | None = None,
+    ) -> None:
+        self.side = side
+        self.share = FULL_SHARE if rules.sync == "alone" else share
+        self.profile = Profile()
+        self.aggregator: PeerSide = "cloud" if rules.aggregator == "cloud" else "device"
+        self.num_switches = 0
+        self.num_drafted = 0
+        self.outcomes: list[bool] = []
+        self._rules = rules
+        self._session, self._epoch = session, epoch
+        self._max_new_tokens, self._eos_id, self._vocab_size = max_new_tokens, eos_id, vocab_size
+        self._chance = CounterChance(rules.seed)
+        self._text = DigestedText(digest)
+        self._drafts: list[PeerDraft] = []
+        self._heard: dict[int, dict[int, PeerDraft]] = {}
+        self._verdicts: dict[int, Settled] = {}
+        self._asked: tuple[int, float] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The final text so far."""
+        return self._text.tokens
+
+    @property
+    def done(self) -> bool:
+        return self._ends(self.tokens)
+
+    def next_prefix(self) -> tuple[int, ...] | None:
+        """The text after which the model should say what comes next; None where it may rest."""
+        if self.done or (len(self._drafts) >= self._rules.window and self._rules.sync != "sequence"):
+            return None
+        prefix = self._drafted_text()
+        return None if self._ends(prefix) else prefix
+
+    def wants(self, prefix: tuple[int, ...]) -> bool:
+        """Whether the model's answer to `next_prefix` still matters."""
+        return not self.done and prefix == self._drafted_text()
+
+    def on_share(self, share: int, now_s: float) -> list[PeerFrame]:
+        """The device has heard its part in the mixture, and says what it had to keep back."""
+        if self.share is not None:
+            return []
+        self.share = share
+        return [*self._say_again(0), *self._settle(now_s)]
+
+    def on_drafted(
+        self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
+    ) -> list[PeerFrame]:
+        """The model's distribution (V,) after `prefix`; one that no longer matters is dropped."""
+        self.num_drafted += 1
+        if not self.wants(prefix):
+            return []
+        self.profile.on_decoded(self.side, decode_s)
+        draft = make_draft(probs, self._rules.rule, self._rules.seed, self.side, len(prefix))
+        self._drafts.append(draft)
+        return [*self._say_again(len(self._drafts) - 1), *self._settle(now_s)]
+
+    def on_frame(self, frame: PeerFrame, now_s: float) -> list[PeerFrame]:
+        """Raises ProtocolError for what no honest peer of this text can say."""
+        if isinstance(frame, Drafted):
+            self._hear(frame, now_s)
+        elif isinstance(frame, Settled):
+            self._check_tokens(frame.tokens)
+            known = self._verdicts.get(frame.base)
+            if known is None or len(frame.tokens) >= len(known.tokens):
+                self._verdicts[frame.base] = frame
+        else:
+            return self._repeat(frame)
+        return self._settle(now_s)
+
+    def ask_again(self) -> list[PeerFrame]:
+        """Nothing was heard for long: something may have been lost, either way."""
+        if self.done or self._rules.sync == "alone":
+            return []
+        return [self._behind(), *self._say_again(0)]
+
+    def tell_all(self) -> list[PeerFrame]:
+        """The whole text, to a peer that has lost it."""
+        return [self._settled(0), *self._say_again(0)]
+
+    @property
+    def _tells(self) -> bool:
+        """Whether the other side cannot know what this one decides."""
+        if self._rules.sync == "alone":
+            return False
+        return self._rules.rule != "coupled" or self._rules.sync == "sequence"
+
+    def _drafted_text(self) -> tuple[int, ...]:
+        return (*self.tokens, *(draft.token for draft in self._drafts))
+
+    def _ends(self, tokens: tuple[int, ...]) -> bool:
+        return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] == self._eos_id)
+
+    # What is said.
+
+    def _say_again(self, first: int) -> list[PeerFrame]:
+        """The drafts from index `first` on, as far as the other side needs them."""
+        if self._rules.sync == "alone" or self.share is None:
+            return []
+        if self._rules.sync == "sequence":
+            whole = self.side == "cloud" and self._ends(self._drafted_text()) and not self.done
+            return [self._run(0, len(self._drafts))] if whole else []
+        if self._rules.rule == "coupled":
+            return self._owned_runs(first)
+        if self._rules.aggregator == self.side or first >= len(self._drafts):
+            return []
+        return [self._run(first, len(self._drafts))]
+
+    def _owned_runs(self, first: int) -> list[PeerFrame]:
+        """The other side draws its own tokens at its own positions: it is told only ours."""
+        assert self.share is not None
+        frames: list[PeerFrame] = []
+        start = None
+        for index in range(first, len(self._drafts) + 1):
+            ours = index < len(self._drafts) and self._owner(len(self._text) + index) == self.side
+            if ours and start is None:
+                start = index
+            elif not ours and start is not None:
+                frames.append(self._run(start, index))
+                start = None
+        return frames
+
+    def _run(self, start: int, end: int) -> Drafted:
+        drafts = self._drafts[start:end]
+        digest = extend_digest(self._text.digest, (draft.token for draft in self._drafts[:start]))
+        rows = [draft.row for draft in drafts if draft.row is not None]
+        return Drafted(
+            self._session,
+            self._epoch,
+            len(self._text) + start,
+            digest,
+            tuple(draft.token for draft in drafts),
+            _microseconds(self.profile.decode_s(self.side)),
+            pack_peer_rows(rows),
+        )
+
+    def _behind(self) -> Behind:
+        return Behind(self._session, self._epoch, len(self._text), self._text.digest)
+
+    def _settled(self, base: int) -> Settled:
+        return Settled(
+            self._session,
+            self._epoch,
+            base,
+            self._text.digest_at(base),
+            self.tokens[base:],
+            self.aggregator,
+            _microseconds(self.profile.round_trip_s),
+        )
+
+    def _repeat(self, frame: Behind) -> list[PeerFrame]:
+        if frame.base > len(self._text):
+            return []
+        if self._text.digest_at(frame.base) != frame.digest:
+            raise ProtocolError(f"the peers hold different texts of {frame.base} tokens: begin again")
+        known: list[PeerFrame] = [self._settled(frame.base)] if self.share is not None else []
+        return known + self._say_again(0)
+
+    # What is heard.
+
+    def _hear(self, frame: Drafted, now_s: float) -> None:
+        self._check_tokens(frame.tokens)
+        if self._rules.rule == "coupled":
+            rows: tuple[Array | None, ...] = (None,) * len(frame.tokens)
+        else:
+            rows = unpack_peer_rows(frame.evidence, len(frame.tokens), self._vocab_size)
+        self._measure(frame, now_s)
+        digest = frame.digest
+        for position, (token, row) in enumerate(zip(frame.tokens, rows, strict=True), frame.base):
+            if row is not None and not float(row[token]) > 0.0:
+                raise ProtocolError(f"a draft at position {position} has probability 0")
+            if position >= len(self._text):
+                rivals = self._heard.setdefault(position, {})
+                rivals.pop(digest, None)
+                rivals[digest] = PeerDraft(token, row)
+                if len(rivals) > _RIVALS_PER_POSITION:
+                    del rivals[next(iter(rivals))]
+            digest = extend_digest(digest, (token,))
+
+    def _measure(self, frame: Drafted, now_s: float) -> None:
+        """The other side's first draft after a rejection has taken a round trip and a decode."""
+        decode_s = frame.decode_us / 1e6
+        self.profile.on_decoded(other_side(self.side), decode_s)
+        if self._asked is None or frame.base != self._asked[0]:
+            return
+        if frame.digest == self._text.digest_at(frame.base):
+            self.profile.round_trip_s = max(0.0, now_s - self._asked[1] - decode_s)
+            self._asked = None
+
+    def _check_tokens(self, tokens: tuple[int, ...]) -> None:
+        if any(token >= self._vocab_size for token in tokens):
+            raise ProtocolError(f"a token is not in the vocabulary of {self._vocab_size}")
+
+    # What becomes final.
+
+    def _settle(self, now_s: float) -> list[PeerFrame]:
+        """Make final all that can be, and tell the other side what it cannot know."""
+        first = None
+        while not self.done:
+            if self._apply_verdict():
+                continue
+            token = self._decide()
+            if token is None:
+                break
+            first = len(self._text) if first is None else first
+            rejected_other = self._commit(token)
+            if self._tells:
+                self._choose_aggregator()
+                self._asked = (len(self._text), now_s) if rejected_other else self._asked
+        return [self._settled(first)] if first is not None and self._tells else []
+
+    def _apply_verdict(self) -> bool:
+        """Take over what the other side has settled from this position on, if it has said so."""
+        length = len(self._text)
+        for base, verdict in list(self._verdicts.items()):
+            end = base + len(verdict.tokens)
+            if end < length or base < end == length:
+                del self._verdicts[base]
+            elif base <= length and self._text.digest_at(base) == verdict.digest:
+                del self._verdicts[base]
+                for token in verdict.tokens[length - base :]:
+                    if not self.done:
+                        self._commit(token)
+                self.aggregator = verdict.aggregator
+                self.profile.round_trip_s = verdict.round_trip_us / 1e6 or self.profile.round_trip_s
+                return True
+        return False
+
+    def _decide(self) -> int | None:
+        """The token at this position, where this side can know it."""
+        if self.share is None:
+            return None
+        position = len(self._text)
+        own = self._drafts[0] if self._drafts else None
+        theirs = self._heard.get(position, {}).get(self._text.digest)
+        if self._rules.sync == "sequence":
+            return self._decide_sequence(own, theirs)
+        if self._rules.rule == "coupled" or self._rules.sync == "alone":
+            draft = own if self._owner(position) == self.side else theirs
+            return draft.token if draft is not None else None
+        if self.aggregator != self.side or own is None or theirs is None:
+            return None
+        drafts = (own, theirs) if self.side == "device" else (theirs, own)
+        if self._rules.rule == "rejection":
+            return aggregate(drafts, self.share, position, self._chance)
+        assert drafts[0].row is not None and drafts[1].row is not None
+        return likeliest((drafts[0].row, drafts[1].row), self.share)
+
+    def _decide_sequence(self, own: PeerDraft | None, theirs: PeerDraft | None) -> int | None:
+        """DRDG/SW: the device waits for both texts, then one of them is taken whole (RAG-Sequence)."""
+        if self.side == "cloud":
+            return None
+        begun = len(self._text) > 0
+        if not begun and (theirs is None or not self._ends(self._drafted_text())):
+            return None
+        draft = own if self._owner(0) == "device" else theirs
+        return draft.token if draft is not None else None
+
+    def _owner(self, position: int) -> PeerSide:
+        assert self.share is not None
+        return owner(self.share, position, self._chance)
+
+    def _choose_aggregator(self) -> None:
+        if self._rules.sync == "sequence":
+            return
+        chosen = next_aggregator(
+            self._rules.aggregator, self.aggregator, self.profile, self._rules.seed, len(self._text)
+        )
+        self.num_switches += chosen != self.aggregator
+        self.aggregator = chosen
+
+    def _commit(self, token: int) -> bool:
+        """A token is final; drafts that it belies are dropped. Whether it belies the other side's."""
+        theirs = self._heard.pop(len(self._text), {}).get(self._text.digest)
+        if self._drafts:
+            self._note(self.side, self._drafts[0].token == token)
+            if self._drafts[0].token == token:
+                del self._drafts[0]
+            else:
+                self._drafts.clear()
+        if theirs is not None:
+            self._note(other_side(self.side), theirs.token == token)
+        self._text.extend((token,))
+        return theirs is not None and theirs.token != token
+
+    def _note(self, side: PeerSide, accepted: bool) -> None:
+        if side == self.side:
+            self.outcomes.append(accepted)
+        self.profile.on_outcome(side, accepted)
+
+
+def _microseconds(seconds: float) -> int:
+    return min(int(seconds * 1e6), _MAX_US)

@@ -1,0 +1,152 @@
+"""The mathematics of output aggregation: the next token is drawn from eta_d p_d + eta_c p_c.
+
+p_d is what the device's model says given the device's documents, p_c what the cloud's says given the cloud's;
+eta comes from the documents' relevance. DRAGON (Liu et al., MobiHoc 2025) section 4.1. Each side drafts from
+its own distribution; a rule makes one token of the two drafts. Three rules:
+
+- `rejection` is the paper's Algorithm 1, with the side's coin tossed first, for the other side's sample would
+  be thrown away. It needs both distributions.
+- `coupled` is ours: a position belongs to the device with probability eta_d, else to the cloud, and the draft
+  of its owner stands. Each draft is distributed as its side's distribution, so the token is distributed as
+  their mixture, whatever joins the two drafts. Both sides toss the same coin and draw with the same noise
+  (`sampling.choose`), so neither distribution crosses the wire, each side knows the owners in advance, and
+  the drafts are equal with probability at least (1 - delta) / (1 + delta): `coupled_acceptance_bounds`.
+- `greedy` takes the likeliest token of the mixture.
+
+All three decide by counter-based randomness: the text is a function of the two models, their prompts and the
+seed, whatever was drafted ahead, rolled back or lost, and whoever aggregates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.frames import FULL_SHARE, AggregationRule, PeerSide
+from outrider.core.ports import Array
+from outrider.decoding.grid import PEER_BITS, on_grid, unbiased_grid
+from outrider.decoding.randomness import Chance, CounterChance, Purpose, gumbel_noise, uniform
+
+SIDES: tuple[PeerSide, PeerSide] = ("device", "cloud")
+Rows = tuple[Array, Array]
+"""The gridded distributions (V,) of device and cloud."""
+
+
+@dataclass(frozen=True, eq=False)
+class PeerDraft:
+    """A token that a side proposes, and the distribution (V,) it came from where the rule needs that."""
+
+    token: int
+    row: Array | None = None
+
+
+def other_side(side: PeerSide) -> PeerSide:
+    return "cloud" if side == "device" else "device"
+
+
+def log_sum_exp(values: Sequence[float]) -> float:
+    """log of the sum of exponentials without overflow; -inf of nothing."""
+    best = max(values, default=-math.inf)
+    if best == -math.inf:
+        return best
+    return best + math.log(sum(math.exp(value - best) for value in values))
+
+
+def document_weights(log_relevances: Sequence[float]) -> tuple[float, ...]:
+    """The shares of a side's own documents in its distribution, eq. 2 within one side."""
+    total = log_sum_exp(log_relevances)
+    if not math.isfinite(total):
+        raise ConfigError("a side needs at least one document or a plain prompt, of finite relevance")
+    return tuple(math.exp(value - total) for value in log_relevances)
+
+
+def device_share(device_log_weight: float, cloud_log_weight: float) -> int:
+    """eta of the device in units of 2^-16, from each side's log-sum-exp of relevances."""
+    excess = cloud_log_weight - device_log_weight
+    if excess > 60.0:
+        return 0
+    return round(FULL_SHARE / (1.0 + math.exp(excess)))
+
+
+def shares(share: int) -> tuple[float, float]:
+    """eta of device and cloud; exact, and with an exact sum of 1."""
+    return share / FULL_SHARE, 1.0 - share / FULL_SHARE
+
+
+def mixture(rows: Rows, share: int) -> Array:
+    """The target distribution, eq. 4."""
+    device_part, cloud_part = shares(share)
+    return device_part * rows[0] + cloud_part * rows[1]
+
+
+def make_draft(probs: Array, rule: AggregationRule, seed: int, side: PeerSide, position: int) -> PeerDraft:
+    """A side's draft at a position from its distribution (V,), which need not be gridded.
+
+    Where the distribution crosses the wire it is first put on a coarse grid: without bias where tokens are
+    drawn, to the nearest point where the likeliest is taken. Both sides round with the same offset, so that
+    equal distributions stay equal.
+    """
+    if rule == "coupled":
+        noisy = probs.double().cpu().log().add_(gumbel_noise(seed, position, len(probs)))
+        return PeerDraft(int(noisy.argmax()))
+    if rule == "greedy":
+        row = on_grid(probs.cpu(), PEER_BITS)
+        return PeerDraft(int(row.argmax()), row)
+    row = unbiased_grid(probs.cpu(), PEER_BITS, uniform(seed, Purpose.ROUNDING, position))
+    token = CounterChance(seed).pick(row, Purpose.DRAFT, position, SIDES.index(side))
+    return PeerDraft(token, row)
+
+
+def owner(share: int, position: int, chance: Chance) -> PeerSide:
+    """Whose draft stands under `coupled`, and which sequence under sequence-wise aggregation."""
+    return "device" if chance.happens(shares(share)[0], Purpose.TARGET, position) else "cloud"
+
+
+def aggregate(drafts: tuple[PeerDraft, PeerDraft], share: int, position: int, chance: Chance) -> int:
+    """Algorithm 1: the token that two drafts make, distributed as `mixture` of their rows."""
+    chosen = 0 if chance.happens(0.5, Purpose.TARGET, position) else 1
+    other = 1 - chosen
+    token, own_row, other_row = drafts[chosen].token, drafts[chosen].row, drafts[other].row
+    assert own_row is not None and other_row is not None
+    own_prob, other_prob = float(own_row[token]), float(other_row[token])
+    if own_prob <= other_prob:
+        return token
+    doubt = shares(share)[other] * (1.0 - other_prob / own_prob)
+    if not chance.happens(doubt, Purpose.ACCEPT, position, chosen):
+        return token
+    return chance.pick((other_row - own_row).clamp_min_(0.0), Purpose.RESIDUAL, position, chosen)
+
+
+def likeliest(rows: Rows, share: int) -> int:
+    """`greedy`: the token of the highest probability in the mixture, the first of equals."""
+    return int(mixture(rows, share).argmax())
+
+
+def divergence(rows: Rows) -> float:
+    """delta = 1 - sum of minima: the total variation distance of the two distributions."""
+    return 1.0 - float(torch.minimum(*rows).sum())
+
+
+def acceptance_rates(rows: Rows, share: int) -> tuple[float, float]:
+    """The chance that `rejection` keeps the device's draft, and the cloud's: eq. 5 with gamma = 1/2."""
+    delta, mixed = divergence(rows), mixture(rows, share)
+    device_part, cloud_part = shares(share)
+    return (
+        0.5 * (1.0 - cloud_part * delta) + 0.5 * float(rows[0] @ mixed),
+        0.5 * (1.0 - device_part * delta) + 0.5 * float(rows[1] @ mixed),
+    )
+
+
+def coupled_acceptance_bounds(rows: Rows, share: int, side: Literal[0, 1]) -> tuple[float, float]:
+    """The least and the greatest chance that `coupled` keeps a side's draft.
+
+    It is 1 - eta_other (1 - c), c the chance of equal drafts: at least (1 - delta) / (1 + delta) (Daliri,
+    Musco, Suresh, arXiv 2408.07978) and at most 1 - delta. No rule at all keeps more than the greatest.
+    """
+    delta, other_part = divergence(rows), shares(share)[1 - side]
+    return 1.0 - other_part * 2.0 * delta / (1.0 + delta), 1.0 - other_part * delta

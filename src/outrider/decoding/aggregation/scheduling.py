@@ -1,0 +1,100 @@
+"""Which side should aggregate: DRAGON section 5, greedy scheduling. Times in seconds.
+
+l aggregates now, r is the other side. The formulas take every acceptance scenario to repeat for ever.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from outrider.core.frames import AggregatorPolicy, PeerSide
+from outrider.decoding.aggregation.rule import other_side
+from outrider.decoding.estimates import Mean
+
+PRIOR_RATE, PRIOR_TRIALS = 0.7, 2.0
+
+
+def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: float) -> float:
+    """Seconds a token while the local side aggregates, eq. 7: only the remote's rejections cost a trip."""
+    return remote_rate * max(local_s, remote_s) + (1.0 - remote_rate) * max(local_s, remote_s + round_trip_s)
+
+
+def synchronised_token_s(local_s: float, remote_s: float, round_trip_s: float) -> float:
+    """Seconds a token without speculation (VDRAG), eq. 7 with no draft accepted."""
+    return token_s(local_s, remote_s, round_trip_s, 0.0)
+
+
+def gain_of_switching(
+    local_s: float, remote_s: float, round_trip_s: float, local_rate: float, remote_rate: float
+) -> float:
+    """Seconds a token saved by aggregating at the remote side instead, eq. 8: above 0, switch."""
+    gap_s = remote_s - local_s
+    if gap_s >= round_trip_s:
+        return (1.0 - remote_rate) * round_trip_s
+    if gap_s >= 0.0:
+        return (1.0 - local_rate) * gap_s + (local_rate - remote_rate) * round_trip_s
+    if gap_s >= -round_trip_s:
+        return (1.0 - remote_rate) * gap_s + (local_rate - remote_rate) * round_trip_s
+    return (local_rate - 1.0) * round_trip_s
+
+
+def speedup_over_synchronised(
+    local_s: float, remote_s: float, round_trip_s: float, remote_rate: float
+) -> float:
+    """Theorem 3: how many times faster than VDRAG, with the local side aggregating."""
+    slow_s = synchronised_token_s(local_s, remote_s, round_trip_s)
+    return slow_s / token_s(local_s, remote_s, round_trip_s, remote_rate)
+
+
+@dataclass
+class _Rate:
+    hits: float = PRIOR_RATE * PRIOR_TRIALS
+    trials: float = PRIOR_TRIALS
+
+    def add(self, hit: bool) -> None:
+        self.hits += hit
+        self.trials += 1.0
+
+    @property
+    def value(self) -> float:
+        return self.hits / self.trials
+
+
+class Profile:
+    """What a side has seen of one text: decode times, the round trip, how often each side's drafts stood."""
+
+    def __init__(self) -> None:
+        self._decode = {"device": Mean(), "cloud": Mean()}
+        self._rates = {"device": _Rate(), "cloud": _Rate()}
+        self.round_trip_s = 0.0
+
+    def on_decoded(self, side: PeerSide, seconds: float) -> None:
+        self._decode[side].add(seconds)
+
+    def on_outcome(self, side: PeerSide, accepted: bool) -> None:
+        self._rates[side].add(accepted)
+
+    def decode_s(self, side: PeerSide) -> float:
+        return self._decode[side].value
+
+    def rate(self, side: PeerSide) -> float:
+        return self._rates[side].value
+
+    def gain_of_leaving(self, side: PeerSide) -> float:
+        """Eq. 8 for the side that aggregates now."""
+        other = other_side(side)
+        return gain_of_switching(
+            self.decode_s(side), self.decode_s(other), self.round_trip_s, self.rate(side), self.rate(other)
+        )
+
+
+def next_aggregator(
+    policy: AggregatorPolicy, now: PeerSide, profile: Profile, seed: int, position: int
+) -> PeerSide:
+    """Who decides about the token at a position, as the one says who decided about the token before it."""
+    if policy == "device" or policy == "cloud":
+        return policy
+    if policy == "random":
+        return random.Random(f"{seed}/{position}").choice(("device", "cloud"))
+    return other_side(now) if profile.gain_of_leaving(now) > 0.0 else now

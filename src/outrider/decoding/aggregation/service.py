@@ -1,0 +1,273 @@
+"""The cloud's side complete: a bounded table of texts that share one model and one body of documents."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import ConfigError, FrameError, ModelError, OutriderError, ProtocolError
+from outrider.core.frames import (
+    LOG_WEIGHT_UNIT,
+    Behind,
+    Cancel,
+    Close,
+    CloudFrame,
+    Drafted,
+    EdgeFrame,
+    Join,
+    Joined,
+    Peer,
+    Ping,
+    Pong,
+    PrefillAgain,
+    RefusalReason,
+    Refused,
+    Settled,
+)
+from outrider.core.ports import Array, LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.aggregation.config import document_sampling
+from outrider.decoding.aggregation.peer import PeerText
+from outrider.decoding.aggregation.rule import device_share
+from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
+from outrider.decoding.cloud import CloudLimits, Reply
+from outrider.decoding.digest import prompt_digest
+from outrider.decoding.jobs import SessionKey
+
+_log = logging.getLogger(__name__)
+_REASONS: dict[type[Exception], RefusalReason] = {
+    FrameError: "frame",
+    ConfigError: "config",
+    ModelError: "model",
+    ProtocolError: "protocol",
+}
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Find this text's documents and put them into the cache."""
+
+    key: SessionKey
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Say:
+    """Ask the model what comes after a prefix."""
+
+    key: SessionKey
+    epoch: int
+    prefix: tuple[int, ...]
+
+
+ServiceJob = Prepare | Say
+JobResult = int | Array | Exception
+"""Of `Prepare` the side's log weight; of `Say` the distribution (V,)."""
+
+
+@dataclass
+class _Session:
+    join: Join
+    text: PeerText
+    last_heard_s: float
+    prepared: Joined | None = None
+    refusal: Refused | None = None
+
+
+class AggregationService:
+    """Not thread-safe. `clock` gives monotonic seconds. Sessions with work take turns.
+
+    A text keeps its place until it is cancelled, replaced, closed or idle, for the device may have to hear
+    its end again.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        retrieve: Retrieve,
+        limits: CloudLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._model = model
+        self._retrieve = retrieve
+        self._limits = limits or CloudLimits()
+        self._clock = clock
+        self._worker = DocumentWorker(model)
+        self._sessions: dict[SessionKey, _Session] = {}
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        """A frame, however late, doubled or out of order. Wrong ones are refused, to that peer only."""
+        key = SessionKey(peer, frame.session)
+        try:
+            frames = self._dispatch(key, frame)
+        except (ConfigError, ProtocolError) as error:
+            frames = self._refuse(key, frame.epoch, error)
+        self._worker.keep_only(self._sessions)
+        return [Reply(peer, answer) for answer in frames]
+
+    def next_job(self) -> ServiceJob | None:
+        for key, session in list(self._sessions.items()):
+            job = _job_of(key, session)
+            if job is not None:
+                self._sessions[key] = self._sessions.pop(key)
+                return job
+        return None
+
+    def wants(self, job: ServiceJob) -> bool:
+        """Whether the result of a job that runs still matters."""
+        session = self._session_of(job)
+        if session is None:
+            return False
+        return session.text.wants(job.prefix) if isinstance(job, Say) else session.prepared is None
+
+    def run(self, job: ServiceJob) -> JobResult:
+        """Let the model do a job. A failure is a result: one session's input must not end the others'."""
+        session = self._sessions[job.key]
+        try:
+            if isinstance(job, Say):
+                sampling = document_sampling(session.join.rules)
+                return self._worker.distribution(job.key, job.prefix, sampling)
+            contexts = self._retrieve(Prompt(session.join.text, session.join.jpeg))
+            self._worker.prefill(job.key, contexts, session.join.max_new_tokens)
+            return log_weight(contexts)
+        except Exception as error:
+            if not isinstance(error, OutriderError):
+                _log.exception("a model job failed")
+            return error
+
+    def finish(self, job: ServiceJob, result: JobResult, compute_s: float) -> list[Reply]:
+        """Tell the text what came of a job; that of a text that is no more is dropped."""
+        session = self._session_of(job)
+        if session is None:
+            return []
+        if isinstance(result, Exception):
+            frames = self._refuse(job.key, job.epoch, result)
+        elif isinstance(job, Say):
+            frames = list(session.text.on_drafted(job.prefix, result, compute_s, self._clock()))
+        else:
+            frames = self._on_prepared(session, int(result), compute_s)
+        return [Reply(job.key.peer, frame) for frame in frames]
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Do one job from start to end; False where there is none."""
+        job = self.next_job()
+        if job is None:
+            return False
+        started_s = self._clock()
+        result = self.run(job)
+        for reply in self.finish(job, result, self._clock() - started_s):
+            send(reply)
+        return True
+
+    def next_look_s(self) -> float | None:
+        """Only frames bring new work."""
+        return None
+
+    def evict_idle(self) -> None:
+        """Free the places of peers that were silent for too long."""
+        now_s = self._clock()
+        for key, session in list(self._sessions.items()):
+            if now_s - session.last_heard_s > self._limits.idle_s:
+                del self._sessions[key]
+        self._worker.keep_only(self._sessions)
+
+    def text_of(self, key: SessionKey) -> PeerText | None:
+        """A session's text, for who measures."""
+        session = self._sessions.get(key)
+        return session.text if session is not None else None
+
+    def _dispatch(self, key: SessionKey, frame: EdgeFrame) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None:
+            session.last_heard_s = self._clock()
+        if isinstance(frame, Join):
+            return self._on_join(key, frame)
+        if isinstance(frame, Ping):
+            return [self._pong(frame)]
+        if isinstance(frame, (Cancel, Close)):
+            if session is not None and (isinstance(frame, Close) or frame.epoch >= session.join.epoch):
+                del self._sessions[key]
+            return []
+        if not isinstance(frame, (Drafted, Settled, Behind)):
+            raise ConfigError("this verifier aggregates: it takes no drafts to verify; use another")
+        if session is None or frame.epoch > session.join.epoch:
+            return [PrefillAgain(frame.session, frame.epoch)]
+        if session.refusal is not None:
+            return [session.refusal]
+        if frame.epoch < session.join.epoch:
+            return []
+        return list(session.text.on_frame(frame, self._clock()))
+
+    def _on_join(self, key: SessionKey, join: Join) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None and join.epoch <= session.join.epoch:
+            if join.epoch < session.join.epoch:
+                return []
+            said_already = session.refusal or session.prepared
+            return [said_already] if said_already is not None else []
+        if session is None:
+            self.evict_idle()
+            if len(self._sessions) >= self._limits.max_sessions:
+                message = f"all {self._limits.max_sessions} sessions are taken; try later"
+                return [Refused(join.session, join.epoch, "busy", message)]
+        self._check(join)
+        self._sessions[key] = _Session(join, self._new_text(join), self._clock())
+        return []
+
+    def _check(self, join: Join) -> None:
+        if join.tokenizer != self._model.tokenizer.fingerprint:
+            raise ConfigError("the device's tokenizer is not the cloud's: use models of one tokenizer")
+        if prompt_digest(Prompt(join.text, join.jpeg)) != join.digest:
+            raise ProtocolError("the question's digest is not that of the question")
+
+    def _new_text(self, join: Join) -> PeerText:
+        model = self._model
+        return PeerText(
+            "cloud",
+            join.rules,
+            join.session,
+            join.epoch,
+            join.digest,
+            join.max_new_tokens,
+            model.eos_id,
+            model.vocab_size,
+        )
+
+    def _on_prepared(self, session: _Session, weight: int, compute_s: float) -> list[CloudFrame]:
+        join = session.join
+        share = device_share(join.weight * LOG_WEIGHT_UNIT, weight * LOG_WEIGHT_UNIT)
+        session.prepared = Joined(join.session, join.epoch, share, min(int(compute_s * 1e6), (1 << 32) - 1))
+        return [session.prepared, *session.text.on_share(share, self._clock())]
+
+    def _session_of(self, job: ServiceJob) -> _Session | None:
+        session = self._sessions.get(job.key)
+        same = session is not None and session.join.epoch == job.epoch and session.refusal is None
+        return session if same else None
+
+    def _refuse(self, key: SessionKey, epoch: int, error: Exception) -> list[CloudFrame]:
+        refusal = Refused(key.session, epoch, _REASONS.get(type(error), "internal"), str(error)[:500])
+        session = self._sessions.get(key)
+        if session is not None and session.join.epoch == epoch:
+            session.refusal = refusal
+        return [refusal]
+
+    def _pong(self, frame: Ping) -> Pong:
+        return Pong(
+            frame.session,
+            frame.epoch,
+            self._model.name[:500],
+            self._model.vocab_size,
+            len(self._sessions),
+            self._limits.max_sessions,
+        )
+
+
+def _job_of(key: SessionKey, session: _Session) -> ServiceJob | None:
+    if session.refusal is not None:
+        return None
+    if session.prepared is None:
+        return Prepare(key, session.join.epoch)
+    prefix = session.text.next_prefix()
+    return None if prefix is None else Say(key, session.join.epoch, prefix)

@@ -1,0 +1,68 @@
+"""The scheduler's formulas: eq. 8 is the difference that eq. 7 makes, and picks its arg min everywhere."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from outrider.decoding.aggregation.scheduling import (
+    Profile,
+    gain_of_switching,
+    next_aggregator,
+    speedup_over_synchronised,
+    synchronised_token_s,
+    token_s,
+)
+
+TIMES = (0.0, 0.005, 0.02, 0.05, 0.13, 0.4)
+RATES = (0.0, 0.3, 0.5, 0.8, 1.0)
+GRID = list(itertools.product(TIMES, TIMES, TIMES, RATES, RATES))
+
+
+def test_equation_8_is_the_difference_of_equation_7():
+    for local_s, remote_s, trip_s, local_rate, remote_rate in GRID:
+        here_s = token_s(local_s, remote_s, trip_s, remote_rate)
+        there_s = token_s(remote_s, local_s, trip_s, local_rate)
+        gain_s = gain_of_switching(local_s, remote_s, trip_s, local_rate, remote_rate)
+        assert gain_s == pytest.approx(here_s - there_s, abs=1e-12)
+
+
+def profile_of(device_s, cloud_s, trip_s, device_rate, cloud_rate):
+    profile = Profile()
+    profile.round_trip_s = trip_s
+    for side, seconds, rate in (("device", device_s, device_rate), ("cloud", cloud_s, cloud_rate)):
+        profile.on_decoded(side, seconds)
+        for index in range(1000):
+            profile.on_outcome(side, index < 1000 * rate)
+    return profile
+
+
+@pytest.mark.parametrize("now", ["device", "cloud"])
+def test_the_side_chosen_is_the_arg_min_of_equation_7(now):
+    for device_s, cloud_s, trip_s, device_rate, cloud_rate in GRID[::7]:
+        profile = profile_of(device_s, cloud_s, trip_s, device_rate, cloud_rate)
+        device_rate, cloud_rate = profile.rate("device"), profile.rate("cloud")
+        at_device_s = token_s(device_s, cloud_s, trip_s, cloud_rate)
+        at_cloud_s = token_s(cloud_s, device_s, trip_s, device_rate)
+        chosen = next_aggregator("scheduled", now, profile, 0, 0)
+        if abs(at_device_s - at_cloud_s) > 1e-9:
+            assert chosen == ("device" if at_device_s < at_cloud_s else "cloud")
+        else:
+            assert chosen in ("device", "cloud")
+
+
+def test_fixed_and_random_policies():
+    profile = profile_of(0.1, 0.01, 0.5, 0.5, 0.5)
+    assert next_aggregator("device", "cloud", profile, 0, 0) == "device"
+    assert next_aggregator("cloud", "device", profile, 0, 0) == "cloud"
+    chosen = [next_aggregator("random", "device", profile, 3, position) for position in range(200)]
+    assert 60 < chosen.count("cloud") < 140
+    assert chosen == [next_aggregator("random", "cloud", profile, 3, position) for position in range(200)]
+
+
+def test_theorem_3():
+    assert speedup_over_synchronised(0.1, 0.2, 0.3, 0.8) == pytest.approx(1 / (1 - 0.8 / (1 + 0.2 / 0.3)))
+    assert speedup_over_synchronised(0.3, 0.2, 0.3, 0.8) == pytest.approx(1 / (1 - (1 - 0.3 / 0.5) * 0.8))
+    assert speedup_over_synchronised(0.6, 0.2, 0.3, 0.8) == 1.0
+    assert synchronised_token_s(0.1, 0.2, 0.3) == pytest.approx(0.5)
