@@ -27,8 +27,9 @@ class AggregationConfig:
     evaluation DRDG/TW); `sequence` lets each side write a text of its own and takes one of the two (DRDG/SW);
     `alone` is the device without the cloud. `rule`: see `aggregation.rule`; by default `greedy` at
     temperature 0, else `coupled`. `aggregator`, of the rules whose distributions cross: who joins the drafts.
-    `window`: drafts ahead. Temperature and top-p are applied to what each document says, before anything is joined;
-    `greedy` takes the distributions at temperature 1. After `silence_s` without news a side asks again.
+    `window`: drafts ahead. Temperature and top-p are applied to what each document says, before anything is
+    joined; `greedy` takes the distributions at temperature 1. After `silence_s` without news a side asks
+    again.
     """
 
     sync: Synchronisation = "speculative"
