@@ -198,6 +198,21 @@ def bench_decoding(
     bench_decoding(tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live)
 
 
+@bench_app.command("drafting", epilog="Example:  outrider bench drafting --episodes 8 --json drafting.json")
+def bench_drafting(
+    episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
+    frames: Frames = 60,
+    num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+) -> None:
+    """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
+    from outrider.runtime.bench_drafting import bench_drafting
+
+    bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file)
+
+
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
 def train_data(
     folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],

@@ -1,0 +1,1 @@
+"""Drafts that cost no model: text that stood somewhere before is proposed again."""

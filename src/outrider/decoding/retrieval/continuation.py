@@ -1,0 +1,76 @@
+"""The port through which sources of retrieved drafts are asked, and how far each is to be believed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+MEMORY = 0.98
+PRIOR_TRIALS = 4.0
+MOST_GRADE = 16
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """What may come next, by one `source`. `beliefs[i]`: how likely it takes tokens[i] to be, those before it
+    being right.
+    """
+
+    source: str
+    tokens: tuple[int, ...]
+    beliefs: tuple[float, ...]
+
+
+class Drafter(Protocol):
+    """Proposes how a text goes on. Takes microseconds; no model, clock or I/O inside.
+
+    A text is a prompt and what is final of its answer. What it holds may be sent to the verifier, so it is
+    to be given only what may leave the robot.
+    """
+
+    source: str
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Another text, with nothing answered yet."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """More of the answer is final."""
+
+    def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
+        """What may follow the text and `branch`: 1 to `limit` tokens, or None."""
+
+    def forget(self) -> None:
+        """Nothing of any earlier text is kept; the next event is `begin`."""
+
+
+class Credit:
+    """What the beliefs of a source have proved to be worth: of those alike, the share that came true.
+
+    A mean with fading memory, begun with the belief itself.
+    """
+
+    def __init__(self) -> None:
+        self._right: dict[tuple[str, int], float] = {}
+        self._trials: dict[tuple[str, int], float] = {}
+
+    def on_outcome(self, proposed: Continuation, written: Sequence[int]) -> None:
+        """The target wrote this where that was proposed; nothing is learnt past the first difference."""
+        for token, belief, truth in zip(proposed.tokens, proposed.beliefs, written, strict=False):
+            key = proposed.source, _grade(belief)
+            self._trials[key] = MEMORY * self._trials.get(key, 0.0) + 1.0
+            self._right[key] = MEMORY * self._right.get(key, 0.0) + (token == truth)
+            if token != truth:
+                return
+
+    def chance(self, source: str, belief: float) -> float:
+        """The chance that a token is right, those before it being right."""
+        key = source, _grade(belief)
+        right = self._right.get(key, 0.0) + PRIOR_TRIALS * belief
+        return right / (self._trials.get(key, 0.0) + PRIOR_TRIALS)
+
+
+def _grade(belief: float) -> int:
+    """Beliefs by their doubt, two grades for each halving of it."""
+    return min(int(-2.0 * math.log2(max(1.0 - belief, 1e-9))), MOST_GRADE)

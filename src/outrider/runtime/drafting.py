@@ -1,0 +1,129 @@
+"""How many tokens a verification yields with drafts from given sources: real texts, real verifications."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.estimates import Odds
+from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.sequence import CachedSequence
+from outrider.runtime.speculation import emitted_tokens
+
+MODEL = "model"
+
+
+@dataclass
+class Yield:
+    """What verifications came to. `retrieval_s`: processor time of retrieving, learning included."""
+
+    verifications: int = 0
+    emitted: int = 0
+    drafted: int = 0
+    model_tokens: int = 0
+    retrieval_s: float = 0.0
+    texts: list[tuple[int, ...]] = field(default_factory=list)
+
+    @property
+    def acceptance_length(self) -> float:
+        """Tokens a verification, the target's own included."""
+        return self.emitted / self.verifications
+
+
+class Drafting:
+    """Greedy decoding by chains of `num_draft_tokens` from the named sources, `model` the draft's own."""
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        draft: LanguageModel | None,
+        sources: Sequence[str],
+        num_draft_tokens: int,
+        max_new_tokens: int,
+    ) -> None:
+        self._eos_id = target.eos_id
+        self._tokenizer = target.tokenizer
+        self._target = CachedSequence(target)
+        self._draft = CachedSequence(draft) if draft is not None and MODEL in sources else None
+        self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._eos_id)
+        self._odds = Odds()
+        self._by_model: dict[int, int] = {}
+        self._limit, self._max_new_tokens = num_draft_tokens, max_new_tokens
+
+    def run(self, prompts: Iterable[Prompt], keep_history: bool) -> Yield:
+        """Decode every prompt; without history each is as the first."""
+        total = Yield()
+        for prompt in prompts:
+            if not keep_history:
+                self._retrieved.forget()
+            total.texts.append(self._decode(prompt, total))
+        return total
+
+    def _decode(self, prompt: Prompt, total: Yield) -> tuple[int, ...]:
+        for sequence in (self._target, self._draft):
+            if sequence is not None:
+                sequence.prefill(prompt, self._max_new_tokens)
+        self._begin(prompt, total)
+        text: list[int] = []
+        while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
+            chain = self._chain(text, total)
+            choices = self._target.logits([*text, *chain], len(chain)).argmax(-1).tolist()
+            emitted = emitted_tokens(chain, choices, self._eos_id)
+            self._learn(emitted, total)
+            self._judge_model(text, emitted)
+            text += emitted
+            total.verifications += 1
+            total.drafted += len(chain)
+        total.emitted += len(text)
+        return tuple(text)
+
+    def _begin(self, prompt: Prompt, total: Yield) -> None:
+        started_s = time.thread_time()
+        self._retrieved.begin(self._tokenizer.encode(prompt.text))
+        total.retrieval_s += time.thread_time() - started_s
+
+    def _learn(self, emitted: Sequence[int], total: Yield) -> None:
+        started_s = time.thread_time()
+        self._retrieved.extend(emitted)
+        total.retrieval_s += time.thread_time() - started_s
+
+    def _chain(self, text: Sequence[int], total: Yield) -> list[int]:
+        """Retrieved tokens where they are likelier to be right than the draft model's, else the model's."""
+        self._by_model = {}
+        chain: list[int] = []
+        while len(chain) < self._limit and self._eos_id not in chain[-1:]:
+            retrieved = self._retrieve(chain, total)
+            if not retrieved and self._draft is None:
+                break
+            if not retrieved:
+                retrieved = [self._model_token([*text, *chain], total)]
+                self._by_model[len(text) + len(chain)] = retrieved[0]
+            chain += retrieved
+        return chain
+
+    def _retrieve(self, chain: Sequence[int], total: Yield) -> list[int]:
+        started_s = time.thread_time()
+        likely = self._retrieved.likely(chain, self._limit - len(chain))
+        least = 0.0 if self._draft is None else self._odds.rate()
+        tokens: list[int] = []
+        if likely is not None:
+            for token, chance in zip(likely.tokens, likely.chances, strict=True):
+                if chance < least:
+                    break
+                tokens.append(token)
+        total.retrieval_s += time.thread_time() - started_s
+        return tokens
+
+    def _model_token(self, text: Sequence[int], total: Yield) -> int:
+        assert self._draft is not None
+        total.model_tokens += 1
+        return int(self._draft.logits(text, 0)[0].argmax())
+
+    def _judge_model(self, text: Sequence[int], emitted: Sequence[int]) -> None:
+        for offset, token in enumerate(emitted):
+            drafted = self._by_model.get(len(text) + offset)
+            if drafted is not None:
+                self._odds.on_outcome(0 if drafted == token else None)

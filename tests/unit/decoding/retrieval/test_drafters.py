@@ -1,0 +1,107 @@
+"""What each source proposes, and how they are joined."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.decoding.retrieval.continuation import Continuation, Credit
+from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.retrieval.lookup import PromptLookup
+from outrider.decoding.retrieval.suffix import SuffixDrafter
+
+END = 0
+
+
+def proposed(drafter: SuffixDrafter | PromptLookup, branch: tuple[int, ...] = (), limit: int = 8):
+    continuation = drafter.propose(branch, limit)
+    return None if continuation is None else continuation.tokens
+
+
+def test_suffix_drafts_from_the_prompt_from_the_answer_and_from_earlier_texts():
+    drafter = SuffixDrafter()
+    drafter.begin([1, 2, 3, 4])
+    drafter.extend([9, 2, 3])
+    assert proposed(drafter) == (4, 9, 2, 3)
+    drafter.begin([8])
+    assert proposed(drafter) is None
+    drafter.extend([9])
+    assert proposed(drafter) == (2, 3)
+    assert proposed(drafter, (2,), 1) == (3,)
+
+
+def test_suffix_follows_a_branch_without_keeping_it():
+    drafter = SuffixDrafter()
+    drafter.begin([1, 2, 3, 1, 2, 4, 1])
+    assert proposed(drafter, (2, 3)) == (1, 2, 4, 1)
+    assert proposed(drafter) == (2, 4, 1)
+
+
+def test_suffix_keeps_a_bounded_history_and_prefers_the_longer_match():
+    drafter = SuffixDrafter(history_tokens=10)
+    drafter.begin([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    drafter.begin([3, 7, 4])
+    drafter.begin([1, 2, 3])
+    assert proposed(drafter, limit=2) == (4, 5)
+    drafter.begin([0])
+    drafter.extend([3])
+    assert proposed(drafter, limit=1) == (7,)
+    for token in range(20, 120):
+        drafter.begin([token])
+    assert drafter.num_tokens < 2 * (10 + 2)
+    drafter.extend([3])
+    assert proposed(drafter) is None
+
+
+def test_what_is_forgotten_is_never_drafted_again():
+    drafts = RetrievedDrafts(("suffix", "lookup"), END)
+    drafts.begin([1, 2, 3])
+    drafts.forget()
+    drafts.begin([7, 1])
+    assert drafts.likely((), 4) is None
+    drafts.begin([2])
+    assert drafts.likely((), 4) is None
+
+
+def test_lookup_takes_the_first_place_of_the_longest_ngram():
+    drafter = PromptLookup()
+    drafter.begin([1, 2, 3, 5, 2, 3, 6, 9, 2, 3, 7])
+    drafter.extend([4, 2, 3])
+    assert proposed(drafter, limit=2) == (5, 2)
+    assert proposed(drafter, (6,), limit=2) == (9, 2)
+    drafter.begin([5, 6])
+    assert proposed(drafter) is None
+
+
+def test_beliefs_are_worth_what_they_proved_to_be():
+    credit = Credit()
+    assert credit.chance("a", 0.9) == pytest.approx(0.9)
+    for _ in range(200):
+        credit.on_outcome(Continuation("a", (1, 2), (0.9, 0.9)), (1, 3))
+        credit.on_outcome(Continuation("a", (1, 2, 5), (0.2, 0.2, 0.9)), (1, 2, 5))
+    assert credit.chance("a", 0.9) == pytest.approx(2 / 3, abs=0.08)
+    assert credit.chance("a", 0.2) > 0.9
+    assert credit.chance("b", 0.9) == pytest.approx(0.9)
+
+
+def test_nothing_is_learnt_past_the_first_difference():
+    credit = Credit()
+    for _ in range(50):
+        credit.on_outcome(Continuation("a", (1, 2), (0.3, 0.95)), (7, 2))
+    assert credit.chance("a", 0.3) < 0.05
+    assert credit.chance("a", 0.95) == pytest.approx(0.95)
+
+
+def test_where_one_source_ends_another_goes_on():
+    drafts = RetrievedDrafts(("suffix",), END)
+    drafts.begin([1, 2, 3])
+    drafts.begin([3, 4, 1])
+    likely = drafts.likely((), 8)
+    assert likely is not None and likely.tokens == (2, 3, 4, 1, 2, 3, 4, 1)
+    assert len(likely.chances) == 8 and 0.0 < likely.expected < 8.0
+
+
+def test_nothing_is_proposed_after_the_end_of_a_text():
+    drafts = RetrievedDrafts(("suffix",), END)
+    drafts.begin([1, 2, END, 3, 4, 1])
+    likely = drafts.likely((), 8)
+    assert likely is not None and likely.tokens == (2, END) and len(likely.chances) == 2

@@ -1,0 +1,102 @@
+"""The automaton against a search of the texts themselves."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.retrieval.automaton import START, Match, SuffixAutomaton
+
+Texts = list[list[int]]
+TEXTS = st.lists(st.lists(st.integers(0, 3), max_size=14), min_size=1, max_size=5)
+BRANCH = st.lists(st.integers(0, 3), max_size=4)
+
+
+def automaton_of(texts: Texts) -> SuffixAutomaton:
+    automaton = SuffixAutomaton()
+    for text in texts:
+        automaton.begin()
+        for token in text:
+            automaton.append(token)
+    return automaton
+
+
+def searched(texts: Texts, end: list[int]) -> Match | None:
+    """The longest end that stood where something followed, at its last such place."""
+    for length in range(len(end), 0, -1):
+        at, start = None, 0
+        for text in texts:
+            start += 1
+            places = (i + length for i in range(len(text) - length) if text[i : i + length] == end[-length:])
+            at = max(((start + place) for place in places), default=at)
+            start += len(text)
+        if at is not None:
+            return Match(length, at)
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS, BRANCH)
+def test_the_present_text_and_any_branch_of_it_are_found_where_they_stood_last(texts: Texts, branch):
+    automaton = automaton_of(texts)
+    assert automaton.match(automaton.walk(automaton.end, branch)) == searched(texts, texts[-1] + branch)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, BRANCH)
+def test_a_foreign_text_is_found_too(texts: Texts, foreign: list[int]):
+    automaton = automaton_of(texts)
+    assert automaton.match(automaton.walk(START, foreign)) == searched(texts, foreign)
+
+
+def test_the_latest_occurrence_is_continued_to_the_end_of_its_text_only():
+    automaton = automaton_of([[1, 2, 3], [1, 2, 4, 5], [9, 1, 2]])
+    match = automaton.match(automaton.end)
+    assert match is not None and match.length == 2
+    assert automaton.following(match.at, 8) == [4, 5]
+    assert automaton.following(match.at, 1) == [4]
+
+
+def test_no_match_goes_across_texts():
+    automaton = automaton_of([[1, 2], [3, 4], [2, 3]])
+    match = automaton.match(automaton.end)
+    assert match == Match(1, 5)
+    assert automaton.following(match.at, 8) == [4]
+
+
+def test_an_end_that_nothing_ever_followed_is_no_match():
+    assert automaton_of([[1, 2], [3, 2]]).match(START) is None
+    automaton = automaton_of([[1, 2], [3, 2]])
+    assert automaton.match(automaton.end) is None
+
+
+def test_beliefs_follow_the_counts_and_shorter_ends_fill_in():
+    automaton = automaton_of([[1, 2, 3]] * 8 + [[1, 2, 4], [7, 2, 5], [1, 2]])
+    chances = [automaton.belief(automaton.end, token) for token in range(10)]
+    assert max(range(10), key=chances.__getitem__) == 3
+    assert chances[3] > 0.6 and 0.0 < chances[5] < chances[4] < 0.2
+    assert sum(chances) == pytest.approx(1.0, abs=0.05)
+    assert automaton.belief(automaton.end, 9) == 0.0
+
+
+def test_a_token_repeated_without_end_is_handled():
+    automaton = automaton_of([[5] * 2000])
+    match = automaton.match(automaton.end)
+    assert match == Match(1999, 2000)
+
+
+def test_the_work_for_a_token_does_not_grow_with_the_texts():
+    """States visited, not seconds: text that repeats itself keeps few distinct ends."""
+    rng = random.Random(0)
+    phrases = [[rng.randrange(50) for _ in range(12)] for _ in range(6)]
+    automaton = SuffixAutomaton()
+    depths = []
+    for _ in range(300):
+        automaton.begin()
+        for token in [*rng.choice(phrases), rng.randrange(50), *rng.choice(phrases)]:
+            automaton.append(token)
+            depths.append(len(automaton.ends(automaton.end)))
+    assert sum(depths[-1000:]) / 1000 < 16

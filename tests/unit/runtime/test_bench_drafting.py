@@ -1,0 +1,70 @@
+"""The drafting benchmark: its texts are the target's own, and its figures are what was counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Prompt
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.runtime import bench_drafting as bench
+from outrider.runtime.drafting import Drafting
+from outrider.runtime.held_out import Pair
+
+TARGET = ToyModel(ToySettings(seed=1, vocab_size=12, eos_bias=-9.0))
+DRAFT = ToyModel(ToySettings(seed=1, vocab_size=12, eos_bias=-9.0, agreement=0.8))
+PROMPTS = [Prompt(f"w{index} w3 w4 w5", b"\xff\xd8") for index in range(6)]
+LENGTH = 30
+
+
+def greedy_text(prompt: Prompt) -> tuple[int, ...]:
+    session = TARGET.open_session()
+    text = [int(session.prefill(prompt).argmax())]
+    while len(text) < LENGTH and text[-1] != TARGET.eos_id:
+        text.append(int(session.forward(text[-1:])[0].argmax()))
+    return tuple(text)
+
+
+@pytest.mark.parametrize("sources", bench.SOURCE_SETS)
+def test_whatever_is_drafted_the_text_is_the_targets_own(sources: tuple[str, ...]):
+    total = Drafting(TARGET, DRAFT, sources, 4, LENGTH).run(PROMPTS, keep_history=True)
+    assert [text[:LENGTH] for text in total.texts] == [greedy_text(prompt) for prompt in PROMPTS]
+    assert total.emitted >= total.verifications and total.drafted <= 4 * total.verifications
+
+
+def test_a_text_seen_before_is_drafted_from_history_where_it_is_kept():
+    again = [PROMPTS[0]] * 5
+    kept = Drafting(TARGET, None, ("suffix",), 8, LENGTH).run(again, keep_history=True)
+    dropped = Drafting(TARGET, None, ("suffix",), 8, LENGTH).run(again, keep_history=False)
+    assert kept.acceptance_length > 2 * dropped.acceptance_length
+
+
+def test_the_draft_model_is_spared_where_retrieval_is_surer():
+    again = [PROMPTS[0]] * 8
+    alone = Drafting(TARGET, DRAFT, ("model",), 4, LENGTH).run(again, keep_history=True)
+    joined = Drafting(TARGET, DRAFT, ("model", "suffix"), 4, LENGTH).run(again, keep_history=True)
+    assert joined.model_tokens < alone.model_tokens / 2
+    assert joined.acceptance_length >= alone.acceptance_length
+
+
+def test_the_benchmark_runs_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair = Pair(TARGET, DRAFT)
+    texts = bench.TextSet("toys", tuple(PROMPTS), True, pair)
+    monkeypatch.setattr(bench, "load_pair", lambda _: pair)
+    monkeypatch.setattr(bench, "text_sets", lambda *_: iter([texts]))
+    figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json")
+    assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
+    rows = figures["texts"]["toys"]
+    assert set(rows) == {"+".join(sources) for sources in bench.SOURCE_SETS}
+    assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
+    assert "model + suffix" in capsys.readouterr().out
+
+
+def test_an_empty_measurement_is_refused():
+    with pytest.raises(ConfigError, match="at least 1"):
+        bench.bench_drafting(episodes=0)
