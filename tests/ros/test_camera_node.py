@@ -73,6 +73,47 @@ def test_another_topic_is_relayed_and_a_foreign_picture_only_warned_of(
     assert relayed.header.stamp == STAMP and node.health()[0] == ""
 
 
+def jpeg() -> bytes:
+    return bytes(cv2.imencode(".jpg", picture())[1])
+
+
+DAMAGE = [
+    ("p.jpg", jpeg()[: len(jpeg()) // 2], "truncated"),
+    ("p.jpg", b"GIF89a" + bytes(200), "no JPEG"),
+    ("p.jpg", b"", "no JPEG"),
+    ("p.png", jpeg()[:50], "cannot be decoded|holds no picture"),
+    ("p.mp4", b"no video", "cannot be opened"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "words"), DAMAGE)
+def test_a_damaged_file_at_the_start_is_named(
+    ros: None, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    node = CameraNode({"source": "file", "path": str(path)})
+    with pytest.raises(OutriderError, match=words) as failure:
+        node.start()
+    assert str(path) in str(failure.value)
+    node.destroy_node()
+
+
+def test_a_file_that_breaks_is_warned_of_and_shown_again_once_it_is_whole(
+    run_node: Callable[..., NodeThread], client: Client, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.jpg"
+    path.write_bytes(jpeg())
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    node = run_node(lambda: CameraNode({"source": "file", "path": str(path), "rate_hz": 30.0})).node
+    wait_until(lambda: images, "a picture")
+    path.write_bytes(jpeg()[:-40])
+    wait_until(lambda: "truncated" in node.health()[0], "the warning")
+    path.write_bytes(jpeg())
+    seen = wait_until(lambda: node.health()[0] == "" and len(images), "health")
+    wait_until(lambda: len(images) > seen, "another picture")
+
+
 def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:
     for options, words in (({"source": "file", "path": "/no.mp4"}, "path"), ({"device": 63}, "device 63")):
         node = CameraNode(options)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import wait_until
 
-from outrider.core.errors import ConfigError, InstructionError, OutriderError
+from outrider.core.errors import ConfigError, InstructionError, ModelError, OutriderError
 from outrider.runtime import supervisor as supervision
 from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.graph import SIM_GRAPH, graph_parameters, write_parameter_file
@@ -116,7 +116,15 @@ def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
         run_demo("find the silver bottle", out=tmp_path, link_profile="telegraph")
     with pytest.raises(ConfigError, match="strategy"):
         run_demo("find the cup", out=tmp_path, strategy="magic")
+    with pytest.raises(ModelError, match="nowhere"):
+        run_demo("find the cup", out=tmp_path, models=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ConfigError, match=r"cannot write .*file/report.json.*Not a directory"):
+        run_demo("find the cup", out=tmp_path / "file")
 
 
 def test_a_port_in_use_is_named() -> None:
@@ -128,8 +136,16 @@ def test_a_port_in_use_is_named() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(ConfigError, match=str(port)):
             check_endpoint_free(f"tcp://127.0.0.1:{port}")
-    with pytest.raises(ConfigError, match="must look like"):
-        check_endpoint_free("nonsense")
+    check_endpoint_free(f"tcp://127.0.0.1:{port}")
+    for endpoint in ("nonsense", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:port"):
+        with pytest.raises(ConfigError, match="must read tcp://HOST:PORT"):
+            check_endpoint_free(endpoint)
+
+
+@pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission"])
+def test_a_process_without_a_model_does_not_load_torch(name: str) -> None:
+    code = f"import sys, outrider.nodes.{name}_node; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=ros_environment(), timeout=60).returncode == 0
 
 
 def test_a_node_that_ignores_the_request_to_end_is_killed() -> None:

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ModelError, ProtocolError
 from outrider.core.ports import Array
+from outrider.decoding.config import Sampling
 from outrider.decoding.randomness import Chance, Purpose
-from outrider.decoding.sampling import Sampling, perturbed
+from outrider.decoding.sampling import perturbed
 from outrider.decoding.sparse import SparseResidue, sparse_residue
 
 

@@ -11,7 +11,6 @@ from outrider.core.errors import ConfigError
 from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
-from outrider.decoding.sampling import Sampling
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
 DETERMINISTIC = ("greedy", "coupled")
@@ -55,6 +54,23 @@ STRATEGIES: dict[str, Strategy] = {
         acceptance="coupled",
     ),
 }
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 keeps every token."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.temperature) or not 0.0 <= self.temperature <= 100.0:
+            raise ConfigError(f"temperature={self.temperature!r} must be a number from 0 to 100")
+        if not _is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
+            raise ConfigError(f"top_p={self.top_p!r} must be above 0 and at most 1")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or not 0 <= self.seed < 1 << 63:
+            raise ConfigError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True)
@@ -146,6 +162,10 @@ def _require_whole(name: str, value: object, low: int, high: int) -> None:
         raise ConfigError(f"{name}={value!r} must be a whole number from {low} to {high}")
 
 
-def _require_seconds(name: str, value: object) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+def _require_seconds(name: str, value: float) -> None:
+    if not _is_number(value) or not 0 < value < math.inf:
         raise ConfigError(f"{name}={value!r} must be a positive number of seconds")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

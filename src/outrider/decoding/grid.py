@@ -21,7 +21,8 @@ from __future__ import annotations
 import torch
 
 from outrider.core.ports import Array
-from outrider.decoding.sampling import Sampling, probabilities
+from outrider.decoding.config import Sampling
+from outrider.decoding.sampling import probabilities
 
 TARGET_BITS = 32
 DRAFT_BITS = 16

@@ -8,7 +8,7 @@ from outrider.core.frames import Peer
 from outrider.core.ports import Array
 from outrider.core.values import Prompt
 from outrider.decoding.branch_pool import Evidence
-from outrider.decoding.sampling import Sampling
+from outrider.decoding.config import Sampling
 
 
 @dataclass(frozen=True)

@@ -6,30 +6,13 @@ Temperature and top-p are applied here and nowhere else.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ModelError
 from outrider.core.ports import Array
+from outrider.decoding.config import Sampling
 from outrider.decoding.randomness import gumbel_noise
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 keeps every token."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not _is_number(self.temperature) or not 0.0 <= self.temperature <= 100.0:
-            raise ConfigError(f"temperature={self.temperature!r} must be a number from 0 to 100")
-        if not _is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
-            raise ConfigError(f"top_p={self.top_p!r} must be above 0 and at most 1")
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or not 0 <= self.seed < 1 << 63:
-            raise ConfigError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
 
 
 def scores(logits: Array, sampling: Sampling) -> Array:
@@ -87,7 +70,3 @@ def _outside_nucleus(probs: Array, top_p: float) -> Array:
     outside = torch.ones_like(probs, dtype=torch.bool)
     outside[candidates[order[mass_before < top_p]]] = False
     return outside
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -18,7 +18,7 @@ from outrider.decoding.acceptance import (
 )
 from outrider.decoding.branch_pool import Evidence
 from outrider.decoding.confidence import hint_confidence
-from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
 from outrider.decoding.packing import (
@@ -32,7 +32,7 @@ from outrider.decoding.packing import (
     unpack_token_probs,
 )
 from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.sampling import Sampling, perturbed
+from outrider.decoding.sampling import perturbed
 from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
 
 NUM_HEAD = 32

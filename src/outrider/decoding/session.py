@@ -21,7 +21,7 @@ from outrider.core.frames import (
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.branch_pool import BranchPool
-from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
 from outrider.decoding.estimates import Purse
 from outrider.decoding.jobs import (
@@ -34,7 +34,6 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.pace import Pace
-from outrider.decoding.sampling import Sampling
 from outrider.decoding.schemes import pack_residual, unpack_evidence
 from outrider.decoding.token_runs import token_bytes, unpack_runs
 

@@ -44,7 +44,7 @@ def _check_known(words: list[str], known_words: Collection[str]) -> None:
     unknown = list(dict.fromkeys(word for word in words if word not in set(known)))
     if unknown:
         hints = "; ".join(_hint(word, known) for word in unknown)
-        raise InstructionError(f"the model does not know {hints}. It was made for words such as {EXAMPLE}")
+        raise InstructionError(f"the model does not know {hints}: use the words it was made for, {EXAMPLE}")
 
 
 def _hint(word: str, known: list[str]) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-import cv2
-import numpy as np
 from sensor_msgs.msg import CameraInfo, Image
 
 from outrider.core.camera import GO2_FRONT_CAMERA, CameraModel
 from outrider.core.errors import FrameError
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.picture_source import Picture, PictureSource, open_source
 
 
 class CameraNode(OutriderNode):
@@ -21,7 +19,7 @@ class CameraNode(OutriderNode):
     spec_name = "camera"
 
     def configure(self) -> None:
-        self._capture: Any = None
+        self._source: PictureSource | None = None
         self._active = False
         self._published = 0
         self._trouble = ""
@@ -31,20 +29,21 @@ class CameraNode(OutriderNode):
         if source == "topic":
             self.subscription(Image, self.value("topic"), self._on_image, qos.LATEST_SENSOR)
         else:
-            self._capture = open_capture(source, self.value("device"), self.value("path"))
+            self._source = open_source(source, self.value("device"), self.value("path"))
 
     def activate(self) -> None:
         self._active = True
-        if self._capture is not None:
+        if self._source is not None:
             self.active_timer(1.0 / self.value("rate_hz"), self._grab)
 
     def deactivate(self) -> None:
         self._active = False
 
     def cleanup(self) -> None:
-        if getattr(self, "_capture", None) is not None:
-            self._capture.release()
-            self._capture = None
+        source = getattr(self, "_source", None)
+        if source is not None:
+            source.close()
+            self._source = None
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
@@ -52,47 +51,30 @@ class CameraNode(OutriderNode):
         return self._trouble, {"published": self._published, "source": self.value("source")}
 
     def _grab(self) -> None:
-        read, picture = self._capture.read()
-        if not read and self.value("source") == "file":
-            # From the beginning again; a single picture cannot be rewound, only opened anew.
-            self._capture.release()
-            self._capture = open_capture("file", 0, self.value("path"))
-            read, picture = self._capture.read()
-        if not read:
-            self._trouble = f"{self.value('source')} gives no picture"
-            self.get_logger().warning(self._trouble, throttle_duration_sec=5.0)
-            return
-        self._trouble = ""
-        self._publish(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB), self.get_clock().now().to_msg())
+        assert self._source is not None
+        self._relay(self._source.read)
 
     def _on_image(self, message: Image) -> None:
-        if not self._active:
-            return
+        if self._active:
+            self._relay(lambda: convert.rgb_of(message), message.header.stamp)
+
+    def _relay(self, read: Callable[[], Picture], stamp: convert.Time | None = None) -> None:
+        """Publish what `read` gives, stamped now by default; one that cannot be read is only warned of."""
         try:
-            self._publish(convert.rgb_of(message), message.header.stamp)
+            picture = read()
+            self._publish(picture, stamp or self.get_clock().now().to_msg())
             self._trouble = ""
         except FrameError as error:
             self._trouble = str(error)
             self.get_logger().warning(self._trouble, throttle_duration_sec=5.0)
 
-    def _publish(self, rgb: np.ndarray[Any, Any], stamp: convert.Time) -> None:
+    def _publish(self, rgb: Picture, stamp: convert.Time) -> None:
         height, width, _ = rgb.shape
         reference = CameraModel(GO2_FRONT_CAMERA.width, GO2_FRONT_CAMERA.height, self.value("focal_px"))
         camera = reference.scaled_to(width, height)
         self._images.publish(convert.image_message(rgb, stamp, self.value("frame_id")))
         self._infos.publish(convert.camera_info_message(camera, stamp, self.value("frame_id")))
         self._published += 1
-
-
-def open_capture(source: str, device: int, path: str) -> Any:
-    """An opened OpenCV capture; FrameError where there is nothing to open."""
-    if source == "file" and not Path(path).is_file():
-        raise FrameError(f"there is no picture or video file {path!r}: set the parameter path")
-    capture = cv2.VideoCapture(path if source == "file" else device)
-    if not capture.isOpened():
-        what = f"file {path}" if source == "file" else f"camera device {device}"
-        raise FrameError(f"{what} cannot be opened: check the parameters source, device and path")
-    return capture
 
 
 def main() -> int:

@@ -34,6 +34,7 @@ from outrider.simulation.vocabulary import target_of
 
 CANCEL_TIMEOUT_S = 5.0
 LAST_LOOK_S = 1.0
+STOPPED = 130
 
 
 class MissionNode(Node):
@@ -60,9 +61,13 @@ class MissionNode(Node):
         self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def run(self, view: LiveView, stopping: threading.Event) -> int:
-        """0 where the object was found, else 1; LinkError where no navigator answers."""
+        """0 where the object was found, else 1; LinkError where no navigator answers.
+
+        STOPPED where `stopping` was set before there was a goal.
+        """
         view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
-        self._wait_for_navigator(stopping)
+        if not self._wait_for_navigator(stopping):
+            return STOPPED
         result = self._drive_goal(view, stopping)
         duration_s = self._time_s()
         self._spin_for(LAST_LOOK_S)
@@ -74,16 +79,17 @@ class MissionNode(Node):
         view.say(f"{'SUCCESS' if success else 'FAILED'}: {verdict}")
         return 0 if success else 1
 
-    def _wait_for_navigator(self, stopping: threading.Event) -> None:
+    def _wait_for_navigator(self, stopping: threading.Event) -> bool:
+        """Whether it listens; False once asked to stop."""
         deadline_s = time.monotonic() + float(self._values["server_wait_s"])
         while not stopping.is_set():
             if self._goals.server_is_ready() and self._navigator_is_listening():
-                return
+                return True
             if time.monotonic() > deadline_s:
                 waited_s = self._values["server_wait_s"]
                 raise LinkError(f"no navigator answers after {waited_s:.0f} s: is navigator_node active?")
             rclpy.spin_once(self, timeout_sec=0.1)
-        raise LinkError("interrupted before the goal was sent")
+        return False
 
     def _navigator_is_listening(self) -> bool:
         return self.count_subscribers("verified_text") > 1 and self.count_publishers("odom") > 0

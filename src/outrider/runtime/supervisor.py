@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.instructions import check_instruction
-from outrider.runtime.figures import REPORT_FILE, amend_figures
+from outrider.runtime.figures import REPORT_FILE, amend_figures, writing_to
 from outrider.runtime.graph import (
     NODES,
     SIM_GRAPH,
@@ -30,8 +30,9 @@ from outrider.runtime.graph import (
 )
 from outrider.runtime.links import load_network
 from outrider.runtime.memory import PeakMemory
-from outrider.runtime.paths import config_file
+from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.wire.endpoint import check_endpoint
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
@@ -42,6 +43,7 @@ MISSION = "mission"
 RESTARTED = "verifier"
 MAX_RESTARTS = 3
 COULD_NOT_START = 2
+PROBE_S = 1.0
 
 
 @dataclass
@@ -158,14 +160,16 @@ def run_demo(
         "real_time_factor": real_time_factor,
     }
     if models is not None:
-        arguments |= {"draft_model": str(models / "draft"), "model": str(models / "target")}
+        folder = models_folder(models.resolve())
+        arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
     check_instruction(instruction)
     if link_profile is not None:
         load_network(link_profile)
     given = {name: value for name, value in arguments.items() if value is not None}
     report, memory = out / REPORT_FILE, PeakMemory()
     # That of an earlier run must not pass for this one's.
-    report.unlink(missing_ok=True)
+    with writing_to(report):
+        report.unlink(missing_ok=True)
     status = run_graph(SIM_GRAPH, given, out / "logs", memory)
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return status
@@ -176,9 +180,10 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
     base = read_parameter_file(config_file(graph.parameter_file))
     parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
-    log_folder.mkdir(parents=True, exist_ok=True)
     parameter_file = log_folder / "parameters.yaml"
-    write_parameter_file(parameter_file, parameters)
+    with writing_to(parameter_file):
+        log_folder.mkdir(parents=True, exist_ok=True)
+        write_parameter_file(parameter_file, parameters)
     stopping = threading.Event()
     env = ros_environment(free_domain())
     with _signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
@@ -201,13 +206,13 @@ def free_port() -> int:
 
 
 def check_endpoint_free(endpoint: str) -> None:
-    """ConfigError where something already listens at a local endpoint."""
+    """ConfigError for a malformed endpoint, or where something already listens at a local one."""
+    check_endpoint(endpoint)
     address = urlsplit(endpoint)
     if address.port is None:
-        raise ConfigError(f"endpoint {endpoint!r} must look like tcp://127.0.0.1:5757")
-    with socket.socket() as probe:
-        if probe.connect_ex((address.hostname or "127.0.0.1", address.port)) == 0:
-            raise ConfigError(f"port {address.port} is in use: stop its listener or give another endpoint")
+        return
+    with contextlib.suppress(OSError), socket.create_connection((address.hostname, address.port), PROBE_S):
+        raise ConfigError(f"port {address.port} is in use: stop its listener or give another endpoint")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 
 import cv2
@@ -168,6 +170,7 @@ class Simulator:
     def _renderer(self, width: int, height: int) -> mujoco.Renderer:
         key = (width, height)
         if key not in self._renderers:
+            _load_triton()
             self.model.vis.global_.offwidth = max(width, self.model.vis.global_.offwidth)
             self.model.vis.global_.offheight = max(height, self.model.vis.global_.offheight)
             self.model.vis.quality.offsamples = 0
@@ -177,6 +180,14 @@ class Simulator:
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
             self._renderers[key] = renderer
         return self._renderers[key]
+
+
+def _load_triton() -> None:
+    """Before OpenGL is: it opens Mesa's LLVM for the whole process, and that of the triton which a torch for
+    CUDA imports later would be bound to it and crash.
+    """
+    with contextlib.suppress(ImportError):
+        importlib.import_module("triton")
 
 
 def _ray_vectors() -> np.ndarray:

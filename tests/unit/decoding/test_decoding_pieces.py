@@ -11,10 +11,9 @@ from support.toys import JPEG, request, toy_pair
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance import judge_choices
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.patience import Patience
-from outrider.decoding.sampling import Sampling
 from outrider.decoding.sequence import CachedSequence
 from outrider.decoding.toy import ToyModel, ToySettings
 

@@ -10,10 +10,9 @@ from support.toys import request
 
 from outrider.core.frames import Frame, Resume
 from outrider.decoding import schemes
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.grid import target_distribution
-from outrider.decoding.sampling import Sampling
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.decoding.virtual import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes

@@ -1,6 +1,8 @@
 """The simulated robot: left is left, limits hold, contacts count, the expert's eyes match the picture."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -67,3 +69,16 @@ def test_an_object_on_the_left_is_seen_on_the_left(simulator):
 )
 def test_plain_commands(command, action):
     assert command_action(command) == action
+
+
+RENDER_THEN_IMPORT = """
+from outrider.simulation.homes import generate_home
+from outrider.simulation.simulator import Simulator
+Simulator(generate_home(7)).render_camera()
+import triton
+"""
+
+
+def test_rendering_and_the_triton_of_a_cuda_torch_live_in_one_process():
+    pytest.importorskip("triton")
+    subprocess.run([sys.executable, "-c", RENDER_THEN_IMPORT], check=True, timeout=60)
