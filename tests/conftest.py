@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Not the memories of whoever runs the tests.
+os.environ["OUTRIDER_MEMORY"] = f"{tempfile.mkdtemp(prefix='outrider-tests-')}/memory.db"
 
 # The same examples everywhere, and no verdict that hangs on how busy the machine is.
 settings.register_profile(

@@ -67,6 +67,10 @@ def demo(
         str | None,
         typer.Option(help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file."),
     ] = None,
+    holds: Annotated[
+        str | None, typer.Option(help="What the home must hold; by default what the instruction names.")
+    ] = None,
+    store: Store = "",
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
 ) -> None:
@@ -84,6 +88,8 @@ def demo(
             endpoint=endpoint,
             models=models,
             real_time_factor=real_time_factor,
+            holds=holds,
+            memory_store=store,
         )
     )
 
@@ -358,7 +364,7 @@ def memory_forget(
     from outrider.runtime.memories import forget_memory, open_memory
 
     with open_memory(store, key_file) as memory:
-        typer.echo(forget_memory(memory, ids or [], matching, everything))
+        typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
 
 
 @memory_app.command("export", epilog="Example:  outrider memory export > memories.jsonl")

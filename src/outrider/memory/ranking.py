@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,14 +42,16 @@ def sign_code(embedding: np.ndarray[Any, Any]) -> bytes:
     return np.packbits(embedding > 0.0, bitorder="little").tobytes()
 
 
-def hybrid_scores(similarities: Sequence[float], bm25: Mapping[int, float]) -> list[float]:
-    """Cosine similarities, raised where words match too.
+def rarity(holding: int, records: int) -> float:
+    """BM25's weight of a word that `holding` of the records hold (its inverse document frequency)."""
+    return max(math.log((records - holding + 0.5) / (holding + 0.5)), 1e-6)
 
-    `bm25` has the BM25 relevance (positive) of some of the candidates by their index; the best counts
-    `LEXICAL_WEIGHT`, the others in proportion.
+
+def hybrid_score(similarity: float, bm25: float, query_rarity: float) -> float:
+    """Cosine similarity, raised where words match too.
+
+    `bm25`: the text's relevance, positive; `query_rarity`: the sum of `rarity` over all words of the query,
+    which a text of usual length with each of them once reaches: one matching word of many counts little.
     """
-    best = max(bm25.values(), default=0.0)
-    return [
-        similarity + (LEXICAL_WEIGHT * bm25.get(index, 0.0) / best if best > 0.0 else 0.0)
-        for index, similarity in enumerate(similarities)
-    ]
+    share = bm25 / query_rarity if query_rarity > 0.0 else 0.0
+    return similarity + LEXICAL_WEIGHT * min(share, 1.0)

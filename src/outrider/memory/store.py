@@ -26,7 +26,7 @@ from outrider.core.errors import FrameError, MemoryStoreError
 from outrider.core.jpeg import jpeg_size
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Recalled, Record, RecordKind, Sighting, Visibility
-from outrider.memory.ranking import content_words, hybrid_scores, match_all, match_any, sign_code
+from outrider.memory.ranking import content_words, hybrid_score, match_all, match_any, rarity, sign_code
 from outrider.memory.schema import NOWHERE, open_store, transaction, translated
 
 log = logging.getLogger(__name__)
@@ -172,11 +172,14 @@ class MemoryStore:
         query = checked_text(query)
         embedding = self._embedder.embed(query)
         with self._reading() as connection:
-            bm25 = _matching_texts(connection, content_words(query), only)
+            bm25, query_rarity = _matching_texts(connection, content_words(query), only)
             ids = list(dict.fromkeys([*_nearest_codes(connection, embedding, only), *bm25]))
             vectors = _embeddings(connection, ids)
             similarities = [float(vectors[i] @ embedding) for i in ids]
-            scores = hybrid_scores(similarities, {k: bm25[i] for k, i in enumerate(ids) if i in bm25})
+            scores = [
+                hybrid_score(similarity, bm25.get(i, 0.0), query_rarity)
+                for i, similarity in zip(ids, similarities, strict=True)
+            ]
             order = sorted(range(len(ids)), key=lambda k: -scores[k])
             records = {record.id: record for record in self._fetch(ids)}
         ranked = [Recalled(records[ids[k]], similarities[k], scores[k]) for k in order]
@@ -243,15 +246,18 @@ class MemoryStore:
 
     def forget_matching(self, words: str) -> int:
         """Forget every record that holds all the words of a text; MemoryStoreError where it has none."""
+        if not content_words(checked_text(words)):
+            raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
+        return self.forget(self.holding(words))
+
+    def holding(self, words: str) -> set[int]:
+        """The ids of the records that hold all the words of a text, in any form; none where it has none."""
         wanted = content_words(checked_text(words))
         if not wanted:
-            raise MemoryStoreError(
-                f"{words!r} holds no word to go by: give a word of what is to be forgotten"
-            )
+            return set()
         with self._reading() as connection:
             rows = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match_all(wanted),))
-            ids = [row[0] for row in rows]
-        return self.forget(ids)
+            return {row[0] for row in rows}
 
     def forget_all(self) -> int:
         with self._reading() as connection:
@@ -407,31 +413,34 @@ def _nearest_codes(
 
 def _matching_texts(
     connection: apsw.Connection, words: tuple[str, ...], only: RecordFilter
-) -> dict[int, float]:
-    """BM25 relevance by id of the texts that hold one of the words, the very common of which do not count.
+) -> tuple[dict[int, float], float]:
+    """BM25 relevance by id of the texts that hold one of the words, and the summed rarity of the words.
 
-    So the time for a query does not grow with the number of records.
+    Very common words count for nothing: so the time for a query does not grow with the number of records.
     """
-    telling = [word for word in words if _is_uncommon(connection, word)]
-    if not telling:
-        return {}
+    holding = {word: _count_holding(connection, word) for word in words}
+    records = int(connection.execute("SELECT count(*) FROM records").get)
+    telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
+    query_rarity = sum(rarity(holding[word], records) for word in telling)
+    if not any(holding[word] for word in telling):
+        return {}, query_rarity
     terms, values = only.conditions()
     values |= {"words": match_any(telling), "limit": BEST_TEXTS}
-    where = _where(["texts MATCH :words", *terms])
     rows = connection.execute(
-        f"SELECT records.id, -rank FROM texts JOIN records ON records.id = texts.rowid {where} "
-        "ORDER BY rank LIMIT :limit",
+        "SELECT records.id, -rank FROM texts JOIN records ON records.id = texts.rowid "
+        f"{_where(['texts MATCH :words', *terms])} ORDER BY rank LIMIT :limit",
         values,
     )
-    return dict(rows)
+    return dict(rows), query_rarity
 
 
-def _is_uncommon(connection: apsw.Connection, word: str) -> bool:
+def _count_holding(connection: apsw.Connection, word: str) -> int:
+    """How many records hold a word; not counted further than that it is common."""
     found = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
         (match_any([word]), COMMON_WORD_RECORDS),
     ).get
-    return int(found) < COMMON_WORD_RECORDS
+    return int(found)
 
 
 def _embeddings(connection: apsw.Connection, ids: list[int]) -> dict[int, np.ndarray[Any, Any]]:

@@ -21,6 +21,7 @@ from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from outrider.core.errors import LinkError, OutriderError
+from outrider.memory.language import AskSeen, Remember, understand
 from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import declare_parameters, ros_parameters
 from outrider.runtime.episode import stands_at_target
@@ -131,7 +132,8 @@ class MissionNode(Node):
     def _judge(self, result: GoalResult) -> tuple[bool, str]:
         """By the truth where there is a simulation, else by the navigator's word."""
         home, truth = self._home(), self._recorder.truth
-        if home is None or truth is None or target_of(self._recorder.instruction) is None:
+        is_said = isinstance(understand(self._recorder.instruction), (Remember, AskSeen))
+        if home is None or truth is None or is_said or target_of(self._recorder.instruction) is None:
             return result.success, result.message
         place = f"{truth.target_distance_m:.2f} m from the {home.target.spec.phrase}"
         stands = stands_at_target(home, truth.pose)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
-import uuid
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -13,21 +13,25 @@ from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import Image, LaserScan
 
-from outrider.core.errors import InstructionError
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
-from outrider.navigation.instructions import check_instruction
+from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
-from outrider.nodes import qos
+from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.robot_side import RosRobotSide
 from outrider.runtime.edge import Edge, EdgeSettings, open_edge
-from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+from outrider.runtime.errand import Errand
+from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
+from outrider.runtime.memories import open_memory, this_home
+from outrider.runtime.recollection import Recollection
 
 HEARTBEAT_HZ = 20.0
 THREADS = 4
+MAP_PERIOD_S = 0.25
+MAP_MAX_YAW_RPS = 0.3
 
 
 class NavigatorNode(OutriderNode):
@@ -40,11 +44,15 @@ class NavigatorNode(OutriderNode):
         self._active = False
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state)
+        self._errand: Errand | None = None
+        self._recollection = self.open_recollection()
+        self._floor, self._mapped_s = FloorMap(), 0.0
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.strategy = self.value("strategy")
         self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
         self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR)
+        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
         server = ActionServer(
             self,
@@ -74,8 +82,26 @@ class NavigatorNode(OutriderNode):
         )
         return open_edge(settings)
 
+    def open_recollection(self) -> Recollection | None:
+        """The memory, from the parameters; None where it is not to be used."""
+        if not self.value("use_memory"):
+            return None
+        memory = open_memory(self.value("memory_store"), self.value("memory_key_file"))
+        return Recollection(memory, this_home(self.value("home")), time.time)
+
+    def _on_scan(self, message: LaserScan) -> None:
+        """A few scans a second make the robot's own map; those of fast turns would smear it."""
+        now_s, odometry = self.now_s(), self._robot.odometry()
+        if odometry is None or now_s - self._mapped_s < MAP_PERIOD_S:
+            return
+        if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
+            self._mapped_s = now_s
+            self._floor.see(odometry.pose, convert.scan_of(message, now_s))
+
     def _link_state(self) -> LinkState:
         """As the edge sees it; an edge that goes on alone does not depend on the link."""
+        if self._errand is not None and self._errand.leading:
+            return LinkState.LOCAL
         state = self._edge.link_state
         alone = state is LinkState.LOST and self.value("link_loss") == "draft_only"
         return LinkState.LOCAL if alone else state
@@ -95,6 +121,10 @@ class NavigatorNode(OutriderNode):
         if hasattr(self, "_edge"):
             self._edge.decoder.close()
             del self._edge
+        recollection: Recollection | None = getattr(self, "_recollection", None)
+        if recollection is not None:
+            recollection.memory.close()
+            self._recollection = None
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
@@ -132,21 +162,19 @@ class NavigatorNode(OutriderNode):
         )
 
     def _run_goal(self, goal: Any) -> GoalResult:
-        try:
-            instruction = check_instruction(goal.request.instruction, self._edge.known_words)
-        except InstructionError as error:
-            return GoalResult(False, GoalError.BAD_INSTRUCTION, str(error), 0)
-        run = GoalRun(
-            instruction,
-            uuid.uuid4().hex,
+        self._errand = Errand(
             self._robot,
             self._edge.decoder,
+            self._edge.known_words,
             self._goal_settings(),
-            cancelled=lambda: goal.is_cancel_requested or not self._active,
+            self._recollection,
+            self._floor,
         )
         self._robot.begin_goal(goal.publish_feedback)
         try:
-            return run.run()
+            return self._errand.run(
+                goal.request.instruction, lambda: goal.is_cancel_requested or not self._active
+            )
         except Exception as defect:
             self.get_logger().error(traceback.format_exc())
             message = f"the navigator failed ({type(defect).__name__}: {defect}): see its log"

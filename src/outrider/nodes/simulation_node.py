@@ -38,11 +38,10 @@ class SimulationNode(OutriderNode):
     spec_name = "simulation"
 
     def configure(self) -> None:
-        target = target_of(self.value("instruction"))
+        self._held = self.value("holds") or self.value("instruction")
+        target = target_of(self._held)
         if target is None:
-            self.get_logger().warning(
-                f"no object of the simulation is named in {self.value('instruction')!r}"
-            )
+            self.get_logger().warning(f"no object of the simulation is named in {self._held!r}")
         home = generate_home(self.value("seed"), target, self.value("placement"))
         self.simulator = Simulator(home, self.value("seed"), self.value("odometry_noise"))
         self._deadman = Deadman()
@@ -139,7 +138,7 @@ class SimulationNode(OutriderNode):
                 pose=convert.pose_message(truth),
                 seed=home.seed,
                 placement=home.placement,
-                instruction=self.value("instruction"),
+                instruction=self._held,
                 target=target.spec.phrase,
                 target_x=target.x,
                 target_y=target.y,

@@ -6,16 +6,16 @@ behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
 from outrider.core.actions import split_answer
-from outrider.core.errors import Cancelled, FrameError, LinkError, OutriderError
+from outrider.core.errors import Cancelled, FrameError, LinkError, MotionError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.core.prompt import render_prompt
-from outrider.core.values import Decoded, DecodeRequest, Odometry, Prompt, Verified
+from outrider.core.values import Decoded, DecodeRequest, Odometry, Prompt, Sighting, Verified
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome, StepKey
 from outrider.navigation.pilot import Ending, MotionEnd
 
@@ -45,6 +45,7 @@ class GoalError(Enum):
     CANCELLED = 6
     MODEL_FAILED = 7
     EMERGENCY_STOP = 8
+    MEMORY_FAILED = 9
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class GoalRun:
         decoder: TextDecoder,
         settings: GoalSettings,
         cancelled: Callable[[], bool],
+        sightings: Sequence[Sighting] = (),
     ) -> None:
         self.instruction = instruction
         self.session_id = session_id
@@ -145,6 +147,7 @@ class GoalRun:
         self.decoder = decoder
         self.settings = settings
         self.cancelled = cancelled
+        self.sightings = sightings
         self._step = 0
         self._seen_s = robot.now_s()
         self._failed_motions = 0
@@ -157,12 +160,15 @@ class GoalRun:
         try:
             start = self._first_odometry()
             navigator = Navigator(self.instruction, self.settings.navigator, start, self.session_id)
+            navigator.history.recall(self.sightings)
             while navigator.outcome is None:
                 self._one_step(navigator)
                 navigator.check_time(self.robot.now_s())
             error, message = _error_of(navigator.outcome), navigator.message
         except _End as end:
             error, message = end.error, str(end)
+        except MotionError as failure:
+            error, message = GoalError.MOTION_FAILED, str(failure)
         except OutriderError as failure:
             error, message = GoalError.MODEL_FAILED, str(failure)
         finally:

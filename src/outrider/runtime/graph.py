@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.simulation.homes import PLACEMENTS
+from outrider.simulation.vocabulary import target_of
 
 Value = bool | int | float | str
 DEFAULT_INSTRUCTION = "find the silver bottle"
@@ -119,6 +120,16 @@ _MODEL_PARAMETERS = (
     Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
 )
 
+_MEMORY_PARAMETERS = (
+    Parameter("memory_store", "", "file of the memories; $OUTRIDER_MEMORY or ~/.outrider/memory.db if empty"),
+    Parameter("memory_key_file", "", "key that the memories are encrypted with; empty for none"),
+    Parameter(
+        "home",
+        "",
+        "where odometry holds: places remembered in another home are not gone to; empty: until the next boot",
+    ),
+)
+
 SIMULATION = NodeSpec(
     "simulation",
     "simulation_node",
@@ -127,6 +138,7 @@ SIMULATION = NodeSpec(
         Parameter(
             "instruction", DEFAULT_INSTRUCTION, "what the home must hold; an unknown object is not placed"
         ),
+        Parameter("holds", "", "what the home must hold in its place, such as: silver lamp"),
         Parameter("seed", 1, "which home is generated", 0, 2**31 - 1),
         Parameter("placement", "hidden", "where the object is at the start", choices=PLACEMENTS),
         Parameter("odometry_noise", 0.02, "standard deviation of the relative odometry error", 0.0, 0.3),
@@ -173,6 +185,21 @@ NAVIGATOR = NodeSpec(
         Parameter("max_steps", 100, "steps before a goal is given up", 1, 10_000),
         Parameter("max_travel_m", 80.0, "metres before a goal is given up", 1.0, 10_000.0),
         Parameter("max_time_s", 900.0, "seconds before a goal is given up", 5.0, 86_400.0),
+        Parameter("use_memory", True, "remember, answer, and go by what is remembered"),
+        *_MEMORY_PARAMETERS,
+    ),
+)
+
+MEMORY = NodeSpec(
+    "memory",
+    "memory_node",
+    (
+        AUTOSTART,
+        *_MEMORY_PARAMETERS,
+        Parameter("automatic", True, "remember what verified texts say was seen"),
+        Parameter("max_records", 50_000, "records before the oldest sightings are forgotten", 1, 1_000_000),
+        Parameter("max_mb", 512.0, "megabytes on the disk before the oldest are forgotten", 1.0, 100_000.0),
+        Parameter("max_age_days", 365.0, "days before a record is forgotten", 0.01, 36_500.0),
     ),
 )
 
@@ -223,12 +250,16 @@ MISSION = NodeSpec(
     ),
 )
 
-NODES = {spec.name: spec for spec in (SIMULATION, CAMERA, NAVIGATOR, ACTION, VERIFIER, MISSION)}
+NODES = {spec.name: spec for spec in (SIMULATION, CAMERA, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION)}
 
 ARGUMENTS = {
     argument.name: argument
     for argument in (
         Argument("instruction", (("mission", "instruction"), ("simulation", "instruction"))),
+        Argument("holds", (("simulation", "holds"),)),
+        Argument("memory_store", (("memory", "memory_store"), ("navigator", "memory_store"))),
+        Argument("memory_key_file", (("memory", "memory_key_file"), ("navigator", "memory_key_file"))),
+        Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
         Argument("seed", (("simulation", "seed"),)),
         Argument("placement", (("simulation", "placement"),)),
@@ -246,9 +277,12 @@ ARGUMENTS = {
 }
 
 SIM_GRAPH = Graph(
-    ("verifier", "simulation", "action", "navigator", "mission"),
+    ("verifier", "simulation", "action", "memory", "navigator", "mission"),
     (
         "instruction",
+        "holds",
+        "memory_store",
+        "memory_key_file",
         "out",
         "seed",
         "placement",
@@ -262,9 +296,12 @@ SIM_GRAPH = Graph(
     "sim.yaml",
 )
 ROBOT_GRAPH = Graph(
-    ("camera", "action", "navigator", "mission"),
+    ("camera", "action", "memory", "navigator", "mission"),
     (
         "instruction",
+        "memory_store",
+        "memory_key_file",
+        "home",
         "out",
         "endpoint",
         "key_file",
@@ -310,10 +347,22 @@ def graph_parameters(
             if node in given:
                 given[node][parameter] = value
     checked = {name: NODES[name].checked(given[name]) for name in graph.nodes}
+    _name_simulated_home(checked)
     if checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0:
         for values in checked.values():
             values["use_sim_time"] = True
     return checked
+
+
+def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
+    """What is remembered in one simulated home does not hold in another."""
+    simulation = parameters.get(SIMULATION.name)
+    if simulation is None:
+        return
+    held = target_of(str(simulation["holds"] or simulation["instruction"]))
+    name = f"simulation {simulation['seed']} {simulation['placement']} {held.phrase if held else 'any'}"
+    for node in (MEMORY.name, NAVIGATOR.name):
+        parameters[node]["home"] = parameters[node]["home"] or name
 
 
 def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value]]) -> None:

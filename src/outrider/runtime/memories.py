@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,16 @@ def open_memory(
     path = Path(store) if str(store) else default_store()
     key = Path(key_file) if str(key_file) else None
     return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)
+
+
+def this_home(name: str) -> str:
+    """The name of the home that odometry's coordinates hold in: as given, else good until the next boot."""
+    if name:
+        return name
+    try:
+        return f"boot {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    except OSError:
+        return f"run {uuid.uuid4()}"
 
 
 def make_filter(
@@ -94,15 +105,18 @@ def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilte
     print_records([f.record for f in found], [f.similarity for f in found])
 
 
-def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> str:
-    """Forget by one of three ways; MemoryStoreError unless exactly one is given."""
+def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> tuple[int, str]:
+    """Forget in one of three ways: how many records, and that as a sentence.
+
+    MemoryStoreError unless exactly one way is given.
+    """
     if sum((bool(ids), bool(words), everything)) != 1:
-        raise MemoryStoreError("give either ids, or --matching WORDS, or --all")
+        raise MemoryStoreError("give either ids, or words that match, or say that all is to be forgotten")
     if everything:
         forgotten = memory.forget_all()
     else:
         forgotten = memory.forget(ids) if ids else memory.forget_matching(words)
-    return f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
+    return forgotten, f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
 
 
 def export_lines(memory: MemoryStore) -> Iterator[str]:

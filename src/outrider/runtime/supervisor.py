@@ -142,6 +142,8 @@ def run_demo(
     endpoint: str | None = None,
     models: Path | None = None,
     real_time_factor: float = 1.0,
+    holds: str | None = None,
+    memory_store: str = "",
 ) -> int:
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
 
@@ -151,6 +153,8 @@ def run_demo(
     """
     arguments: dict[str, Any] = {
         "instruction": instruction,
+        "holds": holds,
+        "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
         "out": str(out.resolve()),
         "strategy": strategy,
         "link_profile": link_profile,

@@ -1,0 +1,49 @@
+"""Automatic memories: what verified texts say was seen, placed by odometry. Holds no clock and no socket."""
+
+from __future__ import annotations
+
+from outrider.core.values import Pose2D, Record
+from outrider.memory.scene import place_of, things_seen
+from outrider.memory.store import MemoryStore
+
+StepName = tuple[str, int]
+
+
+class Observer:
+    """Turns finished texts into sightings of one home.
+
+    A text speaks of the frame that it was decoded from, and the robot stands from that frame until the text's
+    action begins: so the pose that counts is the one at the first word of a step.
+    """
+
+    def __init__(self, memory: MemoryStore, home: str) -> None:
+        self._memory = memory
+        self._home = home
+        self._step: StepName | None = None
+        self._pose: Pose2D | None = None
+        self._noted: StepName | None = None
+
+    def on_text(
+        self,
+        step: StepName,
+        text: str,
+        finished: bool,
+        pose: Pose2D | None,
+        time_s: float,
+        thumbnail: bytes = b"",
+    ) -> list[Record]:
+        """Take a text as far as it is known, at `pose`; the records it has made or renewed, once finished.
+
+        Raises MemoryStoreError.
+        """
+        if step != self._step:
+            self._step, self._pose = step, pose
+        if not finished or step == self._noted or self._pose is None:
+            return []
+        self._noted = step
+        return [
+            self._memory.see(
+                thing.what, place_of(thing, self._pose, self._home), time_s=time_s, thumbnail=thumbnail
+            )
+            for thing in things_seen(text)
+        ]

@@ -1,0 +1,144 @@
+"""The robot's memory as services, and what it remembers by itself of what the texts say was seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import MemoryRecord, VerifiedText
+from outrider_interfaces.srv import Forget, Recall, Remember
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import FrameError, MemoryStoreError
+from outrider.core.values import Place, Pose2D, Recalled, Visibility
+from outrider.memory.observer import Observer
+from outrider.memory.store import RecordFilter, StoreLimits
+from outrider.navigation.frames import model_jpeg
+from outrider.nodes import convert, qos
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.runtime.memories import forget_memory, open_memory, this_home
+
+DEFAULT_LIMIT = 3
+
+
+class MemoryNode(OutriderNode):
+    """Owns the store's bounds. The navigator has the same store open: what one writes the other reads."""
+
+    spec_name = "memory"
+
+    def configure(self) -> None:
+        limits = StoreLimits(self.value("max_records"), self.value("max_mb"), self.value("max_age_days"))
+        self._memory = open_memory(self.value("memory_store"), self.value("memory_key_file"), limits)
+        self._home = this_home(self.value("home"))
+        self._observer = Observer(self._memory, self._home)
+        self._pose: Pose2D | None = None
+        self._image: Image | None = None
+        self._warning = ""
+        for service, name, answer in (
+            (Remember, "remember", self._remember),
+            (Recall, "recall", self._recall),
+            (Forget, "forget", self._forget),
+        ):
+            self.keep(self.create_service(service, name, self._guarded_answer(answer)), self.destroy_service)
+        if self.value("automatic"):
+            self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+            self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+            self.subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
+
+    def cleanup(self) -> None:
+        if hasattr(self, "_memory"):
+            self._memory.close()
+            del self._memory
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not hasattr(self, "_memory"):
+            return "unconfigured", {}
+        try:
+            values = {"records": self._memory.count(), "mb": round(self._memory.size_mb(), 1)}
+        except MemoryStoreError as error:
+            return str(error), {}
+        return self._warning, {**values, "home": self._home}
+
+    def _guarded_answer(self, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
+        """A service that says why where it fails."""
+
+        def serve(request: Any, response: Any) -> Any:
+            try:
+                answer(request, response)
+                response.success = True
+            except MemoryStoreError as error:
+                response.success, response.message = False, str(error)
+            return response
+
+        return serve
+
+    def _remember(self, request: Any, response: Any) -> None:
+        visibility = Visibility.SHAREABLE if request.shareable else Visibility.PRIVATE
+        place = Place(request.x, request.y, self._home) if request.has_place else None
+        record = self._memory.add(request.text, visibility=visibility, place=place)
+        response.id, response.message = record.id, f"remembered ({visibility.value})"
+
+    def _recall(self, request: Any, response: Any) -> None:
+        only = RecordFilter(
+            visibility=Visibility.SHAREABLE if request.shareable_only else None,
+            since_s=time.time() - request.within_s if request.within_s else None,
+            near=Place(request.x, request.y, self._home) if request.has_place else None,
+            radius_m=request.radius_m,
+        )
+        found = self._memory.recall(request.query, request.limit or DEFAULT_LIMIT, only)
+        response.records = [record_message(recalled) for recalled in found]
+
+    def _forget(self, request: Any, response: Any) -> None:
+        forgotten, response.message = forget_memory(
+            self._memory, list(request.ids), request.matching, request.everything
+        )
+        response.forgotten = forgotten
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        self._pose = convert.pose_of(message.pose.pose)
+
+    def _on_image(self, message: Image) -> None:
+        self._image = message
+
+    def _on_text(self, message: VerifiedText) -> None:
+        step, finished = (message.session_id, message.step), message.state == VerifiedText.FINISHED
+        try:
+            thumbnail = self._thumbnail() if finished else b""
+            self._observer.on_text(step, message.text, finished, self._pose, time.time(), thumbnail)
+            self._warning = ""
+        except MemoryStoreError as error:
+            self._warning = str(error)
+            self.get_logger().error(self._warning, throttle_duration_sec=10.0)
+
+    def _thumbnail(self) -> bytes:
+        try:
+            return b"" if self._image is None else model_jpeg(convert.rgb_of(self._image))
+        except FrameError:
+            return b""
+
+
+def record_message(recalled: Recalled) -> MemoryRecord:
+    record, place = recalled.record, recalled.record.place
+    message = MemoryRecord(
+        id=record.id,
+        text=record.text,
+        kind=record.kind.value,
+        visibility=record.visibility.value,
+        created=convert.time_of(record.created_s),
+        updated=convert.time_of(record.updated_s),
+        has_place=place is not None,
+        similarity=recalled.similarity,
+    )
+    if place is not None:
+        message.x, message.y, message.home = place.x, place.y, place.home
+    return message
+
+
+def main() -> int:
+    return run_node(MemoryNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,104 @@
+"""From a person's sentence to its result: remembered, answered, or gone for, with what memory knows of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from outrider.core.errors import InstructionError, MemoryStoreError
+from outrider.core.ports import TextDecoder
+from outrider.memory.language import AskSeen, Find, Remember, understand
+from outrider.navigation.floor_map import FloorMap
+from outrider.navigation.guide import Destination, Guide
+from outrider.navigation.instructions import check_instruction
+from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings, RobotSide
+from outrider.runtime.recollection import Recollection
+
+
+@dataclass
+class Errand:
+    """What errands are run with. Without a `recollection` nothing is remembered, nor answered.
+
+    `leading` is true while the robot goes to a remembered place by itself, which needs no link.
+    """
+
+    robot: RobotSide
+    decoder: TextDecoder
+    known_words: Collection[str] | None
+    settings: GoalSettings
+    recollection: Recollection | None = None
+    floor: FloorMap | None = None
+    leading: bool = field(default=False, init=False)
+
+    def run(self, sentence: str, cancelled: Callable[[], bool]) -> GoalResult:
+        """Blocks until the errand has ended."""
+        try:
+            return self._run(sentence, cancelled)
+        except MemoryStoreError as error:
+            return GoalResult(False, GoalError.MEMORY_FAILED, str(error), 0)
+
+    def _run(self, sentence: str, cancelled: Callable[[], bool]) -> GoalResult:
+        meaning = understand(sentence)
+        if isinstance(meaning, (Remember, AskSeen)):
+            return self._reply(meaning)
+        wish = meaning if isinstance(meaning, Find) else None
+        try:
+            instruction = check_instruction(sentence, self.known_words)
+        except InstructionError as error:
+            return self._by_memory_alone(wish, str(error), cancelled)
+        return self._by_models(instruction, wish, cancelled)
+
+    def _reply(self, meaning: Remember | AskSeen) -> GoalResult:
+        """Without motion. Not for the models, with or without a memory."""
+        if self.recollection is None:
+            message = "this robot remembers nothing: start it with use_memory=true"
+            return GoalResult(False, GoalError.MEMORY_FAILED, message, 0)
+        odometry = self.robot.odometry()
+        reply = self.recollection.reply(meaning, odometry.pose if odometry else None)
+        return GoalResult(True, GoalError.NONE, reply, 0)
+
+    def _by_memory_alone(self, wish: Find | None, reason: str, cancelled: Callable[[], bool]) -> GoalResult:
+        """For what the models do not know: the remembered place is as near as the robot can come."""
+        destination = self._destination(wish)
+        if destination is None:
+            hint = self.recollection.hint(wish) if self.recollection and wish else ""
+            message = f"{hint}; {reason}" if hint else reason
+            return GoalResult(False, GoalError.BAD_INSTRUCTION, message, 0)
+        return self._lead(destination, cancelled)
+
+    def _by_models(self, instruction: str, wish: Find | None, cancelled: Callable[[], bool]) -> GoalResult:
+        """First to where somebody said that it is, if anybody did, then by the camera."""
+        steps = 0
+        destination = self._destination(wish)
+        if destination is not None:
+            led = self._lead(destination, cancelled)
+            steps = led.steps
+            if led.error in (GoalError.CANCELLED, GoalError.EMERGENCY_STOP, GoalError.NO_SENSOR):
+                return led
+        sightings = self.recollection.sightings(wish) if self.recollection and wish else ()
+        run = GoalRun(
+            instruction, uuid.uuid4().hex, self.robot, self.decoder, self.settings, cancelled, sightings
+        )
+        result = run.run()
+        return GoalResult(result.success, result.error, result.message, steps + result.steps)
+
+    def _destination(self, wish: Find | None) -> Destination | None:
+        if self.recollection is None or self.floor is None or wish is None:
+            return None
+        return self.recollection.destination(wish)
+
+    def _lead(self, destination: Destination, cancelled: Callable[[], bool]) -> GoalResult:
+        """To a remembered place, by the robot's own map. Nothing of it goes to the decoder."""
+        assert self.floor is not None
+        guide = Guide(self.floor, destination, self.robot.odometry, self.settings.navigator.table)
+        run = GoalRun(
+            "go to a remembered place", uuid.uuid4().hex, self.robot, guide, self.settings, cancelled
+        )
+        self.leading = True
+        try:
+            result = run.run()
+        finally:
+            self.leading = False
+        message = "stands at the remembered place" if result.success else result.message
+        return GoalResult(result.success, result.error, message, result.steps)

@@ -1,0 +1,85 @@
+"""What the robot makes of its memory when somebody speaks to it: statements, questions, places to go to.
+
+Two ways lead out of here, and their types keep them apart. `Destination`s and replies come from all records,
+private ones too, and stay on the robot: its own map and guide lead it there. `Sighting`s, which hold no word
+of a person, may enter the prompt that goes to the cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.values import Place, Pose2D, Record, RecordKind, Sighting
+from outrider.memory.answers import not_seen_answer, place_words, seen_answer
+from outrider.memory.landmarks import landmark_of
+from outrider.memory.language import AskSeen, Find, Remember
+from outrider.memory.store import MemoryStore, RecordFilter
+from outrider.navigation.guide import Destination
+
+ALIKE = 0.55
+MOST_TOLD = 5
+THERE_M, BESIDE_M = 0.5, 1.0
+TOLD = RecordFilter(kind=RecordKind.TOLD)
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """The memory of a robot in one home. `now_s`: seconds since the epoch."""
+
+    memory: MemoryStore
+    home: str
+    now_s: Callable[[], float]
+
+    def reply(self, meaning: Remember | AskSeen, pose: Pose2D | None) -> str:
+        """What the robot answers to a statement or a question. Raises MemoryStoreError."""
+        return self._remember(meaning, pose) if isinstance(meaning, Remember) else self._answer(meaning, pose)
+
+    def sightings(self, meaning: Find) -> list[Sighting]:
+        """Where the wanted thing was seen here: for the prompt."""
+        return self.memory.sightings(meaning.what, self.home)
+
+    def destination(self, meaning: Find) -> Destination | None:
+        """Where somebody has said that the wanted thing is, if that is a place known here."""
+        for record in self._told_about(meaning.what):
+            found = self._place_of(record, meaning.what)
+            if found is not None:
+                return found
+        return None
+
+    def hint(self, meaning: Find) -> str:
+        """What is missing for a destination, or an empty text where nothing was told."""
+        told = self._told_about(meaning.what)
+        if not told:
+            return ""
+        return f'i was told "{told[0].text}", but have not seen that place in this home yet'
+
+    def _remember(self, meaning: Remember, pose: Pose2D | None) -> str:
+        place = Place(pose.x, pose.y, self.home) if meaning.here and pose is not None else None
+        record = self.memory.add(
+            meaning.text, visibility=meaning.visibility, place=place, time_s=self.now_s()
+        )
+        where = f", {place_words(place, pose, self.home)}" if place is not None else ""
+        return f"i will remember ({record.visibility.value}): {record.text}{where}"
+
+    def _answer(self, meaning: AskSeen, pose: Pose2D | None) -> str:
+        records = [*self.memory.seen(meaning.what, limit=1), *self._told_about(meaning.what)[:1]]
+        if not records:
+            return not_seen_answer(meaning.what)
+        newest = max(records, key=lambda record: record.updated_s)
+        return seen_answer(newest, pose, self.home, self.now_s())
+
+    def _told_about(self, what: str) -> list[Record]:
+        """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
+        named = self.memory.holding(what)
+        found = self.memory.recall(what, MOST_TOLD, TOLD)
+        return [f.record for f in found if f.record.id in named or f.similarity >= ALIKE]
+
+    def _place_of(self, record: Record, what: str) -> Destination | None:
+        if record.place is not None:
+            there = record.place
+            return Destination(there.x, there.y, THERE_M) if there.home == self.home else None
+        things = [thing for thing in self.memory.seen_things(self.home) if thing != what]
+        landmark = landmark_of(record.text, things)
+        seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
+        return Destination(seen[0].x, seen[0].y, BESIDE_M) if seen else None

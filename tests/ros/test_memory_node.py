@@ -1,0 +1,151 @@
+"""The memory node: its services, what it sees by itself, and the store it shares with the navigator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from fakes import ScriptedDecoder
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import VerifiedText
+from outrider_interfaces.srv import Forget, Recall, Remember
+from support_ros import Goals, result_of
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
+from outrider.nodes.memory_node import MemoryNode
+from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.simulation_node import SimulationNode
+from outrider.runtime.edge import Edge
+from outrider.runtime.memories import open_memory
+
+pytestmark = pytest.mark.ros
+HOME = "flat"
+
+
+class Services:
+    """Calls the node's services from the test's thread."""
+
+    def __init__(self, client: Client) -> None:
+        self._clients = {
+            kind: client.node.create_client(kind, name)
+            for kind, name in ((Remember, "remember"), (Recall, "recall"), (Forget, "forget"))
+        }
+
+    def call(self, kind: Any, **fields: Any) -> Any:
+        service = self._clients[kind]
+        wait_until(service.service_is_ready, "the service")
+        return result_of(service.call_async(kind.Request(**fields)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return str(tmp_path / "memory.db")
+
+
+def test_remember_recall_and_forget(run_node: Callable[..., NodeThread], client: Client, store: str) -> None:
+    node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
+    services = Services(client)
+    told = services.call(Remember, text="my keys hang by the door")
+    shared = services.call(
+        Remember, text="the spare tyre is here", shareable=True, has_place=True, x=1.0, y=2.0
+    )
+    assert told.success and shared.success and "private" in told.message
+    (best,) = services.call(Recall, query="where are my keys?", limit=1).records
+    assert (best.id, best.kind, best.visibility) == (told.id, "told", "private") and not best.has_place
+    near = services.call(Recall, query="tyre", has_place=True, x=1.5, y=2.0, radius_m=1.0).records
+    assert [(r.id, r.x, r.home) for r in near] == [(shared.id, 1.0, HOME)] and near[0].similarity > 0.3
+    only = services.call(Recall, query="keys", shareable_only=True, within_s=60.0).records
+    assert [r.id for r in only] == [shared.id]
+    refused = services.call(Remember, text=" ")
+    assert not refused.success and "empty" in refused.message
+    assert not services.call(Forget).success
+    assert services.call(Forget, matching="keys").forgotten == 1
+    assert services.call(Forget, everything=True).forgotten == 1
+    assert node.health() == ("", {"records": 0, "mb": pytest.approx(0.2, abs=0.2), "home": HOME})
+
+
+def test_verified_texts_and_odometry_become_sightings(
+    run_node: Callable[..., NodeThread], client: Client, store: str
+) -> None:
+    node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
+    stamp = client.node.get_clock().now().to_msg()
+
+    def stand_at(x: float) -> None:
+        odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), 0.0)
+        client.publish(convert.odometry_message(odometry, stamp), "odom", qos.SENSOR)
+        wait_until(lambda: node._pose is not None and node._pose.x == x, "the odometry")
+
+    def say(state: int, text: str) -> None:
+        message = VerifiedText(session_id="s", step=1, state=state, text=text)
+        client.publish(message, "verified_text", qos.EVENTS)
+
+    stand_at(1.0)
+    say(VerifiedText.DECODING, "move forward large\n")
+    wait_until(lambda: node._observer._pose is not None, "the first words")
+    stand_at(1.5)  # the robot moves while the reason is still being verified
+    say(
+        VerifiedText.FINISHED,
+        "move forward large\napproach: red ball ahead at 3.0 m; blue cup left 90 at 2.0 m.",
+    )
+    with open_memory(store) as memory:
+        wait_until(lambda: memory.count() == 2, "the sightings")
+        (ball,) = memory.sightings("red ball", HOME)
+        assert (ball.x, ball.y) == pytest.approx((4.0, 0.0))
+        say(VerifiedText.FINISHED, "move forward large\napproach: red ball ahead at 3.0 m.")
+        assert memory.count() == 2
+
+
+def test_a_store_that_cannot_be_opened_ends_the_start_with_the_reason(
+    run_node: Callable[..., NodeThread], tmp_path: Path
+) -> None:
+    (tmp_path / "store").write_text("no database" * 100)
+    with pytest.raises(OutriderError, match="no store of memories"):
+        run_node(lambda: MemoryNode({"memory_store": str(tmp_path / "store")}))
+
+
+def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
+    run_node: Callable[..., NodeThread], client: Client, store: str
+) -> None:
+    """Told with its place by standing there; the models, which do not know the word, are never asked."""
+    decoder = ScriptedDecoder(
+        ["turn left large\nobey: x", "move forward large\nobey: x", "move forward large\nx: y"]
+    )
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, frozenset(["turn", "left"]))
+
+    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0}
+    memory = {"memory_store": store, "home": HOME}
+    simulation = run_node(lambda: SimulationNode(options))
+    run_node(ActionNode)
+    run_node(lambda: MemoryNode(memory))
+    run_node(lambda: ScriptedNavigator(memory), threads=4)
+    goals, services = Goals(client), Services(client)
+    odometry = client.listen(OdometryMsg, "odom", qos.SENSOR)
+    wait_until(lambda: odometry, "the simulation")
+    wait_until(lambda: client.node.count_subscribers("verified_text") >= 2, "action and memory")
+
+    def say(sentence: str) -> Any:
+        return goals.result(goals.send(sentence))
+
+    there = simulation.node.simulator.truth()
+    told = say("remember that my keys are here")
+    assert told.success and "here" in told.message and told.steps == 0
+    assert services.call(Recall, query="keys").records[0].text == "my keys are here"
+    assert say("turn left").success
+    assert simulation.node.simulator.truth().distance_to(there.x, there.y) > 0.6
+    asked = len(decoder.prompts)
+    found = say("find my keys")
+    assert found.success, found.message
+    assert simulation.node.simulator.truth().distance_to(there.x, there.y) < 0.7
+    assert len(decoder.prompts) == asked
+    assert "my keys are here" in say("where did you last see my keys?").message
+    assert say("find my wallet").error_code == Navigate.Result.BAD_INSTRUCTION

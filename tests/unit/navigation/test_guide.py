@@ -1,0 +1,97 @@
+"""The robot's own map and the way over it, on drawn floors."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from support.floors import Floor
+
+from outrider.core.actions import ActionTable, split_answer
+from outrider.core.errors import MotionError
+from outrider.core.values import DecodeRequest, Odometry, Pose2D, Prompt, RangeScan, Velocity
+from outrider.navigation.floor_map import FloorMap
+from outrider.navigation.guide import Destination, Guide, move_towards, turn_towards
+
+TABLE = ActionTable()
+REQUEST = DecodeRequest(Prompt("", b""))
+WALL = Floor([(2.0, -3.0, 2.2, 1.0)])
+ROOM = Floor([(-3.0, -3.0, 3.0, -2.8), (-3.0, 2.8, 3.0, 3.0), (-3.0, -3.0, -2.8, 3.0), (2.8, -3.0, 3.0, 3.0)])
+
+
+def walk(
+    floor: Floor, destination: Destination, pose: Pose2D, most_steps: int = 60
+) -> tuple[Pose2D, list[str]]:
+    """Step exactly as told, look around after each step, until the stop."""
+    known, actions = FloorMap(), []
+    for _ in range(most_steps):
+        known.see(pose, floor.scan(pose))
+        guide = Guide(known, destination, lambda pose=pose: Odometry(pose, Velocity(), 0.0))
+        action = split_answer(guide.decode(REQUEST).text).action
+        actions.append(action)
+        motion = TABLE.motion(action)
+        assert motion is not None, action
+        if motion.is_stop:
+            return pose, actions
+        yaw = pose.yaw + motion.turn_rad
+        x, y = pose.x + motion.forward_m * math.cos(yaw), pose.y + motion.forward_m * math.sin(yaw)
+        assert floor.free_m(Pose2D(x, y, 0.0)) > 0.2, f"{action} leads into the wall"
+        pose = Pose2D(x, y, yaw)
+    raise AssertionError(f"no stop: {actions}")
+
+
+def test_straight_over_a_free_floor() -> None:
+    pose, actions = walk(Floor([]), Destination(3.0, 0.0, 1.0), Pose2D(0.0, 0.0, 0.0))
+    assert actions == ["move forward large"] * 2 + ["move forward medium", "stop"] and pose.x == 2.0
+
+
+@pytest.mark.parametrize("yaw", [0.0, 1.0, math.pi, -2.0])
+def test_around_a_wall_that_hides_the_place_and_facing_it_in_the_end(yaw: float) -> None:
+    pose, _ = walk(WALL, Destination(4.0, 0.0, 1.0), Pose2D(0.0, 0.0, yaw))
+    assert pose.distance_to(4.0, 0.0) <= 1.0 and abs(pose.bearing_to(4.0, 0.0)) <= math.radians(20.1)
+    assert pose.x > 2.2, "beyond the wall, not as near as can be before it"
+
+
+def test_a_closed_room_has_no_way_out() -> None:
+    with pytest.raises(MotionError, match="no way"):
+        walk(ROOM, Destination(5.0, 0.0, 1.0), Pose2D(0.0, 0.0, 0.0))
+
+
+def test_a_place_out_of_the_map_has_no_way() -> None:
+    known = FloorMap()
+    known.see(Pose2D(0.0, 0.0, 0.0), Floor([]).scan(Pose2D(0.0, 0.0, 0.0)))
+    assert known.way(Pose2D(0.0, 0.0, 0.0), (100.0, 0.0), 1.0) is None
+
+
+def test_without_odometry_there_is_no_step() -> None:
+    with pytest.raises(MotionError, match="odometry"):
+        Guide(FloorMap(), Destination(1.0, 0.0, 1.0), lambda: None).decode(REQUEST)
+
+
+def test_what_was_in_the_way_and_is_gone_is_forgotten() -> None:
+    known, here = FloorMap(), Pose2D(0.0, 0.0, 0.0)
+    box = Floor([(1.0, -0.5, 1.4, 0.5)])
+    for _ in range(3):
+        known.see(here, box.scan(here))
+    assert not known.is_clear((0.0, 0.0), (2.0, 0.0))
+    for _ in range(12):
+        known.see(here, Floor([]).scan(here))
+    assert known.is_clear((0.0, 0.0), (2.0, 0.0))
+
+
+def test_bad_ranges_are_no_walls() -> None:
+    known = FloorMap()
+    ranges = (math.nan, -1.0, 0.0, math.inf)
+    known.see(Pose2D(0.0, 0.0, 0.0), RangeScan(ranges, -0.1, 0.05, 0.0))
+    assert known.is_clear((0.0, 0.0), (2.0, 0.0))
+
+
+def test_turns_and_moves_are_of_the_table() -> None:
+    assert turn_towards(math.radians(50.0), TABLE) == "turn left large"
+    assert turn_towards(math.radians(-20.0), TABLE) == "turn right small"
+    assert [move_towards(m, TABLE) for m in (0.1, 0.46, 0.5, 9.0)] == [
+        "move forward small",
+        "move forward medium",
+        "move forward medium",
+        "move forward large",
+    ]
