@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.simulated_robot import SimulatedSide
 
-from outrider.core.values import Decoded, DecodeRequest, Place, Verified
+from outrider.core.values import Decoded, DecodeRequest, Place, Pose2D, Verified
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
 from outrider.memory.store import MemoryStore, StoreLimits
@@ -99,15 +99,11 @@ def test_keys_are_found_where_a_person_said_although_no_model_knows_the_word(wor
 def test_a_place_told_by_standing_there(world: World) -> None:
     there = world.side.simulator.truth()
     assert "here" in world.say("remember that my bag is here").message
-    world.listener.script += [
-        "turn left large\nobey: x",
-        "move forward large\nobey: x",
-        "move forward large\nobey: x",
-    ]
-    world.say("turn left")
-    assert world.side.distance_to(there.x, there.y) > 0.6
+    door = world.home.doors[0]
+    world.side.simulator.place(Pose2D(door.x, door.y, there.yaw))
+    assert world.side.distance_to(there.x, there.y) > 1.2
     assert world.say("where is my bag?").success
-    assert world.side.distance_to(there.x, there.y) <= 0.6
+    assert world.side.distance_to(there.x, there.y) <= 1.0
 
 
 def test_what_the_models_know_is_gone_near_to_first_and_then_looked_for(world: World) -> None:

@@ -19,7 +19,7 @@ from outrider.navigation.guide import Destination
 
 ALIKE = 0.55
 MOST_TOLD = 5
-THERE_M, BESIDE_M = 0.5, 1.0
+REACH_M = 0.9
 TOLD = RecordFilter(kind=RecordKind.TOLD)
 
 
@@ -78,8 +78,8 @@ class Recollection:
     def _place_of(self, record: Record, what: str) -> Destination | None:
         if record.place is not None:
             there = record.place
-            return Destination(there.x, there.y, THERE_M) if there.home == self.home else None
+            return Destination(there.x, there.y, REACH_M) if there.home == self.home else None
         things = [thing for thing in self.memory.seen_things(self.home) if thing != what]
         landmark = landmark_of(record.text, things)
         seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
-        return Destination(seen[0].x, seen[0].y, BESIDE_M) if seen else None
+        return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
