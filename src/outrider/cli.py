@@ -219,6 +219,20 @@ def bench_drafting(
     bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file)
 
 
+@bench_app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
+def bench_memory(
+    records: Annotated[int, typer.Option(min=1, help="Records of the store that is searched.")] = 50_000,
+    kills: Annotated[int, typer.Option(min=0, help="How often a writing process is killed.")] = 100,
+    seed: Seed = 0,
+    encrypted: Annotated[bool, typer.Option("--encrypted", help="With stores that are encrypted.")] = False,
+    json_file: Json = None,
+) -> None:
+    """Whether the memory finds what was told, how fast, and whether it survives kill -9."""
+    from outrider.runtime.bench_memory import bench_memory
+
+    bench_memory(records, kills, seed, encrypted, json_file)
+
+
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
 def train_data(
     folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],

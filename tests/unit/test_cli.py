@@ -16,6 +16,7 @@ COMMANDS = [
     ["eval", "navigation"],
     ["eval", "lossless"],
     ["bench", "latency"],
+    ["bench", "memory"],
     ["train", "data"],
     ["memory", "add"],
     ["memory", "list"],

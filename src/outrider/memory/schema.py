@@ -41,6 +41,14 @@ CREATE TABLE records (
     embedding BLOB NOT NULL,
     thumbnail BLOB
 );
+CREATE TABLE totals (records INTEGER NOT NULL);
+INSERT INTO totals VALUES (0);
+CREATE TRIGGER records_counted AFTER INSERT ON records BEGIN
+    UPDATE totals SET records = records + 1;
+END;
+CREATE TRIGGER records_discounted AFTER DELETE ON records BEGIN
+    UPDATE totals SET records = records - 1;
+END;
 CREATE INDEX records_by_age ON records (told, updated_s);
 CREATE INDEX records_seen ON records (text, home) WHERE told = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
@@ -123,7 +131,10 @@ def _create_or_check(connection: apsw.Connection, path: Path, embedder_name: str
 
 @contextlib.contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
-    """All or nothing; other processes cannot write from its beginning."""
+    """All or nothing, and no other process writes meanwhile. Inside another one it is a part of it."""
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -147,6 +147,12 @@ class MemoryStore:
             self._evict(connection, now_s)
         return Record(record_id, text, kind, visibility, now_s, now_s, place, bool(thumbnail))
 
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """What is written inside is one write: on the disk together, at the end, or not at all."""
+        with self._writing():
+            yield
+
     def see(self, what: str, place: Place, *, time_s: float | None = None, thumbnail: bytes = b"") -> Record:
         """Remember a sighting, which is shareable. What is known at this place is seen again, not anew."""
         what = checked_text(what)
@@ -230,7 +236,7 @@ class MemoryStore:
 
     def count(self) -> int:
         with self._reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM records").get)
+            return _count(connection)
 
     def size_mb(self) -> float:
         """What the records take of the disk."""
@@ -279,11 +285,11 @@ class MemoryStore:
             if damage != "ok":
                 raise MemoryStoreError(f"{self.path} is damaged ({damage}): move it away")
             connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
-            counts = [
-                connection.execute(f"SELECT count(*) FROM {table}").get for table in ("records", "codes")
-            ]
+            tables = ("records", "codes")
+            counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
+            counts.append(_count(connection))
         if len(set(counts)) != 1:
-            raise MemoryStoreError(f"{self.path}: {counts[0]} records, but {counts[1]} vectors: move it away")
+            raise MemoryStoreError(f"{self.path} is damaged ({counts} records in its parts): move it away")
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
@@ -337,15 +343,13 @@ class MemoryStore:
     def _evict(self, connection: apsw.Connection, now_s: float) -> None:
         """Keep within the limits; a little more than needed is dropped, so that it is seldom done."""
         oldest_s = now_s - self._limits.max_age_days * 86_400.0
-        old = connection.execute("SELECT id FROM records WHERE updated_s < ?", (oldest_s,))
+        old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND updated_s < ?", (oldest_s,))
         _delete(connection, [row[0] for row in old])
-        count = int(connection.execute("SELECT count(*) FROM records").get)
-        excess = count - self._limits.max_records
+        excess = _count(connection) - self._limits.max_records
         if excess > 0:
             self._drop_oldest(connection, excess)
-        while count > 1 and _used_bytes(connection) > self._limits.max_mb * 1e6:
-            self._drop_oldest(connection, max(1, round(count * EVICTED_SHARE)))
-            count = int(connection.execute("SELECT count(*) FROM records").get)
+        while _count(connection) > 1 and _used_bytes(connection) > self._limits.max_mb * 1e6:
+            self._drop_oldest(connection, max(1, round(_count(connection) * EVICTED_SHARE)))
 
     def _drop_oldest(self, connection: apsw.Connection, number: int) -> None:
         rows = connection.execute("SELECT id, told FROM records ORDER BY told, updated_s LIMIT ?", (number,))
@@ -419,7 +423,7 @@ def _matching_texts(
     Very common words count for nothing: so the time for a query does not grow with the number of records.
     """
     holding = {word: _count_holding(connection, word) for word in words}
-    records = int(connection.execute("SELECT count(*) FROM records").get)
+    records = _count(connection)
     telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
     query_rarity = sum(rarity(holding[word], records) for word in telling)
     if not any(holding[word] for word in telling):
@@ -461,6 +465,10 @@ def _delete(connection: apsw.Connection, ids: list[int]) -> int:
         connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
         deleted += 1
     return deleted
+
+
+def _count(connection: apsw.Connection) -> int:
+    return int(connection.execute("SELECT records FROM totals").get)
 
 
 def _used_bytes(connection: apsw.Connection) -> int:
