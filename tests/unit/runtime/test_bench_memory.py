@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -32,11 +34,13 @@ def test_nine_of_ten_household_questions_find_their_record_among_three(tmp_path:
     assert figures["questions_recall_at_3"] >= 0.9
 
 
-def test_questions_are_no_copies_of_what_was_told() -> None:
+def test_more_than_half_of_the_words_of_the_questions_are_not_in_what_was_told() -> None:
     entries = [e for e in yaml.safe_load(benchmark_file("household.yaml").read_text()) if "asks" in e]
+    shares = []
     for entry in entries:
-        told, asked = (set(entry[key].strip("?").lower().split()) for key in ("told", "asks"))
-        assert len(asked - told) >= 2, entry
+        told, asked = (set(re.findall(r"[a-z0-9]+", entry[key].lower())) for key in ("told", "asks"))
+        shares.append(len(asked - told) / len(asked))
+    assert statistics.mean(shares) > 0.5
 
 
 def test_figures_are_written(tmp_path: Path) -> None:
