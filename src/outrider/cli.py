@@ -180,6 +180,25 @@ def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, m
     bench_latency(frames, seed, models, json_file)
 
 
+@bench_app.command("aggregation", epilog="Example:  outrider bench aggregation --json aggregation.json")
+def bench_aggregation(
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(help="A regime of benchmarks/aggregation.yaml; repeatable; all by default."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    live: Annotated[bool, typer.Option("--live", help="Also in real time over sockets.")] = False,
+    models: Models = None,
+) -> None:
+    """Two peers with documents of their own write one text: DRAGON, its baselines, and the coupled rule."""
+    from outrider.runtime.bench_aggregation import bench_aggregation
+
+    bench_aggregation(tuple(regime or ()), texts, seed, models, json_file, plots, live)
+
+
 @bench_app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
 def bench_decoding(
     regime: Annotated[

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer
@@ -28,6 +29,20 @@ class ServiceStats:
     failed_jobs: int
     open_sessions: int
     smallest_margin: float
+
+
+class FrameService(Protocol):
+    """What answers frames by running a model: a verifier, or a peer with documents of its own."""
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Do one job; False where there is none."""
+
+    def next_look_s(self) -> float | None:
+        """How long to wait at most before the next `step`; None: until a frame comes."""
+
+    def evict_idle(self) -> None: ...
 
 
 class VerifierService:
@@ -105,7 +120,7 @@ class VerifierService:
         )
 
 
-def serve_frames(service: VerifierService, server: FrameServer, stop: threading.Event) -> None:
+def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
     """Serve until `stop` is set: take what has arrived, run one job, repeat."""
 
     def send(reply: Reply) -> None:

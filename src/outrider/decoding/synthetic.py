@@ -235,7 +235,7 @@ def _exit_table() -> Array:
 
 
 def _target_token(seed: int, digest: int) -> int:
-    return 1 + _hash(seed, digest, _CHOICE) % (VOCAB_SIZE - 1)
+    return 1 + mixed_bits(seed, digest, _CHOICE) % (VOCAB_SIZE - 1)
 
 
 def _draft_index(settings: SyntheticSettings, digest: int) -> int:
@@ -255,9 +255,9 @@ def _exit_indices(settings: SyntheticSettings, digest: int) -> list[int]:
     seed, num_exits = settings.seed, len(settings.exit_agreement)
     target = _target_token(seed, digest)
     num_sure, num_unsure = len(SURE_CONFIDENCES), len(UNSURE_CONFIDENCES)
-    luck, bits = _uniform(seed, digest, _DEPTH), _hash(seed, digest, _CONFIDENCE)
+    luck, bits = _uniform(seed, digest, _DEPTH), mixed_bits(seed, digest, _CONFIDENCE)
     guesses = [
-        _other_token(target, _hash(seed, digest, _GUESS + 16 * number) % (VOCAB_SIZE - 2))
+        _other_token(target, mixed_bits(seed, digest, _GUESS + 16 * number) % (VOCAB_SIZE - 2))
         for number in range(num_exits // LAYERS_OF_ONE_GUESS + 1)
     ]
     indices = []
@@ -277,10 +277,10 @@ def _other_token(token: int, number: int) -> int:
 
 
 def _uniform(seed: int, digest: int, purpose: int) -> float:
-    return _hash(seed, digest, purpose) / 2.0**64
+    return mixed_bits(seed, digest, purpose) / 2.0**64
 
 
-def _hash(seed: int, digest: int, purpose: int) -> int:
+def mixed_bits(seed: int, digest: int, purpose: int) -> int:
     """64 mixed bits (the finaliser of splitmix64, Steele et al. 2014)."""
     value = (digest + (purpose << 32) + seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
-from outrider.decoding.service import VerifierService, serve_frames
+from outrider.decoding.service import FrameService, serve_frames
 from outrider.runtime.supervisor import free_port
 from outrider.wire.server import RouterServer
 
@@ -20,7 +20,7 @@ START_S = 300.0
 
 
 @contextmanager
-def verifier_process(make_service: Callable[..., VerifierService], *arguments: object) -> Iterator[str]:
+def verifier_process(make_service: Callable[..., FrameService], *arguments: object) -> Iterator[str]:
     """The endpoint of a verifier whose service is made in the new process; both must be picklable.
 
     Raises LinkError where it does not start.
@@ -51,7 +51,7 @@ def _serve(
     endpoint: str,
     ready: Event,
     stop: Event,
-    make_service: Callable[..., VerifierService],
+    make_service: Callable[..., FrameService],
     arguments: tuple[object, ...],
 ) -> None:
     """In the other process: serve until told to stop."""

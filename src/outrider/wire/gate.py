@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from outrider.core.errors import ConfigError
-from outrider.core.frames import Close, EdgeFrame, Open, Peer
+from outrider.core.frames import Close, EdgeFrame, Join, Open, Peer
 
 _BYTES_PER_UNIT = 4096
 
@@ -98,7 +98,7 @@ class PeerGate:
         place = (peer, frame.session)
         if isinstance(frame, Close):
             epochs.pop(place, None)
-        elif isinstance(frame, Open) or place in epochs:
+        elif isinstance(frame, (Open, Join)) or place in epochs:
             epochs[place] = max(frame.epoch, epochs.get(place, 0))
         surplus = list(epochs)[: max(0, len(epochs) - self._limits.sessions_per_peer)]
         return [(key[0], Close(key[1], epochs.pop(key))) for key in surplus]

@@ -76,6 +76,7 @@ class PeerText:
         self._heard: dict[int, dict[int, PeerDraft]] = {}
         self._verdicts: dict[int, Settled] = {}
         self._asked: tuple[int, float] | None = None
+        self._collected = False
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -159,13 +160,20 @@ class PeerText:
         if self._rules.sync == "alone" or self.share is None:
             return []
         if self._rules.sync == "sequence":
-            whole = self.side == "cloud" and self._ends(self._drafted_text()) and not self.done
-            return [self._run(0, len(self._drafts))] if whole else []
+            return self._say_sequence()
         if self._rules.rule == "coupled":
             return self._owned_runs(first)
         if self._rules.aggregator == self.side or first >= len(self._drafts):
             return []
         return [self._run(first, len(self._drafts))]
+
+    def _say_sequence(self) -> list[PeerFrame]:
+        """DRDG/SW: once the device has written its own text, it collects the cloud's."""
+        if self.done or not self._ends(self._drafted_text()):
+            return []
+        if self.side == "device":
+            return [self._behind()]
+        return [self._run(0, len(self._drafts))] if self._collected else []
 
     def _owned_runs(self, first: int) -> list[PeerFrame]:
         """The other side draws its own tokens at its own positions: it is told only ours."""
@@ -211,9 +219,10 @@ class PeerText:
 
     def _repeat(self, frame: Behind) -> list[PeerFrame]:
         if frame.base > len(self._text):
-            return []
+            return [self._behind()]
         if self._text.digest_at(frame.base) != frame.digest:
             raise ProtocolError(f"the peers hold different texts of {frame.base} tokens: begin again")
+        self._collected = True
         known: list[PeerFrame] = [self._settled(frame.base)] if self.share is not None else []
         return known + self._say_again(0)
 

@@ -5,6 +5,7 @@ l aggregates now, r is the other side. The formulas take every acceptance scenar
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from outrider.core.frames import AggregatorPolicy, PeerSide
 from outrider.decoding.aggregation.rule import other_side
 from outrider.decoding.estimates import Mean
 
-PRIOR_RATE, PRIOR_TRIALS = 0.7, 2.0
+PRIOR_RATE, PRIOR_TRIALS = 0.7, 4.0
 
 
 def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: float) -> float:
@@ -60,6 +61,11 @@ class _Rate:
     def value(self) -> float:
         return self.hits / self.trials
 
+    @property
+    def variance(self) -> float:
+        """Of the estimate."""
+        return self.value * (1.0 - self.value) / self.trials
+
 
 class Profile:
     """What a side has seen of one text: decode times, the round trip, how often each side's drafts stood."""
@@ -82,11 +88,17 @@ class Profile:
         return self._rates[side].value
 
     def gain_of_leaving(self, side: PeerSide) -> float:
-        """Eq. 8 for the side that aggregates now."""
+        """Eq. 8 for the side that aggregates now, less what the rates are uncertain by (one deviation).
+
+        In eq. 8 the difference of two rates is multiplied by the round trip, so that over a slow link the
+        luck of a few tokens would move the aggregator, which costs a round trip each time.
+        """
         other = other_side(side)
-        return gain_of_switching(
+        gain_s = gain_of_switching(
             self.decode_s(side), self.decode_s(other), self.round_trip_s, self.rate(side), self.rate(other)
         )
+        variance = self._rates[side].variance + self._rates[other].variance
+        return gain_s - self.round_trip_s * math.sqrt(variance)
 
 
 def next_aggregator(

@@ -40,16 +40,30 @@ def profile_of(device_s, cloud_s, trip_s, device_rate, cloud_rate):
 
 @pytest.mark.parametrize("now", ["device", "cloud"])
 def test_the_side_chosen_is_the_arg_min_of_equation_7(now):
+    decided = 0
     for device_s, cloud_s, trip_s, device_rate, cloud_rate in GRID[::7]:
         profile = profile_of(device_s, cloud_s, trip_s, device_rate, cloud_rate)
-        device_rate, cloud_rate = profile.rate("device"), profile.rate("cloud")
         at_device_s = token_s(device_s, cloud_s, trip_s, cloud_rate)
         at_cloud_s = token_s(cloud_s, device_s, trip_s, device_rate)
         chosen = next_aggregator("scheduled", now, profile, 0, 0)
-        if abs(at_device_s - at_cloud_s) > 1e-9:
+        if abs(at_device_s - at_cloud_s) > 0.03 * trip_s + 0.004:  # what a thousand outcomes leave uncertain
             assert chosen == ("device" if at_device_s < at_cloud_s else "cloud")
-        else:
-            assert chosen in ("device", "cloud")
+            decided += 1
+    assert decided > 100
+
+
+def test_the_luck_of_a_few_tokens_does_not_move_the_aggregator():
+    profile = profile_of(0.1, 0.01, 0.6, 0.0, 0.0)
+    few = Profile()
+    few.round_trip_s = 0.6
+    for side, seconds in (("device", 0.1), ("cloud", 0.01)):
+        few.on_decoded(side, seconds)
+    for accepted in (True, True, False):
+        few.on_outcome("device", True)
+        few.on_outcome("cloud", accepted)
+    assert few.rate("device") > few.rate("cloud")
+    assert next_aggregator("scheduled", "device", few, 0, 0) == "device"
+    assert profile.gain_of_leaving("device") < 0.0
 
 
 def test_fixed_and_random_policies():

@@ -1,0 +1,195 @@
+"""The device's side complete: its machine with its model and documents, driven over any FrameLink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import Cancelled, LinkError
+from outrider.core.frames import Close, EdgeFrame, Join, Joined
+from outrider.core.ports import Array, FrameLink, LanguageModel
+from outrider.core.values import Decoded, DecodeRequest, LinkState, SpeculationStats, Verified
+from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
+from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.peer import PeerText
+from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
+from outrider.decoding.driver import ignore_verified, never_cancelled
+
+_POLL_S = 0.02
+_TEXT = "text"
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """What the model says after a prefix; told to the machine no sooner than `ready_s`."""
+
+    prefix: tuple[int, ...]
+    probs: Array
+    started_s: float
+    ready_s: float
+
+
+class PeerDecoder:
+    """A TextDecoder that writes with a cloud peer. `documents` are the device's own, and stay here.
+
+    `where` names the cloud in messages. For one thread; `link_state` is for any.
+    """
+
+    def __init__(
+        self,
+        link: FrameLink,
+        model: LanguageModel,
+        config: AggregationConfig,
+        documents: Retrieve,
+        session: int,
+        where: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._link = link
+        self._tokenizer = model.tokenizer
+        self._worker = DocumentWorker(model)
+        self._config = config
+        self._documents = documents
+        self._session = session
+        self._machine = DeviceMachine(session, config, model.tokenizer)
+        self._where = where
+        self._clock = clock
+
+    @property
+    def link_state(self) -> LinkState:
+        return self._link.state
+
+    @property
+    def text(self) -> PeerText:
+        """The last text with what became of its drafts."""
+        return self._machine.text
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = ignore_verified,
+        cancelled: Callable[[], bool] = never_cancelled,
+    ) -> Decoded:
+        """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
+        self._begin(request, on_verified)
+        try:
+            while not self.text.done:
+                if cancelled():
+                    raise Cancelled(f"cancelled after {len(self.text.tokens)} final tokens")
+                self._advance(request.deadline_s)
+        finally:
+            self._send(self._machine.cancel())
+        return self._decoded()
+
+    def close(self) -> None:
+        """Free the session at the cloud and the link here."""
+        self._link.send(Close(self._session, 0))
+        self._link.close()
+
+    def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
+        self._start_s = self._heard_s = self._clock()
+        self._generation = self._link.generation
+        self._on_verified = on_verified
+        self._bytes_up = self._bytes_down = self._prompt_bytes = self._told = 0
+        self._answer: _Answer | None = None
+        contexts = self._documents(request.prompt)
+        weight = log_weight(contexts)
+        self._send(self._machine.begin(request.prompt, request.max_new_tokens, weight, self._clock()))
+        self._worker.prefill(_TEXT, contexts, request.max_new_tokens)
+
+    def _advance(self, deadline_s: float) -> None:
+        """Take what has arrived; else hand in or begin a forward; else wait for news."""
+        now_s = self._clock()
+        if now_s - self._start_s > deadline_s:
+            raise LinkError(
+                f"{self._where} did not finish the text with this device within {deadline_s:g} s "
+                f"({len(self.text.tokens)} tokens final): see that it runs, or raise the deadline"
+            )
+        self._watch_link(now_s)
+        self._work(now_s)
+        received = self._link.receive(self._wait_s())
+        if received is not None:
+            frame, num_bytes = received
+            self._count_down(isinstance(frame, Joined), num_bytes)
+            self._heard_s = self._clock()
+            self._send(self._machine.receive(frame, self._clock()))
+        if self._machine.failure is not None:
+            raise self._machine.failure
+        self._tell_owner()
+
+    def _work(self, now_s: float) -> None:
+        answer = self._answer
+        if answer is not None and not self.text.wants(answer.prefix):
+            answer = self._answer = None
+        if answer is None:
+            prefix = self.text.next_prefix()
+            if prefix is not None:
+                self._answer = self._run(prefix)
+        elif now_s >= answer.ready_s:
+            self._answer = None
+            decode_s = now_s - answer.started_s
+            self._send(self._machine.on_drafted(answer.prefix, answer.probs, decode_s, now_s))
+            self._tell_owner()
+
+    def _run(self, prefix: tuple[int, ...]) -> _Answer:
+        started_s = self._clock()
+        probs = self._worker.distribution(_TEXT, prefix, document_sampling(self._machine.rules))
+        return _Answer(prefix, probs, started_s, self._ready_s(prefix, started_s))
+
+    def _ready_s(self, prefix: tuple[int, ...], started_s: float) -> float:
+        """When a forward counts as done: at once, for it is."""
+        return started_s
+
+    def _wait_s(self) -> float:
+        if self._answer is not None:
+            return max(0.0, min(_POLL_S, self._answer.ready_s - self._clock()))
+        return 0.0 if self.text.next_prefix() is not None or self.text.done else _POLL_S
+
+    def _watch_link(self, now_s: float) -> None:
+        """Ask again after a reconnect or a long silence."""
+        generation = self._link.generation
+        if generation == self._generation and now_s - self._heard_s <= self._config.silence_s:
+            return
+        self._generation, self._heard_s = generation, now_s
+        self._send(self._machine.ask_again(now_s))
+
+    def _send(self, frames: list[EdgeFrame]) -> None:
+        for frame in frames:
+            num_bytes = self._link.send(frame)
+            if isinstance(frame, Join):
+                self._prompt_bytes += num_bytes
+            else:
+                self._bytes_up += num_bytes
+
+    def _count_down(self, of_prompt: bool, num_bytes: int) -> None:
+        if of_prompt:
+            self._prompt_bytes += num_bytes
+        else:
+            self._bytes_down += num_bytes
+
+    def _tell_owner(self) -> None:
+        tokens = self.text.tokens
+        if len(tokens) > self._told:
+            new, self._told = tokens[self._told :], len(tokens)
+            self._on_verified(Verified(new, self._words(tokens), self._clock() - self._start_s))
+
+    def _words(self, tokens: tuple[int, ...]) -> str:
+        return self._tokenizer.decode([token for token in tokens if token != self._tokenizer.eos_id])
+
+    def _decoded(self) -> Decoded:
+        return Decoded(
+            text=self._words(self.text.tokens),
+            token_ids=self.text.tokens,
+            finished=True,
+            elapsed_s=self._clock() - self._start_s,
+            prefill_s=self._machine.cloud_prefill_s,
+            target_passes=0,
+            link=self._link.state,
+            speculation=SpeculationStats(
+                drafted_tokens=self.text.num_drafted,
+                bytes_up=self._bytes_up,
+                bytes_down=self._bytes_down,
+                prompt_bytes=self._prompt_bytes,
+            ),
+        )
