@@ -115,8 +115,8 @@ class CloudMachine:
     def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
         """An early exit has spoken while its job still runs."""
         text = self._text_of(job.key, job.epoch)
-        frame = text.on_hint(job, hint, now_s) if text is not None else None
-        return [Reply(job.key.peer, frame)] if frame is not None else []
+        frames = text.on_hint(job, hint, now_s) if text is not None else []
+        return [Reply(job.key.peer, frame) for frame in frames]
 
     def complete(
         self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float

@@ -19,28 +19,34 @@ Origin = Literal["draft", "guess", "hint"]
 CHEAPER_THAN_A_DIGEST = 2
 """So many tokens cost no more on the wire than the digest that would spare them."""
 
-LEAST_BELIEF, MOST_BELIEF = 0.01, 0.99
-"""Nobody is so sure that what they exclude need not be drafted on should it come true after all."""
+UNCLAIMED = 0.25
+"""What no hint has named keeps at least this weight: even sure hints are often wrong."""
+HINT_CHANCE = 0.01
+"""That of a token which only a hint has named, once the verification that it was about is over."""
 
 
 @dataclass(eq=False)
 class Node:
     """A drafted token; the root stands for the committed text.
 
-    `length` counts the tokens of the text up to this one, `digest` names that text. `likelihood` is the
-    estimated chance that the target writes it. `choices` are the draft's next tokens, best first, empty until
-    drafted. `anchor` is the length at which the branch left the draft's own, `turn` counts such branches and
-    `lot` is drawn for each. `row` (V,) is the distribution that the token was drawn from, where there is one.
+    `length` counts the tokens of the text up to this one, `digest` names that text. `chance` is the draft's,
+    given what comes before. `share` estimates from above how likely the target is to write the text up to
+    here; `likelihood` is at least that of whatever lies below. `choices` are the draft's next tokens, best
+    first, empty until drafted. `anchor` is the length at which the branch left the draft's own, `turn` counts
+    such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was drawn from,
+    where there is one.
     """
 
     token: int
     length: int
     digest: int
     parent: Node | None
-    likelihood: float
+    chance: float
     anchor: int
     turn: int
     lot: float
+    share: float = 1.0
+    likelihood: float = 1.0
     choices: tuple[int, ...] = ()
     children: dict[int, Node] = field(default_factory=dict)
     sent_s: float | None = None
@@ -62,6 +68,7 @@ class DraftTree:
     def __init__(self, length: int, digest: int, rng: random.Random) -> None:
         self._rng = rng
         self._num_branches = 0
+        self._claims: dict[int, float] = {}
         self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
 
     def __iter__(self) -> Iterator[Node]:
@@ -76,8 +83,8 @@ class DraftTree:
             yield node
             todo.extend(node.children.values())
 
-    def add(self, parent: Node, token: int, likelihood: float, origin: Origin) -> Node:
-        """The child for a token, made where there is none yet."""
+    def add(self, parent: Node, token: int, chance: float, origin: Origin) -> Node:
+        """The child for a token, made where there is none yet. `chance`: the draft's, given the parent."""
         child = parent.children.get(token)
         if child is not None:
             return child
@@ -86,24 +93,33 @@ class DraftTree:
             self._num_branches += 1
             anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
         digest = extend_digest(parent.digest, (token,))
-        child = Node(token, parent.length + 1, digest, parent, likelihood, anchor, turn, lot)
+        child = Node(token, parent.length + 1, digest, parent, chance, anchor, turn, lot)
+        child.share = child.likelihood = parent.share * chance
         parent.children[token] = child
         return child
 
-    def believe(self, node: Node, likelihood: float) -> None:
-        """Somebody who knows more says how likely a node is: rescale what agrees and what does not."""
-        before, likelihood = node.likelihood, min(max(likelihood, LEAST_BELIEF), MOST_BELIEF)
-        above = {id(step) for step in (self.root, *self.path(node))}
-        below = {id(step) for step in self._subtree(node)}
-        for other in self:
-            if id(other) in above:
-                other.likelihood = max(other.likelihood, likelihood)
-            elif id(other) in below:
-                other.likelihood = min(1.0, other.likelihood * likelihood / max(before, 1e-9))
-            else:
-                scaled = other.likelihood * (1.0 - likelihood) / max(1.0 - before, 1e-9)
-                other.likelihood = min(1.0, scaled)
-        node.likelihood = likelihood
+    def claim(self, node: Node, chance: float) -> None:
+        """A hint says how likely it is that the running verification ends at this node.
+
+        Hints name outcomes that exclude one another, so they share what is certain between them.
+        """
+        self._claims[node.digest] = chance
+        self._spread()
+
+    def _spread(self) -> None:
+        """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
+        rest = max(1.0 - sum(self._claims.values()), UNCLAIMED)
+        total = rest + sum(self._claims.values())
+        self.root.share = rest / total
+        nodes = list(self)
+        for node in nodes[1:]:
+            assert node.parent is not None
+            claim = self._claims.get(node.digest)
+            node.share = node.parent.share * node.chance if claim is None else claim / total
+        for node in reversed(nodes):
+            below = (child.likelihood for child in node.children.values())
+            node.likelihood = max(node.share, *below, 0.0)
+        self.root.likelihood = 1.0
 
     def find(self, tokens: Sequence[int]) -> Node | None:
         """The node that the tokens lead to from the root."""
@@ -116,14 +132,13 @@ class DraftTree:
         """The tokens are part of the text now; only what lies below them stays."""
         length = self.root.length + len(tokens)
         node = self.find(tokens)
+        self._claims.clear()
         if node is None:
             self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
             return
         node.parent, self.root = None, node
-        scale = max(node.likelihood, 1e-9)
-        node.likelihood = 1.0
-        for below in self._subtree(node):
-            below.likelihood = min(1.0, below.likelihood / scale)
+        self._spread()
+        for below in self:
             if below.anchor <= length:
                 below.anchor, below.turn = length, 0
 

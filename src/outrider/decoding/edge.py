@@ -41,13 +41,13 @@ from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig
 from outrider.decoding.digest import DigestedText, prompt_digest
-from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
 from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.schemes import pack_evidence, settle
 from outrider.decoding.token_runs import pack_runs, token_bytes
 
-LEAST_LIKELIHOOD = 0.02
+LEAST_LIKELIHOOD = 0.01
 """Branches less likely than this are not drafted on."""
 
 
@@ -238,12 +238,16 @@ class EdgeMachine:
             return False
         return node.length - node.anchor < self._config.num_draft_tokens * self._plan.window
 
-    def _urgency(self, node: Node) -> tuple[float, float]:
-        """Sorts leaves: the draft's own branch, then the others in the order of the configured queue."""
-        on_hint = node.anchor > self._tree.root.length and not self._plan.ahead
+    def _urgency(self, node: Node) -> tuple[float, float, float]:
+        """Sorts leaves: the draft's own branch, then those on hints in the order of the configured queue.
+
+        What is begun is finished, as by FSD's threads, unless branches are drafted ahead of any verdict.
+        """
+        on_hint = not self._plan.ahead and node.anchor > self._tree.root.length
+        begun = on_hint and node.length > node.anchor
         order = self._config.edge_hint_order
         value = {"confidence": -node.likelihood, "fifo": float(node.turn), "random": node.lot}[order]
-        return float(on_hint), value
+        return float(on_hint), float(not begun), value
 
     def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
         committed = self._text.tokens
@@ -255,10 +259,7 @@ class EdgeMachine:
         odds = self._outlook.odds
         node.choices = choices.tokens
         for rank, token in enumerate(choices.tokens):
-            likelihood = node.likelihood * odds.chance(rank)
-            if rank and likelihood < LEAST_LIKELIHOOD:
-                break
-            child = self._tree.add(node, token, likelihood, "guess" if rank else "draft")
+            child = self._tree.add(node, token, odds.chance(rank), "guess" if rank else "draft")
             if rank == 0:
                 child.row = choices.row
 
@@ -292,42 +293,49 @@ class EdgeMachine:
         if ended and not path:
             asked = self._chunk_at == len(self._text) or self._plan.when_idle != "wait"
             return None if asked else []
-        idle = ended and not self._plan.ahead
-        full = len(unsent) >= self._config.num_draft_tokens and not self._plan.ahead
-        if not (full or idle or self._is_time(now_s)):
+        if self._plan.ahead:
+            return self._due_ahead(unsent, now_s)
+        full = len(unsent) >= self._config.num_draft_tokens
+        due = unsent[:MAX_CHUNK_TOKENS]
+        return due if due and (full or ended or self._outlook.is_time(len(unsent), now_s)) else None
+
+    def _due_ahead(self, main: list[Node], now_s: float) -> list[Node] | None:
+        """All that is worth sending, once some branch must leave to be there when the cloud may need it."""
+        branches = self._useful_branches(main)
+        if not branches:
             return None
-        due = self._affordable(unsent) if self._plan.ahead else unsent[:MAX_CHUNK_TOKENS]
-        return due or None
+        if not self._leaves():
+            self._look_s = self._outlook.leave_s(now_s)
+            if self._look_s > now_s:
+                return None
+            self._look_s = None
+        elif not any(self._is_time(branch, now_s) for branch in branches):
+            return None
+        nodes = sorted((node for branch in branches for node in branch), key=lambda node: -node.likelihood)
+        return self._fitting(nodes[: max(0, int(self._outlook.affords))]) or None
 
-    def _is_time(self, now_s: float) -> bool:
-        if self._leaves():
-            return self._outlook.is_time(self._num_ready(), now_s)
-        leave_s = self._outlook.leave_s(now_s)
-        self._look_s = leave_s if leave_s > now_s else None
-        return leave_s <= now_s
+    def _is_time(self, branch: list[Node], now_s: float) -> bool:
+        """Whether a branch should leave now. Those on outcomes of a later verification can wait for it."""
+        first = branch[0]
+        parent = first.parent
+        assert parent is not None
+        begun_s = self._outlook.begun_s
+        outcome = parent is self._tree.root or (parent.sent_s is not None and parent.sent_s <= begun_s)
+        told = parent.length > first.anchor and parent.sent_s is not None
+        return outcome and self._outlook.is_time(len(branch) - (not told), now_s)
 
-    def _num_ready(self) -> int:
-        """Tokens on the likeliest branch that the cloud could verify next."""
-        path = self._tree.likely_path()
-        return sum(node.sent_s is None and node.length > node.anchor for node in path)
-
-    def _affordable(self, main: list[Node]) -> list[Node]:
-        """What is likely to be needed of all branches, within the allowance of bytes.
+    def _useful_branches(self, main: list[Node]) -> list[list[Node]]:
+        """What is worth telling of each branch, outward.
 
         The first unsent token of a branch only says which outcome it is for; those after it save time.
         """
-        unsent = [
-            node
-            for node in self._tree
-            if node.sent_s is None and node.parent and node.likelihood >= self._outlook.least_worth
-        ]
-        starts = {0: main[0].length if main else 0}
-        tips: dict[int, int] = {}
-        for node in unsent:
-            tips[node.turn] = max(tips.get(node.turn, 0), node.length - starts.get(node.turn, node.anchor))
-        useful = [node for node in unsent if tips[node.turn] >= self._outlook.least_useful]
-        useful.sort(key=lambda node: -node.likelihood)
-        return self._fitting(useful[: max(0, int(self._outlook.affords))])
+        branches: dict[int, list[Node]] = {}
+        for node in self._tree:
+            if node.sent_s is None and node.parent and node.likelihood >= self._outlook.least_worth:
+                branches.setdefault(node.turn, []).append(node)
+        least = self._outlook.least_useful
+        found = [sorted(nodes, key=lambda node: node.length) for nodes in branches.values()]
+        return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
 
     def _fitting(self, nodes: list[Node]) -> list[Node]:
         """As many of the first as one frame holds, with what connects them."""
@@ -423,8 +431,8 @@ class EdgeMachine:
         self._hinted.setdefault(hint.tokens, hint.exit)
         node = self._tree.root
         for token in hint.tokens:
-            node = self._tree.add(node, token, 0.0, "hint")
-        self._tree.believe(node, confidence)
+            node = self._tree.add(node, token, HINT_CHANCE, "hint")
+        self._tree.claim(node, confidence)
         return self._send_drafts(now_s)
 
     def _on_verdict(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:

@@ -7,7 +7,6 @@ from collections import deque
 PRIOR_TRIALS = 4.0
 MEMORY = 0.97
 RECENT_ROUND_TRIPS = 64
-SURE = 0.85
 RESERVE_BYTES = 150.0
 LEAST_PRICE, FULL_PRICE = 0.03, 0.8
 
@@ -45,25 +44,6 @@ class Odds:
         return missed * self.rate(rank)
 
 
-class Trust:
-    """How often an early exit's hint has proved right, on a draft and on a step; apart where it was sure."""
-
-    def __init__(self) -> None:
-        self._right: dict[tuple[int, bool, bool], float] = {}
-        self._trials: dict[tuple[int, bool, bool], float] = {}
-
-    def on_outcome(self, exit_index: int, confidence: float, on_draft: bool, right: bool) -> None:
-        key = exit_index, confidence >= SURE, on_draft
-        self._trials[key] = MEMORY * self._trials.get(key, 0.0) + 1.0
-        self._right[key] = MEMORY * self._right.get(key, 0.0) + right
-
-    def chance(self, exit_index: int, confidence: float, on_draft: bool) -> float:
-        """The chance that a hint is right; at first half of what it takes itself to be worth."""
-        key = exit_index, confidence >= SURE, on_draft
-        trials, right = self._trials.get(key, 0.0), self._right.get(key, 0.0)
-        return (right + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
-
-
 class Mean:
     """A mean with fading memory; 0 until the first value."""
 
@@ -81,6 +61,28 @@ class Mean:
     @property
     def value(self) -> float:
         return self._sum / self._weight if self._weight else 0.0
+
+
+class Speed:
+    """Tokens per second of late, from one commit to the next of a text; 0 until known."""
+
+    def __init__(self) -> None:
+        self._tokens = self._seconds = 0.0
+        self._last_s: float | None = None
+
+    def begin_text(self) -> None:
+        """The time since the last text does not count."""
+        self._last_s = None
+
+    def on_commit(self, num_tokens: int, now_s: float) -> None:
+        if self._last_s is not None:
+            self._tokens = MEMORY * self._tokens + num_tokens
+            self._seconds = MEMORY * self._seconds + now_s - self._last_s
+        self._last_s = now_s
+
+    @property
+    def value(self) -> float:
+        return self._tokens / self._seconds if self._seconds > 0.0 else 0.0
 
 
 class RoundTrip:

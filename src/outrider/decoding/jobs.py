@@ -112,9 +112,15 @@ class Judgement:
 
 @dataclass(frozen=True)
 class ExitHint:
-    """What an early exit expects of the running verification."""
+    """What an early exit expects of the running verification.
+
+    `choices`: its tokens for every position judged, of which the first `accepted` are the draft's;
+    `confidences`: how sure it is of each. `confidence`: of the outcome as a whole.
+    """
 
     exit: int
     accepted: int
     next_token: int
     confidence: float
+    choices: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip
+from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip, Speed
 from outrider.decoding.theory import expected_tokens
 
 FRAME_BYTES = 12.0
@@ -41,6 +41,7 @@ class Outlook:
         self.verify = Mean()
         self.step = Mean()
         self.round_trip = RoundTrip()
+        self._speed = Speed()
         self._free_s = 0.0
         self._steps = False
         self._purse = Purse(BYTES_UP_PER_TOKEN)
@@ -48,6 +49,7 @@ class Outlook:
     def on_opened(self, now_s: float) -> None:
         """The cloud has the prompt and nothing to verify yet."""
         self._free_s = now_s - self.round_trip.value / 2.0
+        self._speed.begin_text()
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
         """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
@@ -59,6 +61,7 @@ class Outlook:
     def on_verdict(self, now_s: float, news: News) -> None:
         """A verdict has come."""
         self._purse.earn(news.num_tokens)
+        self._speed.on_commit(news.num_tokens, now_s)
         if news.compute_s:
             (self.verify if news.drafted else self.step).add(news.compute_s)
         one_way_s = self.round_trip.value / 2.0
@@ -68,6 +71,11 @@ class Outlook:
             self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
         elif self._steps:
             self._free_s += self.step.value
+
+    @property
+    def begun_s(self) -> float:
+        """Drafts that left by then are what the cloud now verifies, if anything."""
+        return self._free_s - self.verify.value - self.round_trip.value / 2.0
 
     @property
     def affords(self) -> float:
@@ -113,10 +121,12 @@ class Outlook:
         return self._free_s + math.ceil((after_s - self._free_s) / self.step.value) * self.step.value
 
     def _is_worth_it(self, num_tokens: int, arrival_s: float) -> bool:
-        """Waiting gains a token's chance; it costs whatever time the cloud then stands idle."""
-        now_idle_s = max(0.0, arrival_s - self._free_s)
-        later_idle_s = max(0.0, arrival_s + self.draft.value - self._free_s)
-        rate = self.odds.rate()
-        now_gain = expected_tokens(rate, num_tokens) / (self.verify.value + now_idle_s)
-        later_gain = expected_tokens(rate, num_tokens + 1) / (self.verify.value + later_idle_s)
-        return now_gain >= later_gain
+        """Waiting gains a token's chance; it costs what is written on average while the cloud stands idle."""
+        idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
+        return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
+
+    @property
+    def _tokens_per_s(self) -> float:
+        """As measured; a cloud that seldom waits writes at least half of what one does that never waits."""
+        well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
+        return max(self._speed.value, well_fed / 2.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from outrider.decoding.estimates import Mean, Odds, Trust
+from outrider.decoding.estimates import Mean, Odds, Speed
 from outrider.decoding.theory import expected_tokens
+from outrider.decoding.trust import Trust
 
 LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
@@ -34,6 +35,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.trust = Trust()
+        self._speed = Speed()
         self._odds = Odds()
         self._step = Mean()
         self._verify: dict[int, Mean] = {}
@@ -44,6 +46,11 @@ class Pace:
     def begin_text(self) -> None:
         """The time since the last text says nothing about how long drafts take."""
         self._awaited = None
+        self._speed.begin_text()
+
+    def on_committed(self, num_tokens: int, now_s: float) -> None:
+        """The text has grown."""
+        self._speed.on_commit(num_tokens, now_s)
 
     def on_verified(self, num_drafted: int, accepted: int, compute_s: float) -> None:
         """A forward over a draft (or a step, with none) took so long; so much of the draft stood."""
@@ -67,8 +74,13 @@ class Pace:
             self._waits[reason].on_outcome(now_s - since_s)
             self._awaited = None
 
-    def on_starved(self, reason: Reason, since_s: float) -> None:
-        """The text has moved on and no draft fits it; the edge knows since then what it should draft."""
+    def on_starved(self, reason: Reason, since_s: float, stepped: bool) -> None:
+        """The text has moved on and no draft fits it; the edge knows since then what it should draft.
+
+        A step taken meanwhile does not delay the draft that answers a surprise.
+        """
+        if stepped and reason != "hinted" and self._awaited is not None and since_s <= self._late_s():
+            return
         self._give_up()
         self._awaited = reason, since_s
 
@@ -92,17 +104,30 @@ class Pace:
         waits = self._waits[reason]
         if not waits.delay.known:
             return now_s
-        until_s = since_s + waits.delay.value + LATE * self._step.value
+        until_s = self._late_s()
         return until_s if self._pays(waits, since_s, until_s, now_s) else now_s
 
+    def _late_s(self) -> float:
+        """When a draft that is awaited would be unusually late."""
+        assert self._awaited is not None
+        reason, since_s = self._awaited
+        return since_s + self._waits[reason].delay.value + LATE * self._step.value
+
     def _pays(self, waits: _Waits, since_s: float, until_s: float, now_s: float) -> bool:
-        """Whether waiting, with its chance to be in vain, brings more tokens in a second than stepping."""
-        chance, step_s = waits.chance.value, self._step.value
-        num_drafted = round(self._length.value)
-        came_s = max(0.0, since_s + waits.delay.value - now_s) + self._time(num_drafted)
-        missed_s = max(0.0, until_s - now_s) + step_s
-        tokens = chance * expected_tokens(self._odds.rate(), num_drafted) + (1.0 - chance)
-        return tokens / (chance * came_s + (1.0 - chance) * missed_s) > 1.0 / step_s
+        """Whether waiting, maybe in vain, beats a step, which may contradict the draft awaited.
+
+        Both are valued as tokens, less what is written in such a time on average.
+        """
+        chance, rate, step_s = waits.chance.value, self._odds.rate(), self._step.value
+        num_drafted = max(1, round(self._length.value))
+        verify_s = self._time(num_drafted)
+        speed = max(self._speed.value, 1.0 / step_s)
+        came = expected_tokens(rate, num_drafted) - speed * verify_s
+        came -= speed * max(0.0, since_s + waits.delay.value - now_s)
+        step = 1.0 - speed * step_s
+        missed = step - speed * max(0.0, until_s - now_s)
+        rest = expected_tokens(rate, num_drafted - 1) - speed * verify_s
+        return chance * came + (1.0 - chance) * missed > step + chance * rate * rest
 
     def _give_up(self) -> None:
         """What was waited for has not come in time."""

@@ -55,6 +55,13 @@ def choose(logits: Array, sampling: Sampling, position: int) -> int:
     return int(perturbed(logits, sampling, position).argmax())
 
 
+def choose_each(logits: Array, sampling: Sampling, position: int) -> tuple[int, ...]:
+    """The coupled choices at positions from `position` on, from logits (M, V)."""
+    if sampling.temperature == 0.0:
+        return tuple(logits.argmax(-1).tolist())
+    return tuple(choose(row, sampling, position + offset) for offset, row in enumerate(logits))
+
+
 def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
     """float64 (V,) on the CPU: log P plus the noise of a position, up to a constant. Temperature above 0."""
     row = scores(logits, sampling).cpu()

@@ -17,7 +17,7 @@ from outrider.decoding.acceptance import (
     resample,
 )
 from outrider.decoding.branch_pool import Evidence
-from outrider.decoding.confidence import hint_confidence
+from outrider.decoding.confidence import token_confidence
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
@@ -32,7 +32,7 @@ from outrider.decoding.packing import (
     unpack_token_probs,
 )
 from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.sampling import perturbed
+from outrider.decoding.sampling import choose_each, perturbed
 from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
 
 NUM_HEAD = 32
@@ -99,14 +99,18 @@ def judge_exit(
     """
     rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
     rows[:, token_ids] = exit_logits.float()
+    confidences = token_confidence(exit_logits.float())
     if known is not None:
         rows = torch.cat((known[None].float(), rows))
+        confidences = torch.cat((torch.ones(1), confidences))
     outcome = _outcome(job, rows, len(job.tokens))
     if outcome.next_token is None:
         return None
-    guessed = outcome.accepted + 1 - (known is not None)
-    confidence = hint_confidence(exit_logits[:guessed].float())
-    return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
+    confidence = float(confidences[: outcome.accepted + 1].prod())
+    choices: tuple[int, ...] = ()
+    if job.scheme in DETERMINISTIC:
+        choices = choose_each(rows, job.sampling, len(job.tokens))
+    return ExitHint(0, outcome.accepted, outcome.next_token, confidence, choices, tuple(confidences.tolist()))
 
 
 def pack_residual(residue: Residue, first_draw: int) -> bytes:

@@ -39,7 +39,7 @@ from outrider.decoding.token_runs import token_bytes, unpack_runs
 
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
-LEAST_TRUST = 0.6
+LEAST_TRUST = 0.3
 VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
 BYTES_DOWN_PER_TOKEN = 38.0
 
@@ -69,7 +69,7 @@ class TargetText:
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
         self._hints: list[ExitHint] = []
-        self._said: tuple[tuple[int, ...], float] = ((), 0.0)
+        self._said: dict[tuple[int, ...], float] = {}
         self._hinted_s: dict[tuple[int, ...], float] = {}
         self._purse = Purse(BYTES_DOWN_PER_TOKEN)
         self._token_bytes = token_bytes(tokenizer.vocab_size)
@@ -176,46 +176,46 @@ class TargetText:
         self._prefill_us = compute_us
         return [self._opened()]
 
-    def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> Hint | None:
-        """The frame for a hint that is worth sending."""
+    def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Hint]:
+        """The frames for what an early exit says that is worth sending."""
         if job.tokens != self._text.tokens:
-            return None
+            return []
         self._hints.append(hint)
-        tokens = self._until_end((*job.draft[: hint.accepted], hint.next_token))[:MAX_CHUNK_TOKENS]
-        confidence = hint.confidence
-        if self._rules.hints == "useful":
-            confidence = self._pace.trust.chance(hint.exit, hint.confidence, bool(job.draft))
-            if not self._is_useful(tokens, confidence):
-                return None
-        self._said = tokens, confidence
+        if self._rules.hints == "all":
+            outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
+        else:
+            outcomes = list(self._pace.trust.outcomes(hint, job.draft))
+        said = [self._say(hint.exit, self._until_end(tokens), chance, now_s) for tokens, chance in outcomes]
+        return [frame for frame in said if frame is not None]
+
+    def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
+        """Name an outcome of the running verification; None where it is not worth its bytes."""
+        tokens = tokens[:MAX_CHUNK_TOKENS]
+        if self._rules.hints == "useful" and not self._is_useful(tokens, chance):
+            return None
+        self._said[tokens] = chance
         self._hinted_s.setdefault(tokens, now_s)
         self._purse.spend(HINT_BYTES + self._token_bytes * len(tokens))
-        return Hint(
-            self._key.session,
-            self.epoch,
-            len(self._text),
-            hint.exit,
-            round(100 * confidence),
-            tokens,
-        )
+        confidence = round(100 * chance)
+        return Hint(self._key.session, self.epoch, len(self._text), exit_index, confidence, tokens)
 
     def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        hints, self._hints, self._said = self._hints, [], ((), 0.0)
+        hints, self._hints, self._said = self._hints, [], {}
         forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._passes += forwarded
         if job.tokens != self._text.tokens:
             return []
         self._learn_from(job, judgement, compute_us / 1e6 if forwarded else 0.0)
         for hint in hints:
-            right = (hint.accepted, hint.next_token) == (judgement.accepted, judgement.next_token)
-            self._pace.trust.on_outcome(hint.exit, hint.confidence, bool(job.draft), right)
+            self._pace.trust.on_judged(hint, job.draft, judgement)
         base = len(self._text)
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = self._until_end((*job.draft[: judgement.accepted], *own))
         alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
-        self._await_draft(new, alive, now_s)
+        self._pace.on_committed(len(new), now_s)
+        self._await_draft(new, alive, not job.draft, now_s)
         if judgement.residue is not None and not self._finished:
             self._residue = judgement.residue
             return [self._unsettled(base, len(job.draft), compute_us, 0)]
@@ -239,23 +239,22 @@ class TargetText:
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
 
-    def _await_draft(self, new: tuple[int, ...], alive: bool, now_s: float) -> None:
+    def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
         """Say how soon a draft may follow the tokens just committed."""
         hinted_s = self._hinted_s.get(new)
         self._hinted_s.clear()
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_fed()
         elif hinted_s is not None:
-            self._pace.on_starved("hinted", hinted_s)
+            self._pace.on_starved("hinted", hinted_s, stepped)
         else:
-            self._pace.on_starved("alive" if alive else "surprise", now_s)
+            self._pace.on_starved("alive" if alive else "surprise", now_s, stepped)
 
-    def _is_useful(self, tokens: tuple[int, ...], confidence: float) -> bool:
+    def _is_useful(self, tokens: tuple[int, ...], chance: float) -> bool:
         """Whether a hint is news that is likely enough to be true, within the allowance of bytes."""
-        said, before = self._said
-        if tokens == said:
-            return confidence >= before + SURER_BY
-        worth = confidence >= max(LEAST_TRUST, self._purse.price)
+        if tokens in self._said and chance < self._said[tokens] + SURER_BY:
+            return False
+        worth = chance >= max(LEAST_TRUST, self._purse.price)
         return worth and self._purse.holds(HINT_BYTES + self._token_bytes * len(tokens))
 
     def _learn_from(self, job: Verify, judgement: Judgement, compute_s: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -402,21 +404,35 @@ def test_all_hints_are_passed_on_where_all_are_wanted():
     assert all(hint.base == 0 for [hint] in answers)
 
 
-def test_a_useful_hint_is_news_that_deserves_trust(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.3)
+def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0) -> ExitHint:
+    """An exit that contradicts the draft at one place."""
+    choices = (*job.draft[:at], token, *job.draft[at + 1 :], 7)
+    return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
+
+
+def test_a_useful_hint_is_news_that_deserves_trust():
     cloud, job = hinting("useful")
-    [first] = frames(cloud.hint(job, ExitHint(0, 1, 9, 1.0)))
-    assert first.tokens == (job.draft[0], 9)
+    [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
+    assert first.tokens == (9,)
     assert first.confidence < 100, "a hint is not believed by its own word alone"
-    assert cloud.hint(job, ExitHint(1, 1, 9, 1.0)) == [], "no news"
-    assert cloud.hint(job, ExitHint(2, 1, 8, 0.1)) == [], "hardly to be trusted"
-    assert len(cloud.hint(job, ExitHint(2, 1, 8, 1.0))) == 1
+    assert cloud.hint(job, doubting(job, 1, 0, 9)) == [], "no news"
+    assert cloud.hint(job, doubting(job, 2, 0, 8, 0.1)) == [], "hardly to be trusted"
+    assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
 
 
-def test_useful_hints_keep_to_their_allowance(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.3)
+def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatch):
+    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.02)
     cloud, job = hinting("useful")
-    sent = sum(len(cloud.hint(job, ExitHint(0, 1, token, 1.0))) for token in range(1, 32))
+    once = doubting(job, 0, 1, 9)
+    twice = replace(once, choices=(*once.choices[:3], 8, *once.choices[4:]))
+    said = frames(cloud.hint(job, twice))
+    assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
+    assert said[0].confidence > said[1].confidence > 0
+
+
+def test_useful_hints_keep_to_their_allowance():
+    cloud, job = hinting("useful")
+    sent = sum(len(cloud.hint(job, doubting(job, 0, 0, token))) for token in range(1, 32))
     assert 1 <= sent < 12
 
 

@@ -356,6 +356,18 @@ def test_the_edges_own_draft_comes_before_hints_and_workers_share_a_batch():
     assert second in ((7,), (8,))
 
 
+def test_a_hint_whose_drafting_has_begun_is_finished_before_a_surer_one_is_begun():
+    machine = edge(strategy="fsd", num_draft_tokens=2, workers=1)
+    draft(machine, 3, 4)
+    machine.receive(hint((7,), 60), 1.0)
+    assert machine.next_job().prefixes == ((7,),)
+    grow(machine, (1,))
+    machine.receive(hint((8,), 90), 1.1)
+    assert machine.next_job().prefixes == ((7, 1),)
+    grow(machine, (1,))
+    assert machine.next_job().prefixes == ((8,),)
+
+
 def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
     machine = edge(strategy="fsd", num_draft_tokens=1)
     draft(machine, 3)
@@ -448,7 +460,8 @@ def test_a_hint_changes_what_would_have_left():
 
 def test_a_text_that_has_ended_is_looked_at_no_more():
     machine = beside_a_stepping_cloud()
-    grow(machine, (0,), now_s=1.2)
+    for token in (7, 8, 0):
+        grow(machine, (token,), now_s=1.2)
     assert machine.next_look_s is not None
     machine.receive(verdict((3, 4, 5, 6, 0), 4), 1.21)
     assert machine.done

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.digest import extend_digest
-from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
+from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, UNCLAIMED, DraftTree, Node, branches_to
 from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
 
 DIGEST, LENGTH = 77, 5
@@ -25,7 +26,7 @@ def grown(steps) -> tuple[DraftTree, list[Node]]:
     nodes = [tree.root]
     for index, token, origin in steps:
         parent = nodes[index % len(nodes)]
-        node = tree.add(parent, token, parent.likelihood * 0.5, origin)
+        node = tree.add(parent, token, 0.5, origin)
         if node not in nodes:
             nodes.append(node)
     return tree, nodes
@@ -110,7 +111,7 @@ def test_a_run_is_preferred_only_where_it_overtakes_what_was_told_before():
     first.sent_s = 1.0
     likelier, likeliest = tree.add(tree.root, 2, 0.6, "hint"), tree.add(tree.root, 3, 0.7, "hint")
     less = tree.add(tree.root, 4, 0.1, "guess")
-    below = tree.add(likeliest, 5, 0.65, "draft")
+    below = tree.add(likeliest, 5, 0.9, "draft")
     parent, runs = branches_to(tree, [likelier, likeliest, less, below])
     assert parent is tree.root
     assert runs == [Run(0, (3, 5), preferred=True), Run(2, (2,)), Run(1, (4,))]
@@ -175,38 +176,59 @@ def test_the_main_path_follows_the_first_choices():
     assert own.best_child is None
 
 
-def test_a_belief_raises_what_agrees_and_lowers_what_does_not():
+def test_a_claim_raises_what_agrees_and_lowers_what_does_not():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 0.7, "draft")
-    below = tree.add(own, 1, 0.49, "draft")
-    rival = tree.add(own, 2, 0.14, "guess")
+    below = tree.add(own, 1, 0.7, "draft")
+    rival = tree.add(own, 2, 0.2, "guess")
+    after = tree.add(rival, 5, 0.5, "draft")
     other = tree.add(tree.root, 3, 0.2, "guess")
-    tree.believe(rival, 0.9)
-    assert rival.likelihood == 0.9
-    assert own.likelihood == 0.9
-    for node, before in ((below, 0.49), (other, 0.2)):
-        assert 0.0 < node.likelihood < before
-    tree.believe(own, 0.45)
-    assert abs(rival.likelihood - 0.45) < 1e-9
+    tree.claim(rival, 0.6)
+    assert rival.likelihood == own.likelihood == pytest.approx(0.6)
+    assert after.likelihood == pytest.approx(0.3)
+    assert below.likelihood == pytest.approx(0.4 * 0.49)
+    assert other.likelihood == pytest.approx(0.4 * 0.2)
+    tree.claim(rival, 0.1)
+    assert rival.likelihood == pytest.approx(0.1)
+    assert below.likelihood == pytest.approx(0.9 * 0.49)
+
+
+def test_claims_that_contradict_one_another_share_what_is_certain():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    own = tree.add(tree.root, 1, 1.0, "draft")
+    rivals = [tree.add(tree.root, token, 0.0, "hint") for token in (2, 3, 4)]
+    for rival in rivals:
+        tree.claim(rival, 1.0)
+    assert [rival.likelihood for rival in rivals] == pytest.approx([1.0 / (3.0 + UNCLAIMED)] * 3)
+    assert own.likelihood == pytest.approx(UNCLAIMED / (3.0 + UNCLAIMED))
+
+
+def test_what_grows_below_a_claim_is_as_likely_as_the_claim_and_the_draft_make_it():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    hinted = tree.add(tree.root, 3, 0.01, "hint")
+    tree.claim(hinted, 0.5)
+    assert tree.add(hinted, 4, 0.8, "draft").likelihood == pytest.approx(0.4)
+    assert tree.add(tree.root, 5, 0.8, "draft").likelihood == pytest.approx(0.4)
 
 
 @steady
 @given(growth, st.lists(st.tuples(st.integers(1, 25), st.sampled_from([0.0, 0.2, 0.9, 1.0])), max_size=8))
-def test_beliefs_however_contradicting_stay_chances(steps, beliefs):
+def test_claims_however_contradicting_leave_chances(steps, claims):
     tree, nodes = grown(steps)
-    for index, likelihood in beliefs:
+    for index, chance in claims:
         if index < len(nodes):
-            tree.believe(nodes[index], likelihood)
-        assert all(0.0 < node.likelihood <= 1.0 for node in nodes)
+            tree.claim(nodes[index], chance)
+        assert all(0.0 <= node.likelihood <= 1.0 + 1e-9 for node in nodes)
+        assert all(node.likelihood <= node.parent.likelihood + 1e-9 for node in nodes if node.parent)
 
 
 def test_a_wrong_hint_however_sure_does_not_end_the_drafting():
     """What the target wrote instead is the text, and what follows it is as likely as ever."""
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 0.7, "draft")
-    below = tree.add(own, 2, 0.49, "draft")
-    hinted = tree.add(tree.root, 3, 0.0, "hint")
-    tree.believe(hinted, 1.0)
+    below = tree.add(own, 2, 0.7, "draft")
+    tree.claim(tree.add(tree.root, 3, 0.0, "hint"), 1.0)
+    assert below.likelihood < 0.2
     tree.commit((1,), own.digest)
     assert own.likelihood == 1.0
-    assert below.likelihood > 0.5
+    assert below.likelihood == pytest.approx(0.7)

@@ -15,7 +15,7 @@ from outrider.decoding.estimates import (
     Odds,
     Purse,
     RoundTrip,
-    Trust,
+    Speed,
 )
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
@@ -56,16 +56,18 @@ def test_chances_are_chances(outcomes):
     assert sum(chances) <= 1.0 + 1e-9
 
 
-def test_a_hint_is_first_trusted_by_half_then_by_what_came_of_it():
-    trust = Trust()
-    assert trust.chance(2, 0.6, True) == pytest.approx(0.3)
-    for _ in range(200):
-        trust.on_outcome(2, 0.6, True, right=True)
-        trust.on_outcome(2, 0.95, True, right=False)
-    assert trust.chance(2, 0.5, True) > 0.9
-    assert trust.chance(2, 0.99, True) < 0.1, "one that was sure is another matter"
-    assert trust.chance(2, 0.6, False) == pytest.approx(0.3), "so is a step"
-    assert trust.chance(1, 0.6, True) == pytest.approx(0.3), "so is another exit"
+def test_speed_is_of_late_and_leaves_out_the_time_between_texts():
+    speed = Speed()
+    assert speed.value == 0.0
+    for number in range(5):
+        speed.on_commit(2, 10.0 + number)
+    speed.begin_text()
+    for number in range(5):
+        speed.on_commit(2, 500.0 + number)
+    assert speed.value == pytest.approx(2.0)
+    for number in range(300):
+        speed.on_commit(1, 505.0 + number)
+    assert speed.value == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_mean_is_unknown_then_exact_then_forgetful():

@@ -24,23 +24,23 @@ def pace(
     for _ in range(60):
         policy.on_verified(drafted, accepted, verify_s)
     for number in range(20 if delay_s is not None else 0):
-        policy.on_starved(reason, 10.0 * number)
+        policy.on_starved(reason, 10.0 * number, stepped=False)
         policy.on_draft(10.0 * number + delay_s)
-    policy.on_starved(reason, 1000.0)
+    policy.on_starved(reason, 1000.0, stepped=False)
     return policy
 
 
 def test_it_never_waits_without_evidence():
     fresh = Pace()
     assert fresh.wait_until_s(5.0) == 5.0
-    fresh.on_starved("hinted", 4.0)
+    fresh.on_starved("hinted", 4.0, stepped=False)
     assert fresh.wait_until_s(5.0) == 5.0
     assert pace(4).wait_until_s(1000.0) == 1000.0, "no draft has ever come after a surprise"
     stepless = Pace()
     stepless.on_verified(4, 4, STEP_S)
-    stepless.on_starved("surprise", 0.0)
+    stepless.on_starved("surprise", 0.0, stepped=False)
     stepless.on_draft(0.01)
-    stepless.on_starved("surprise", 1.0)
+    stepless.on_starved("surprise", 1.0, stepped=False)
     assert stepless.wait_until_s(1.0) == 1.0
 
 
@@ -51,23 +51,23 @@ def test_it_learns_that_waiting_is_in_vain_and_that_it_no_longer_is(reason, goes
     assert policy.wait_until_s(1000.0) > 1000.0
     for number in range(30):
         at_s = 2000.0 + number
-        policy.on_starved(reason, at_s)
+        policy.on_starved(reason, at_s, stepped=False)
         if goes_on == "fed":
             policy.on_fed()
             policy.on_draft(at_s + 0.03)  # too late to count
-    policy.on_starved(reason, 3000.0)
+    policy.on_starved(reason, 3000.0, stepped=False)
     assert policy.wait_until_s(3000.0) == 3000.0
     for number in range(30):
         policy.on_draft(3000.02 + number)
-        policy.on_starved(reason, 3001.0 + number)
+        policy.on_starved(reason, 3001.0 + number, stepped=False)
     assert policy.wait_until_s(3030.0) == pytest.approx(3030.0 + 0.02 + LATE * STEP_S)
 
 
 def test_what_was_in_vain_for_one_reason_says_nothing_of_another():
     policy = pace(4, 0.02, reason="hinted")
     for number in range(30):
-        policy.on_starved("surprise", 2000.0 + number)
-    policy.on_starved("hinted", 3000.0)
+        policy.on_starved("surprise", 2000.0 + number, stepped=False)
+    policy.on_starved("hinted", 3000.0, stepped=False)
     assert policy.wait_until_s(3000.0) > 3000.0
 
 
@@ -79,9 +79,26 @@ def test_it_waits_where_waiting_pays_and_not_for_ever(reason):
     assert waiting.wait_until_s(until_s + 1e-3) <= until_s + 1e-3
 
 
+def test_a_step_taken_meanwhile_does_not_delay_the_answer_to_a_surprise():
+    policy = pace(4, 0.07)
+    assert policy.wait_until_s(1000.0) == 1000.0, "a step fits in before the draft comes"
+    policy.on_starved("surprise", 1000.0 + STEP_S, stepped=True)
+    until_s = 1000.0 + 0.07 + LATE * STEP_S
+    assert policy.wait_until_s(1000.0 + STEP_S) == pytest.approx(until_s)
+    policy.on_starved("surprise", until_s + STEP_S, stepped=True)
+    assert policy.wait_until_s(until_s + STEP_S) == until_s + STEP_S, "overdue: begin anew"
+
+
+def test_a_hint_on_a_step_is_news_of_its_own():
+    policy = pace(4, 0.02, reason="hinted")
+    policy.on_starved("surprise", 2000.0, stepped=False)
+    policy.on_starved("hinted", 2000.01, stepped=True)
+    assert policy.wait_until_s(2000.01) == pytest.approx(2000.01 + 0.02 + LATE * STEP_S)
+
+
 def test_each_reason_has_delays_of_its_own():
     policy = pace(4, 0.02, reason="hinted")
-    policy.on_starved("surprise", 2000.0)
+    policy.on_starved("surprise", 2000.0, stepped=False)
     assert policy.wait_until_s(2000.0) == 2000.0
 
 
@@ -103,7 +120,7 @@ def test_a_new_text_is_not_late():
     policy = pace(4, 0.02)
     policy.begin_text()
     policy.on_draft(2000.0)
-    policy.on_starved("surprise", 2001.0)
+    policy.on_starved("surprise", 2001.0, stepped=False)
     assert policy.wait_until_s(2001.0) == pytest.approx(2001.0 + 0.02 + LATE * STEP_S)
 
 
@@ -150,9 +167,9 @@ def test_whatever_it_has_seen_its_answers_are_sane(verified, delays, offered):
     for drafted, accepted, compute_s in verified:
         policy.on_verified(drafted, min(drafted, accepted), compute_s)
     for reason, delay_s in delays:
-        policy.on_starved(reason, 0.0)
+        policy.on_starved(reason, 0.0, stepped=False)
         policy.on_draft(delay_s)
-    policy.on_starved("hinted", 100.0)
+    policy.on_starved("hinted", 100.0, stepped=False)
     assert 0 <= policy.chunk_length(offered) <= offered
     longest_s = max((delay_s for _, delay_s in delays), default=0.0)
     assert policy.wait_until_s(101.0) <= 101.0 + longest_s + 2.0
