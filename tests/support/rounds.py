@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -73,7 +73,7 @@ class Round:
                 return token
             head, first = sparse.head_of(target_row, self.num_head), residue.draws.end
             more = sparse.tail_draws(target_row, head, position, chance, first, self.num_draws)
-            residue = residue.refilled(self._draws_down(more, residue, len(target_row)))
+            residue = self._residue_down(replace(residue, draws=more), len(target_row))
             token = sparse.resample_sparse(residue, draft_row, position, chance)
         return token if token is not None else acceptance.resample(target_row, draft_row, position, chance)
 
@@ -90,11 +90,6 @@ class Round:
 
     def _residue_down(self, residue: sparse.SparseResidue, vocab_size: int) -> sparse.SparseResidue:
         return packing.unpack_residue(packing.pack_residue(residue), vocab_size) if self.packed else residue
-
-    def _draws_down(
-        self, draws: sparse.TailDraws, residue: sparse.SparseResidue, vocab_size: int
-    ) -> sparse.TailDraws:
-        return packing.unpack_draws(packing.pack_draws(draws), residue, vocab_size) if self.packed else draws
 
 
 def _draft(

@@ -99,20 +99,6 @@ def unpack_residue(payload: bytes, vocab_size: int) -> SparseResidue:
     return residue
 
 
-def pack_draws(draws: TailDraws) -> bytes:
-    """More tail draws for a residue that ran out of them."""
-    return encode_varints(_draw_numbers(draws))
-
-
-def unpack_draws(payload: bytes, residue: SparseResidue, vocab_size: int) -> TailDraws:
-    """The next draws for a residue. Raises ProtocolError for draws that its tail does not hold."""
-    reader = _Reader(payload)
-    tail = int(residue.tail_mass * _TARGET_TOTAL)
-    draws = reader.draws(vocab_size, np.array(residue.head_ids, dtype=np.int64), tail)
-    reader.finish()
-    return draws
-
-
 class _Reader:
     """Takes numbers off a payload, refusing those that cannot be."""
 

@@ -14,7 +14,7 @@ of at most A + tau turns are taken.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -49,12 +49,6 @@ class SparseResidue:
     def tail_mass(self) -> float:
         """tau; exact, for the probabilities are gridded."""
         return 1.0 - sum(self.head_probs)
-
-    def refilled(self, draws: TailDraws) -> SparseResidue:
-        """The same head with the next draws. Raises ProtocolError for others than were asked for."""
-        if draws.first != self.draws.end:
-            raise ProtocolError(f"tail draws from index {draws.first}, not from {self.draws.end} as asked")
-        return replace(self, draws=draws)
 
 
 def sparse_residue(
@@ -92,7 +86,7 @@ def tail_draws(
 def resample_sparse(residue: SparseResidue, draft_row: Array, position: int, chance: Chance) -> int | None:
     """The edge's half: the token after a rejection, or None where the draws ran out.
 
-    Then ask for draws from index `residue.draws.end` on, and call again with `residue.refilled(...)`.
+    Then ask for a residue whose draws go on from index `residue.draws.end`, and call again with that.
     Raises ProtocolError where nothing can have been rejected.
     """
     head_ids = list(residue.head_ids)
