@@ -54,6 +54,12 @@ def demo(
     strategy: Annotated[
         str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
     ] = "outrider",
+    drafters: Annotated[
+        str,
+        typer.Option(
+            help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse."
+        ),
+    ] = "model,suffix",
     seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
     placement: Annotated[
         str | None,
@@ -82,6 +88,7 @@ def demo(
             instruction,
             out=out,
             strategy=strategy,
+            drafters=drafters,
             link_profile=link,
             seed=seed,
             placement=placement,
@@ -215,12 +222,17 @@ def bench_decoding(
     live: Annotated[
         bool, typer.Option("--live", help="Also in real time over sockets, with the shipped pair.")
     ] = False,
+    drafters: Annotated[
+        str, typer.Option(help="Where the drafts of replayed texts come from, as for `demo`.")
+    ] = "model",
     models: Models = None,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
     from outrider.runtime.bench_decoding import bench_decoding
 
-    bench_decoding(tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live)
+    bench_decoding(
+        tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
+    )
 
 
 @bench_app.command("drafting", epilog="Example:  outrider bench drafting --episodes 8 --json drafting.json")

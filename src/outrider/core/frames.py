@@ -23,6 +23,7 @@ MAX_VOCABULARY = 1 << 20
 
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Position = Annotated[int, Meta(ge=0, le=MAX_NEW_TOKENS)]
+Run = Annotated[tuple[Position, ...], Meta(max_length=2)]
 TokenId = Annotated[int, Meta(ge=0, lt=MAX_VOCABULARY)]
 TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
 ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
@@ -238,7 +239,8 @@ class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     """Final: after the text of `base` tokens with that digest come `tokens`.
 
     They came of a chunk of `drafted` tokens. `passes` counts the target's forwards of this epoch so far;
-    `verify_us` is the time of the last.
+    `verify_us` is the time of the last. `kept`, nothing or two numbers: from where to where a rejected
+    chunk, past the mistake, is what the target would have gone on with.
     """
 
     session: U32
@@ -249,6 +251,7 @@ class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     drafted: Position
     passes: U32
     verify_us: U32
+    kept: Run = ()
 
 
 class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=21):
@@ -263,6 +266,7 @@ class Unsettled(Struct, frozen=True, array_like=True, forbid_unknown_fields=True
     passes: U32
     verify_us: U32
     residue: Evidence
+    kept: Run = ()
 
 
 class Hint(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=22):

@@ -16,6 +16,7 @@ from outrider.core.values import (
     RangeScan,
     Recalled,
     Sighting,
+    Successors,
     Velocity,
     Verified,
 )
@@ -66,6 +67,12 @@ class ModelSession(Protocol):
 
         Reuses the cached prefix it shares with the previous prompt.
         Raises FrameError for a bad JPEG and ConfigError for a prompt that does not fit.
+        """
+
+    def expected(self, count: int) -> Successors:
+        """The `count` likeliest successors of each token of the prompt past its image, by the prefill.
+
+        Empty where the prefill tells nothing of them.
         """
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:

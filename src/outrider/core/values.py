@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -74,6 +75,16 @@ class Prompt:
 
     text: str
     jpeg: bytes
+
+
+@dataclass(frozen=True)
+class Successors:
+    """What a model expects after each of a prompt's last tokens: the likeliest ids, best first, and their
+    probabilities, for each of those tokens in order.
+    """
+
+    ids: Sequence[Sequence[int]] = ()
+    probs: Sequence[Sequence[float]] = ()
 
 
 class LinkState(str, Enum):

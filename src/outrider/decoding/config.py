@@ -11,11 +11,19 @@ from outrider.core.errors import ConfigError
 from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
+from outrider.decoding.retrieval.drafts import CALIBRATION, SOURCES
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
 DETERMINISTIC = ("greedy", "coupled")
+MODEL = "model"
+DRAFTERS = (MODEL, *SOURCES)
 HINT_ORDERS = ("confidence", "fifo", "random")
 LINK_LOSS_POLICIES = ("stop", "draft_only")
+
+
+def mixed_seed(seed: int, number: int) -> int:
+    """Another seed below 2^63 for each number: noise that has nothing to do with the first."""
+    return (seed + number * 0x1E3779B97F4A7C15) % (1 << 63)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,9 @@ class Sampling:
 @dataclass(frozen=True)
 class DecodingConfig:
     """A strategy with its sizes. `acceptance` is the strategy's own where left open. `workers`: how many
-    branches are drafted on in one batch; more than one pays where the draft model batches them.
+    branches are drafted on in one batch; more than one pays where the draft model batches them. `drafters`:
+    where drafts come from in every strategy that drafts, the draft model and sources of retrieved text, which
+    are used where they are surer than the model has proved to be.
 
     After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
     request's deadline (`stop`). After `silence_s` without an answer it asks again.
@@ -84,6 +94,7 @@ class DecodingConfig:
 
     strategy: str = "outrider"
     num_draft_tokens: int = 4
+    drafters: tuple[str, ...] = (MODEL,)
     acceptance: AcceptanceName | None = None
     temperature: float = 0.0
     top_p: float = 1.0
@@ -107,12 +118,28 @@ class DecodingConfig:
         _require_seconds("link_grace_s", self.link_grace_s)
         _require_seconds("silence_s", self.silence_s)
         Sampling(self.temperature, self.top_p, self.seed)
+        self._check_drafters()
         self._check_fit()
+
+    def _check_drafters(self) -> None:
+        names = self.drafters
+        if not isinstance(names, (tuple, list)) or not names or len(set(names)) < len(names):
+            raise ConfigError(f"drafters={names!r} must be a list of different names, at least one")
+        for name in names:
+            _require_choice("drafters", name, DRAFTERS)
+        if CALIBRATION in names and "suffix" not in names:
+            raise ConfigError(f"drafters={names!r}: calibration corrects what suffix copies, so name both")
+        if CALIBRATION in names and MODEL not in names:
+            raise ConfigError(f"drafters={names!r}: calibration needs the draft model's prefill: name model")
+        object.__setattr__(self, "drafters", tuple(names))
 
     def _check_fit(self) -> None:
         plan, scheme = self.plan, self.scheme
-        if not plan.drafts and self.link_loss == "draft_only":
-            raise ConfigError("link_loss=draft_only needs a draft, strategy=ar has none: use another or stop")
+        if not self.needs_model and self.link_loss == "draft_only":
+            raise ConfigError(
+                f"link_loss=draft_only needs a draft model, which strategy={self.strategy} with "
+                f"drafters={','.join(self.drafters)} has not: use others or link_loss=stop"
+            )
         if scheme not in DETERMINISTIC and plan.when_idle != "wait":
             raise ConfigError(
                 f"acceptance={scheme} does not go with strategy={self.strategy}, whose cloud takes steps of "
@@ -131,13 +158,28 @@ class DecodingConfig:
         return STRATEGIES[self.strategy]
 
     @property
+    def needs_model(self) -> bool:
+        """Whether the edge runs a draft model."""
+        return self.plan.drafts and MODEL in self.drafters
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where retrieved drafts come from."""
+        return tuple(name for name in self.drafters if name != MODEL) if self.plan.drafts else ()
+
+    @property
     def scheme(self) -> AcceptanceName:
         """The acceptance scheme in force."""
         return self.acceptance or self.plan.acceptance
 
-    def sampling_for(self, prompt: Prompt) -> Sampling:
-        """How the tokens of one text are drawn: each prompt has noise of its own under one seed."""
+    def sampling_for(self, prompt: Prompt, number: int = 0) -> Sampling:
+        """How the tokens of one text, a session's `number`-th, are drawn: each prompt has noise of its own
+        under one seed. A test that decides on drafts must be independent of them: where they may come from
+        earlier texts, each text has noise of its own.
+        """
         seed = (self.seed << 32 | prompt_digest(prompt)) % (1 << 63)
+        if self.sources and self.scheme not in DETERMINISTIC:
+            seed = mixed_seed(seed, number)
         return Sampling(self.temperature, self.top_p, seed)
 
     @classmethod
@@ -150,6 +192,11 @@ class DecodingConfig:
                 f"unknown decoding option(s) {', '.join(unknown)}; known: {', '.join(sorted(known))}"
             )
         return cls(**values)
+
+
+def drafter_names(text: str) -> tuple[str, ...]:
+    """The drafters of an option or parameter: names with commas between."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

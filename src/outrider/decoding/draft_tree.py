@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Literal
 
 from outrider.core.ports import Array
@@ -32,7 +33,8 @@ class Node:
     `length` counts the tokens of the text up to this one, `digest` names that text. `chance` is the draft's,
     given what comes before. `share` estimates from above how likely the target is to write the text up to
     here; `likelihood` is at least that of whatever lies below. `choices` are the draft's next tokens, best
-    first, empty until drafted. `anchor` is the length at which the branch left the draft's own, `turn` counts
+    first, empty until drafted; `retrieved`: they are retrieved ones. `consulted_at`: the text's length when
+    retrieval was asked last. `anchor` is the length at which the branch left the draft's own, `turn` counts
     such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was drawn from,
     where there is one.
     """
@@ -51,6 +53,8 @@ class Node:
     children: dict[int, Node] = field(default_factory=dict)
     sent_s: float | None = None
     row: Array = None
+    retrieved: bool = False
+    consulted_at: int = -1
 
     @property
     def drafted(self) -> bool:
@@ -150,6 +154,11 @@ class DraftTree:
             path.append(node)
             node = node.best_child
         return path
+
+    def own_path(self) -> list[Node]:
+        """The main path as far as the draft model itself wrote it."""
+        steps = takewhile(lambda node: node.drafted and not node.retrieved, [self.root, *self.main_path()])
+        return [step.best_child for step in steps if step.best_child is not None]
 
     def likely_path(self) -> list[Node]:
         """The likeliest branch, as far as it goes."""

@@ -42,7 +42,7 @@ class LinkedDecoder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link = link
-        self._worker = DraftWorker(draft) if draft is not None and config.plan.drafts else None
+        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         self._tokenizer = tokenizer
         self._config = config
         self._session = session
@@ -74,6 +74,10 @@ class LinkedDecoder:
             self._abandon()
             raise
         return self._transcript.decoded(self._machine, self._now(), self._link.state)
+
+    def forget(self) -> None:
+        """Draft nothing any more from the texts so far. Not while one is being decoded."""
+        self._machine.forget()
 
     def close(self) -> None:
         """Free the session at the verifier and the link here."""

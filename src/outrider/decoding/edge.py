@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.core.errors import (
     BusyError,
@@ -38,13 +38,14 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.ports import Tokenizer
-from outrider.core.values import Prompt
-from outrider.decoding.config import DETERMINISTIC, DecodingConfig
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
-from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, PrefillDraft
+from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
-from outrider.decoding.schemes import pack_evidence, settle
+from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
+from outrider.decoding.schemes import certain_row, pack_evidence, settle
 from outrider.decoding.token_runs import pack_runs, token_bytes
 
 LEAST_LIKELIHOOD = 0.01
@@ -112,6 +113,8 @@ class EdgeMachine:
         self._vocab_size = tokenizer.vocab_size
         self._eos_id = tokenizer.eos_id
         self._fingerprint = tokenizer.fingerprint
+        self._encode = tokenizer.encode
+        self._retrieved = RetrievedDrafts(config.sources, self._eos_id)
         self._outlook = Outlook(config, token_bytes(tokenizer.vocab_size))
         self._rng = random.Random(config.seed)
         self._epoch = 0
@@ -123,7 +126,9 @@ class EdgeMachine:
         self._prompt = prompt
         self._max_new_tokens = max_new_tokens
         root = prompt_digest(prompt)
-        self._sampling = self._config.sampling_for(prompt)
+        self._sampling = self._config.sampling_for(prompt, self._epoch)
+        if self._retrieved:
+            self._retrieved.begin(self._encode(prompt.text))
         self._text = DigestedText(root)
         self._tree = DraftTree(0, root, self._rng)
         self._early: dict[int, Verdict | Unsettled] = {}
@@ -143,26 +148,34 @@ class EdgeMachine:
 
     def next_job(self) -> EdgeJob | None:
         """What the draft model should do now, if anything."""
-        if self.done or not self._plan.drafts:
+        if self.done or not self._config.needs_model:
             return None
         if not self._draft_ready:
-            return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens)
+            num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
+            return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens, num_expected)
         leaves = [self._tree.root] if self._alone else self._leaves()[: self._config.workers]
         if not leaves:
             return None
         prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
         num_choices = 1 + self._plan.num_guesses if self._guessable else 1
-        return DraftTokens(self._epoch, prefixes, num_choices, self._config.scheme, self._sampling)
+        return DraftTokens(self._epoch, prefixes, num_choices, self._config.scheme, self._draft_sampling())
 
-    def complete(
-        self, job: EdgeJob, result: Sequence[Choices], now_s: float, compute_s: float
-    ) -> list[EdgeAction]:
+    def _draft_sampling(self) -> Sampling:
+        """Rejected draws may come back as retrieved drafts, so after a verdict the model draws afresh."""
+        if self._guessable or not self._retrieved:
+            return self._sampling
+        return replace(self._sampling, seed=mixed_seed(self._sampling.seed, len(self._text)))
+
+    def complete(self, job: EdgeJob, result: EdgeResult, now_s: float, compute_s: float) -> list[EdgeAction]:
         """The result of a job; that of a job the text has moved away from is dropped."""
         if self.done or job.epoch != self._epoch:
             return []
         if isinstance(job, PrefillDraft):
             self._draft_ready = True
+            if isinstance(result, Successors):
+                self._retrieved.calibrate(result)
             return []
+        assert not isinstance(result, Successors)
         self._outlook.draft.add(compute_s)
         for prefix, choices in zip(job.prefixes, result, strict=True):
             node = self._node_after(prefix)
@@ -215,8 +228,10 @@ class EdgeMachine:
             return []
         self._alone = True
         self._opened = False
-        drafted = [node.token for node in self._tree.main_path()]
-        return self._commit(drafted, None, now_s) if drafted else []
+        drafted = [node.token for node in self._tree.own_path()]
+        actions = self._commit(drafted, None, now_s) if drafted else []
+        self._tree = DraftTree(len(self._text), self._text.digest, self._rng)
+        return actions
 
     def cancel(self) -> list[EdgeAction]:
         """The owner no longer wants this text."""
@@ -225,8 +240,15 @@ class EdgeMachine:
         self.done = True
         return [Send(Cancel(self._session, self._epoch))]
 
+    def forget(self) -> None:
+        """Draft nothing any more from texts before this one; for use between texts."""
+        self._retrieved.forget()
+
     def _leaves(self) -> list[Node]:
-        """Where the draft should go on, the most useful first."""
+        """Where the draft model should go on, the most useful first."""
+        return self._open_ends() if self._config.needs_model else []
+
+    def _open_ends(self) -> list[Node]:
         leaves = [node for node in self._tree if not node.drafted and self._may_grow(node)]
         return sorted(leaves, key=self._urgency)
 
@@ -263,9 +285,30 @@ class EdgeMachine:
             if rank == 0:
                 child.row = choices.row
 
+    def _retrieve(self) -> None:
+        """Grow every branch by the retrieved tokens that are likelier right than the draft model's own."""
+        if not self._retrieved:
+            return
+        for node in self._open_ends():
+            if node.consulted_at != len(self._text):
+                node.consulted_at = len(self._text)
+                self._fill(node)
+
+    def _fill(self, node: Node) -> None:
+        """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
+        room = self._config.num_draft_tokens * self._plan.window - (node.length - node.anchor)
+        least = self._outlook.odds.rate() if self._config.needs_model else 0.0
+        for token, chance in self._retrieved.likely(self._tree.tokens(node), room):
+            if chance < least or not self._may_grow(node):
+                break
+            node.choices, node.retrieved = (token,), True
+            node = self._tree.add(node, token, chance, "draft")
+            node.row = None if self._guessable else certain_row(token, self._vocab_size)
+
     def _send_drafts(self, now_s: float) -> list[EdgeAction]:
         if self.done or self._alone or not self._plan.drafts:
             return []
+        self._retrieve()
         nodes = self._due_in_stream(now_s) if self._plan.streams else self._due_as_chunk()
         if nodes is None:
             return []
@@ -344,7 +387,9 @@ class EdgeMachine:
         return nodes
 
     def _can_follow(self, tip: Node) -> bool:
-        return tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
+        """Whether more may yet be drafted there. What retrieval offers is there at once."""
+        unended = tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
+        return unended and self._config.needs_model
 
     def _draft_frame(self, nodes: list[Node]) -> Draft:
         parent, runs = branches_to(self._tree, nodes)
@@ -489,6 +534,7 @@ class EdgeMachine:
         awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
         chunk_sent_s = self._chunk_sent_s(commit)
         self._text.extend(new)
+        self._retrieved.extend(new)
         self._tree.commit(new, self._text.digest)
         self._hinted.clear()
         if verdict is not None:
@@ -507,6 +553,7 @@ class EdgeMachine:
         """What a verdict says about the drafts."""
         if verdict is None:
             return Commit(new, 0, 0, None)
+        self._keep_rejected(new, verdict)
         accepted = min(self._judge_drafts(new), verdict.drafted)
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
@@ -518,6 +565,14 @@ class EdgeMachine:
         last = self._tree.find(commit.tokens[:num_verified]) if num_verified > 0 else None
         return last.sent_s if last is not None else None
 
+    def _keep_rejected(self, new: tuple[int, ...], verdict: Verdict | Unsettled) -> None:
+        """A run of the rejected draft may yet come true. Which draft it was is not said: most likely the main
+        one."""
+        if len(verdict.kept) == 2 and verdict.base == len(self._text):
+            chunk = tuple(node.token for node in self._tree.main_path())[: verdict.drafted]
+            if chunk[: len(new) - 1] == new[:-1]:
+                self._retrieved.keep(chunk[slice(*verdict.kept)])
+
     def _judge_drafts(self, new: tuple[int, ...]) -> int:
         """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
         node: Node | None = self._tree.root
@@ -526,7 +581,8 @@ class EdgeMachine:
             if node is None or not node.drafted:
                 break
             rank = node.choices.index(token) if token in node.choices else None
-            self._outlook.odds.on_outcome(rank)
+            if not node.retrieved:
+                self._outlook.odds.on_outcome(rank)
             if rank != 0:
                 break
             accepted += 1

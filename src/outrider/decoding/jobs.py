@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.branch_pool import Evidence
 from outrider.decoding.config import Sampling
 
 
 @dataclass(frozen=True)
 class PrefillDraft:
-    """Edge: put the prompt into the draft's cache."""
+    """Edge: put the prompt into the draft's cache; so many successors of each of its tokens are wanted."""
 
     epoch: int
     prompt: Prompt
     max_new_tokens: int
+    num_expected: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Choices:
 
 
 EdgeJob = PrefillDraft | DraftTokens
+EdgeResult = Sequence[Choices] | Successors
+"""Of a prefill what it expects, else what was drafted after each prefix."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +105,15 @@ class Judgement:
     """`accepted` draft tokens stand; then comes `next_token`, or one that the edge draws from `residue`.
 
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
-    rounding could have changed the text.
+    rounding could have changed the text. `kept`: where in a rejected draft a run stands, past the mistake,
+    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing.
     """
 
     accepted: int
     next_token: int | None = None
     residue: Residue | None = None
     margin: float = float("inf")
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

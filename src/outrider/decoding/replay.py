@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from outrider.core.ports import Array, ExitInfo, LanguageModel, OnExit, Tokenizer
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
 _Text = tuple[Prompt, tuple[int, ...]]
@@ -21,6 +21,7 @@ class _Trace:
     rows: dict[_Text, Array] = field(default_factory=dict)
     exit_rows: dict[_Text, Array] = field(default_factory=dict)
     prompt_lengths: dict[Prompt, int] = field(default_factory=dict)
+    expected: dict[tuple[Prompt, int], Successors] = field(default_factory=dict)
 
 
 class ReplayModel:
@@ -73,6 +74,14 @@ class ReplaySession:
             self._run_prefill(prompt)
         self._prompt, self._tokens = prompt, ()
         return self._trace.rows[prompt, ()]
+
+    def expected(self, count: int) -> Successors:
+        key = self._prompt, count
+        if key not in self._trace.expected:
+            if self._run_prompt != self._prompt:
+                self._run_prefill(self._prompt)
+            self._trace.expected[key] = self._session.expected(count)
+        return self._trace.expected[key]
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         text = (*self._tokens, *token_ids)

@@ -32,6 +32,7 @@ from outrider.decoding.packing import (
     unpack_token_probs,
 )
 from outrider.decoding.randomness import CounterChance, Purpose
+from outrider.decoding.retrieval.reuse import SHORTEST, longest_run
 from outrider.decoding.sampling import choose_each, perturbed
 from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
 
@@ -48,6 +49,13 @@ def draft_choices(logits: Array, scheme: str, sampling: Sampling, position: int,
         return Choices((int(logits.argmax()),))
     ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
     return Choices(tuple(ranked.topk(num_choices).indices.tolist()))
+
+
+def certain_row(token: int, vocab_size: int) -> Array:
+    """float64 (V,): the distribution of a token that could have been no other."""
+    row = torch.zeros(vocab_size, dtype=torch.float64)
+    row[token] = 1.0
+    return row
 
 
 def pack_evidence(scheme: str, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
@@ -73,7 +81,22 @@ def judge(job: Verify, logits: Array) -> Judgement:
         at = outcome.accepted
         row = target_distribution(logits[at], job.sampling)
         residue = Residue(job.scheme, row, position + at, job.sampling)
-    return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin)
+    kept = _kept(job, logits, outcome.accepted)
+    return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
+
+
+def _kept(job: Verify, logits: Array, accepted: int) -> tuple[int, ...]:
+    """The run past the mistake that equals the target's own choices; no draw decides on what it tells."""
+    first = accepted + 1
+    rest = job.draft[first:]
+    if len(rest) < SHORTEST:
+        return ()
+    rows = logits[first : len(job.draft)]
+    if job.scheme in DETERMINISTIC:
+        choices = list(choose_each(rows, job.sampling, len(job.tokens) + first))
+    else:
+        choices = rows.argmax(-1).tolist()
+    return tuple(first + place for place in longest_run(rest, choices))
 
 
 def _outcome(job: Verify, logits: Array, position: int) -> Outcome:

@@ -8,7 +8,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, LanguageModel, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
 OnKnownExit = Callable[[int, Array, Array], None]
@@ -35,6 +35,10 @@ class CachedSequence:
                 f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
+
+    def expected(self, count: int) -> Successors:
+        """As `ModelSession.expected`."""
+        return self._session.expected(count)
 
     def logits(self, tokens: Sequence[int], num_last: int, on_exit: OnKnownExit | None = None) -> Array:
         """What the model predicts after the prompt and `tokens`: (num_last + 1, V).

@@ -218,11 +218,13 @@ class TargetText:
         self._await_draft(new, alive, not job.draft, now_s)
         if judgement.residue is not None and not self._finished:
             self._residue = judgement.residue
-            return [self._unsettled(base, len(job.draft), compute_us, 0)]
+            return [
+                structs.replace(self._unsettled(base, len(job.draft), compute_us, 0), kept=judgement.kept)
+            ]
         num_new = len(self._text) - base
         self._purse.earn(num_new)
         self._purse.spend(VERDICT_BYTES + self._token_bytes * num_new)
-        return [self._verdict(base, len(job.draft), compute_us)]
+        return [structs.replace(self._verdict(base, len(job.draft), compute_us), kept=judgement.kept)]
 
     @property
     def _finished(self) -> bool:

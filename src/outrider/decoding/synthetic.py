@@ -16,7 +16,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, ExitInfo, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyTokenizer
 
@@ -99,6 +99,10 @@ class SyntheticSession:
     def prefill(self, prompt: Prompt) -> Array:
         self._digests = [prompt_digest(prompt)] * PROMPT_LENGTH
         return self._model.rows(self._digests[-1:])[0]
+
+    def expected(self, count: int) -> Successors:
+        """The prompt has no rows of its own."""
+        return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         digests = self._digests[-1:]

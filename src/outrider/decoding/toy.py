@@ -11,7 +11,7 @@ import torch
 
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.ports import Array, ExitInfo, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 
 EOS_ID = 0
@@ -19,7 +19,7 @@ WRONG_EXIT_SPREAD = 0.5
 
 
 class ToyTokenizer:
-    """Token n reads as the word `wn`."""
+    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
 
     def __init__(self, vocab_size: int, eos_id: int = 0) -> None:
         self.vocab_size = vocab_size
@@ -27,10 +27,14 @@ class ToyTokenizer:
         self.fingerprint = f"toy-{vocab_size}-{eos_id}"
 
     def encode(self, text: str) -> list[int]:
-        return [int(word[1:]) for word in text.split()]
+        return [self._id(word) for word in text.split()]
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return " ".join(f"w{token_id}" for token_id in token_ids)
+
+    def _id(self, word: str) -> int:
+        named = word.startswith("w") and word[1:].isdigit()
+        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,10 @@ class ToySession:
             raise ConfigError("the prompt does not fit the model")
         self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
         return self._model.row(self._digests[-1])
+
+    def expected(self, count: int) -> Successors:
+        """The prompt has no rows of its own."""
+        return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         if not self._digests or not token_ids:

@@ -21,10 +21,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import (
-    Choices,
     CloudJob,
     DraftTokens,
     EdgeJob,
+    EdgeResult,
     ExitHint,
     Judgement,
     Verify,
@@ -108,7 +108,7 @@ class VirtualDecoder:
         self._config = config
         self._target = target
         self._exit_fractions = world.compute.exit_fractions or _layer_fractions(target)
-        self._worker = DraftWorker(draft) if draft is not None and config.plan.drafts else None
+        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         self._machine = EdgeMachine(1, config, target.tokenizer)
         self._service = self._new_service()
         rng = random.Random(world.seed)
@@ -194,7 +194,7 @@ class VirtualDecoder:
         self._observe(_edge_event(job, self.now_s, duration_s))
         self._at(self.now_s + duration_s, self._finish_edge_job, job, choices, duration_s)
 
-    def _finish_edge_job(self, job: EdgeJob, choices: tuple[Choices, ...], duration_s: float) -> None:
+    def _finish_edge_job(self, job: EdgeJob, choices: EdgeResult, duration_s: float) -> None:
         self._edge_busy = False
         if isinstance(job, DraftTokens):
             self._transcript.on_drafted(len(job.prefixes), duration_s)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from outrider.core.ports import Array, LanguageModel
+from outrider.core.values import Successors
 from outrider.decoding.jobs import (
-    Choices,
     CloudJob,
     EdgeJob,
+    EdgeResult,
     ExitHint,
     Judgement,
     PrefillDraft,
@@ -29,11 +30,11 @@ class DraftWorker:
     def __init__(self, model: LanguageModel) -> None:
         self._sequence = CachedSequence(model)
 
-    def run(self, job: EdgeJob) -> tuple[Choices, ...]:
-        """What was drafted after each prefix; nothing after a prefill. Raises FrameError or ConfigError."""
+    def run(self, job: EdgeJob) -> EdgeResult:
+        """Raises FrameError or ConfigError for a prompt that cannot be used."""
         if isinstance(job, PrefillDraft):
             self._sequence.prefill(job.prompt, job.max_new_tokens)
-            return ()
+            return self._sequence.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
             draft_choices(
                 self._sequence.logits(prefix, 0)[0], job.scheme, job.sampling, len(prefix), job.num_choices

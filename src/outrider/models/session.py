@@ -11,7 +11,7 @@ from torch import Tensor
 
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.ports import ExitInfo, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.models.cache import StaticCache, allocate_cache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads, ExitTap
@@ -115,6 +115,7 @@ class QwenSession:
         self._shortest = 0
         self._rope_delta = 0
         self._cached_head: tuple[int, ...] = ()
+        self._prompt_hidden: Tensor | None = None
 
     @property
     def length(self) -> int:
@@ -134,7 +135,16 @@ class QwenSession:
         self._length = layout.length
         self._shortest = layout.image_end
         self._rope_delta = layout.rope_delta
+        self._prompt_hidden = hidden[layout.image_end - layout.head_length :]
         return self._model.text.logits(hidden[-1:])[0]
+
+    @torch.inference_mode()
+    def expected(self, count: int) -> Successors:
+        """One product with the LM head over the prompt's rows past the image, at the cost of a forward's."""
+        if self._prompt_hidden is None:
+            return Successors()
+        best = self._model.text.logits(self._prompt_hidden).softmax(-1).topk(count)
+        return Successors(best.indices.tolist(), best.values.tolist())
 
     @torch.inference_mode()
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:

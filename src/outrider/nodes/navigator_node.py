@@ -16,7 +16,7 @@ from rclpy.executors import MultiThreadedExecutor
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.values import LinkState
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import convert, qos
@@ -69,6 +69,7 @@ class NavigatorNode(OutriderNode):
         """Draft model and link, from the parameters; tests replace it."""
         config = DecodingConfig(
             strategy=self.value("strategy"),
+            drafters=drafter_names(self.value("drafters")),
             num_draft_tokens=self.value("num_draft_tokens"),
             link_loss=self.value("link_loss"),
         )

@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.config import STRATEGIES
+from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.replay import ReplayModel
 from outrider.decoding.timeline import TimelineEvent
 from outrider.runtime.bench_ablations import bench_ablations
@@ -55,16 +55,19 @@ def bench_decoding(
     ablations: bool = False,
     live: bool = False,
     pair: Pair | None = None,
+    drafters: str = MODEL,
 ) -> dict[str, Any]:
-    """Measure, print tables, write JSON and pictures.
+    """Measure, print tables, write JSON and pictures. `drafters` are those of the replayed texts.
 
     Raises ConfigError for an unknown regime or for pictures without matplotlib, ModelError without models.
     """
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
     regimes = load_regimes(names)
+    sources = DecodingConfig(drafters=drafter_names(drafters)).drafters
     pair = pair or load_pair(models)
-    result: dict[str, Any] = {"texts": texts, "seed": seed, **measure_all(regimes, pair, texts, seed)}
+    result: dict[str, Any] = {"texts": texts, "seed": seed, "drafters": sources}
+    result |= measure_all(regimes, pair, texts, seed, sources)
     if plots is not None:
         result["round_trips"] = draw_all(plots, regimes, seed)
     if ablations:
@@ -79,7 +82,9 @@ def bench_decoding(
     return result
 
 
-def measure_all(regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int) -> dict[str, Any]:
+def measure_all(
+    regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
+) -> dict[str, Any]:
     """Each regime with synthetic and with replayed texts, printed as it is done."""
     replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
     frames = replayed_requests(REPLAYED_FRAMES, seed)
@@ -89,7 +94,7 @@ def measure_all(regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int
     console.print(LEGEND, highlight=False)
     for name, regime in track(regimes.items(), "regimes", console=Console(stderr=True)):
         made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
-        own = measure_regime(regime, replayed, frames, seed)
+        own = measure_regime(regime, replayed, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
         result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
         print_regime(console, name, regime, made_up, own)

@@ -33,7 +33,14 @@ from outrider.simulation.simulator import Simulator
 
 MAX_NEW_TOKENS = 96
 MAX_STEPS = 40
-SOURCE_SETS = (("lookup",), ("suffix",), ("model",), ("model", "lookup"), ("model", "suffix"))
+ALONE = (
+    ("lookup",),
+    ("suffix",),
+    ("suffix", "calibration"),
+    ("suffix", "reuse"),
+    ("suffix", "calibration", "reuse"),
+)
+SOURCE_SETS = (*ALONE, ("model",), *(("model", *sources) for sources in ALONE))
 
 
 @dataclass(frozen=True)

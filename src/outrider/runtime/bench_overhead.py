@@ -92,7 +92,7 @@ def _decode(endpoint: str, strategy: str, texts: int) -> list[Decoded]:
     target, draft = synthetic_pair(SETTINGS)
     config = DecodingConfig(strategy=strategy)
     decoder = connect_decoder(
-        endpoint, draft if config.plan.drafts else None, config, tokenizer=target.tokenizer
+        endpoint, draft if config.needs_model else None, config, tokenizer=target.tokenizer
     )
     try:
         prompts = [Prompt(f"text {index}", b"\xff\xd8") for index in range(texts)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, Prompt
-from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig
 from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, exit_agreement, synthetic_pair
 from outrider.decoding.timeline import Observer
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
@@ -91,11 +91,12 @@ def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
     return frame_bytes
 
 
-def configuration(regime: Regime, strategy: str) -> DecodingConfig:
+def configuration(regime: Regime, strategy: str, drafters: Sequence[str] = (MODEL,)) -> DecodingConfig:
     """The regime's sizes; as many branches are drafted on at a time as the paper's edge could."""
     return DecodingConfig(
         strategy=strategy,
         num_draft_tokens=regime.num_draft_tokens,
+        drafters=tuple(drafters),
         temperature=regime.temperature,
         workers=regime.exits.workers,
         silence_s=DEADLINE_S,
@@ -116,7 +117,7 @@ def decode_all(
     observer: Observer | None = None,
 ) -> list[Decoded]:
     """Every text with one strategy, one after the other on one clock."""
-    draft: LanguageModel | None = pair.draft if config.plan.drafts else None
+    draft: LanguageModel | None = pair.draft if config.needs_model else None
     decoder = VirtualDecoder(pair.target, draft, config, world, observer)
     return [decoder.decode(request) for request in requests]
 
@@ -155,12 +156,16 @@ def _ratio(value: float, to: float | None) -> float | None:
 
 
 def measure_regime(
-    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+    regime: Regime,
+    pair: Pair,
+    requests: Sequence[DecodeRequest],
+    seed: int,
+    drafters: Sequence[str] = (MODEL,),
 ) -> dict[str, Figures]:
     """All strategies, `ar` first, on the same texts."""
     figures: dict[str, Figures] = {}
     for strategy in STRATEGIES:
-        config = configuration(regime, strategy)
+        config = configuration(regime, strategy, drafters)
         texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
         ar_tokens_per_s = figures["ar"].tokens_per_s if figures else None
         figures[strategy] = figures_of(regime, strategy, texts, ar_tokens_per_s)

@@ -149,8 +149,11 @@ def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None 
 
 
 def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:
-    if config.plan.drafts and draft is None:
-        raise ConfigError(f"strategy={config.strategy} needs a draft model: give one or use strategy=ar")
+    if config.needs_model and draft is None:
+        raise ConfigError(
+            f"strategy={config.strategy} needs a draft model: give one, use strategy=ar, or name only "
+            "sources of retrieved text as drafters"
+        )
 
 
 def _new_session() -> int:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.estimates import Odds
-from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
+from outrider.decoding.retrieval.reuse import longest_run
 from outrider.decoding.sequence import CachedSequence
 from outrider.runtime.speculation import emitted_tokens
 
@@ -18,13 +19,15 @@ MODEL = "model"
 
 @dataclass
 class Yield:
-    """What verifications came to. `retrieval_s`: processor time of retrieving, learning included."""
+    """What verifications came to. `retrieval_s` and `calibration_s`: processor time, learning included."""
 
     verifications: int = 0
     emitted: int = 0
     drafted: int = 0
     model_tokens: int = 0
     retrieval_s: float = 0.0
+    calibration_s: float = 0.0
+    calibrated_tokens: int = 0
     texts: list[tuple[int, ...]] = field(default_factory=list)
 
     @property
@@ -49,6 +52,7 @@ class Drafting:
         self._target = CachedSequence(target)
         self._draft = CachedSequence(draft) if draft is not None and MODEL in sources else None
         self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._eos_id)
+        self._is_calibrated = CALIBRATION in sources
         self._odds = Odds()
         self._by_model: dict[int, int] = {}
         self._limit, self._max_new_tokens = num_draft_tokens, max_new_tokens
@@ -67,6 +71,7 @@ class Drafting:
             if sequence is not None:
                 sequence.prefill(prompt, self._max_new_tokens)
         self._begin(prompt, total)
+        self._calibrate(total)
         text: list[int] = []
         while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
             chain = self._chain(text, total)
@@ -74,6 +79,7 @@ class Drafting:
             emitted = emitted_tokens(chain, choices, self._eos_id)
             self._learn(emitted, total)
             self._judge_model(text, emitted)
+            self._keep_rejected(chain, choices, emitted, total)
             text += emitted
             total.verifications += 1
             total.drafted += len(chain)
@@ -84,6 +90,27 @@ class Drafting:
         started_s = time.thread_time()
         self._retrieved.begin(self._tokenizer.encode(prompt.text))
         total.retrieval_s += time.thread_time() - started_s
+
+    def _keep_rejected(
+        self, chain: Sequence[int], choices: Sequence[int], emitted: Sequence[int], total: Yield
+    ) -> None:
+        """Tell of the run that stood past the mistake."""
+        started_s = time.thread_time()
+        past = len(emitted)
+        run = longest_run(chain[past:], choices[past : len(chain)])
+        if run:
+            self._retrieved.keep(chain[past + run[0] : past + run[1]])
+        total.retrieval_s += time.thread_time() - started_s
+
+    def _calibrate(self, total: Yield) -> None:
+        """By the draft model's prefill, as on the robot; without one, as in sd.npu, by the target's."""
+        if not self._is_calibrated:
+            return
+        started_s = time.thread_time()
+        successors = (self._draft or self._target).expected(NUM_EXPECTED)
+        self._retrieved.calibrate(successors)
+        total.calibration_s += time.thread_time() - started_s
+        total.calibrated_tokens += len(successors.ids)
 
     def _learn(self, emitted: Sequence[int], total: Yield) -> None:
         started_s = time.thread_time()
@@ -109,11 +136,10 @@ class Drafting:
         likely = self._retrieved.likely(chain, self._limit - len(chain))
         least = 0.0 if self._draft is None else self._odds.rate()
         tokens: list[int] = []
-        if likely is not None:
-            for token, chance in zip(likely.tokens, likely.chances, strict=True):
-                if chance < least:
-                    break
-                tokens.append(token)
+        for token, chance in likely:
+            if chance < least:
+                break
+            tokens.append(token)
         total.retrieval_s += time.thread_time() - started_s
         return tokens
 

@@ -44,7 +44,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
     folder = model_folder(settings.draft_model)
     card = read_card(folder)
     draft = None
-    if settings.config.plan.drafts:
+    if settings.config.needs_model:
         draft = load_model(folder, role="draft", threads=settings.threads)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None

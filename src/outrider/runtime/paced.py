@@ -8,7 +8,7 @@ from collections.abc import Callable
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import Choices, CloudJob, EdgeJob, ExitHint, Judgement
+from outrider.decoding.jobs import CloudJob, EdgeJob, EdgeResult, ExitHint, Judgement
 from outrider.decoding.service import VerifierService
 from outrider.decoding.virtual import ComputeProfile
 from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
@@ -45,7 +45,7 @@ class PacedDraftWorker(DraftWorker):
         self._compute = compute
         self._pacer = pacer
 
-    def run(self, job: EdgeJob) -> tuple[Choices, ...]:
+    def run(self, job: EdgeJob) -> EdgeResult:
         self._pacer.start()
         choices = super().run(job)
         self._pacer.wait_until(self._compute.draft_s(job))

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
 from outrider.runtime.figures import REPORT_FILE, amend_figures, writing_to
 from outrider.runtime.graph import (
@@ -136,6 +137,7 @@ def run_demo(
     *,
     out: Path = Path("out/demo"),
     strategy: str = "outrider",
+    drafters: str | None = None,
     link_profile: str | None = None,
     seed: int | None = None,
     placement: str | None = None,
@@ -157,6 +159,7 @@ def run_demo(
         "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
         "out": str(out.resolve()),
         "strategy": strategy,
+        "drafters": drafters,
         "link_profile": link_profile,
         "seed": seed,
         "placement": placement,
@@ -167,6 +170,8 @@ def run_demo(
         folder = models_folder(models.resolve())
         arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
     check_instruction(instruction)
+    if drafters is not None:
+        DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
     if link_profile is not None:
         load_network(link_profile)
     given = {name: value for name, value in arguments.items() if value is not None}

@@ -18,6 +18,7 @@ from outrider.core.errors import ProtocolError
 from outrider.decoding import acceptance, sparse
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, on_grid
 from outrider.decoding.randomness import CounterChance, Purpose
+from outrider.decoding.schemes import certain_row
 
 TOLERANCE = 1e-12
 SHAPES = {
@@ -82,6 +83,20 @@ def test_a_token_of_sparse_is_whatever_the_head(shape, num_head):
 @pytest.mark.parametrize("shape", ["three tokens", "zeros, three tokens"])
 def test_a_text_is_distributed_as_the_targets_own(scheme, with_bonus, shape):
     assert_exact(pair_of(shape), Round(scheme, 2, with_bonus, refills=0), length=2)
+
+
+@pytest.mark.parametrize("scheme", ["rejection", "split", "sparse"])
+@pytest.mark.parametrize("with_bonus", [True, False])
+def test_retrieved_tokens_among_drawn_ones_leave_the_text_the_targets_own(scheme, with_bonus):
+    """Where the text so far says so the draft is a certain token, likely or impossible, else it is drawn."""
+    drawn = pair_of("zeros, three tokens")
+
+    def draft(text):
+        marker = 2 * len(text) + sum(text)
+        return certain_row(marker % 3, 3) if marker % 4 != 1 else drawn.draft(text)
+
+    joined = Pair(drawn.target, draft)
+    assert_exact(joined, Round(scheme, 2, with_bonus, refills=0), length=3)
 
 
 @pytest.mark.parametrize("scheme", ["rejection", "split"])

@@ -24,7 +24,7 @@ def tokens_per_s(strategy: str, confidence: float, compute: ComputeProfile, one_
     world = VirtualWorld(
         lambda frame: 0 if isinstance(frame, Open) else wire_bytes(encode(frame)), compute, link, link
     )
-    decoder = VirtualDecoder(target, draft if config.plan.drafts else None, config, world)
+    decoder = VirtualDecoder(target, draft if config.needs_model else None, config, world)
     texts = [decoder.decode(request) for request in REQUESTS]
     return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
 

@@ -57,10 +57,18 @@ worlds = st.builds(
     seed=st.integers(0, 1000),
 )
 
+DRAFTERS = (
+    ("model",),
+    ("suffix",),
+    ("model", "suffix"),
+    ("model", "suffix", "calibration", "reuse"),
+    ("lookup", "suffix", "reuse"),
+)
+
 
 @st.composite
 def configs(draw):
-    """Every strategy, at temperature 0 with any scheme it takes and above 0 with the coupled one."""
+    """Every strategy and source of drafts: at temperature 0 any scheme it takes, above 0 the coupled one."""
     strategy = draw(st.sampled_from(sorted(STRATEGIES)))
     temperature = draw(st.sampled_from([0.0, 1.0]))
     schemes = ["coupled"]
@@ -74,6 +82,7 @@ def configs(draw):
         num_draft_tokens=draw(st.integers(1, 9)),
         acceptance=draw(st.sampled_from(schemes)),
         temperature=temperature,
+        drafters=draw(st.sampled_from(DRAFTERS)),
         seed=draw(st.integers(0, 3)),
         workers=draw(st.integers(1, 4)),
         silence_s=0.4,
@@ -99,7 +108,7 @@ schedules = settings(
 def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement, eos_bias, max_new_tokens):
     target, draft = toy_pair(seed, agreement, eos_bias)
     decoder = VirtualDecoder(target, draft, config, world)
-    for name in ("first", "second"):
+    for name in ("first", "second", "first"):
         asked = request(name, max_new_tokens, deadline_s=1e5)
         told: list[int] = []
         decoded = decoder.decode(asked, lambda verified, told=told: told.extend(verified.token_ids))

@@ -19,6 +19,7 @@ from outrider.wire.codec import encode, wire_bytes
 
 LENGTH = 3
 NUM_TEXTS = 800
+NUM_PAIRS = 300
 SAMPLED = [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")]
 EVERY = [*SAMPLED, ("ar", "coupled"), ("outrider", "coupled")]
 LINK = LinkProfile(delay_s=0.02, jitter_s=0.2, loss=0.15, retransmit_s=None, ordered=False)
@@ -83,6 +84,30 @@ def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
     texts = texts_of(strategy, scheme)
     assert fits(texts, expected(TARGET, LENGTH))
     assert not fits(texts, expected(DRAFT, LENGTH)), "so few texts could not tell the draft from the target"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scheme", "drafters"),
+    [
+        ("sd", "rejection", ("suffix",)),
+        ("sd", "rejection", ("model", "suffix")),
+        ("dssd", "split", ("model", "suffix")),
+        ("picospec", "sparse", ("model", "suffix")),
+    ],
+)
+def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, scheme, drafters):
+    """The second answer is drafted from the first, and still is as the target would have it."""
+    firsts, seconds = [], []
+    for seed in range(NUM_PAIRS):
+        decoding = config(strategy, scheme, seed, drafters=drafters)
+        decoder = VirtualDecoder(TARGET, DRAFT, decoding, VirtualWorld(lambda _: 1, COMPUTE))
+        asked = request(max_new_tokens=LENGTH, deadline_s=1e5)
+        firsts.append(decoder.decode(asked).token_ids)
+        seconds.append(decoder.decode(asked).token_ids)
+    assert fits(firsts, expected(TARGET, LENGTH))
+    assert fits(seconds, expected(TARGET, LENGTH))
+    same = sum(first == second for first, second in zip(firsts, seconds, strict=True)) / NUM_PAIRS
+    assert same == pytest.approx(sum(chance**2 for chance in expected(TARGET, LENGTH).values()), abs=0.05)
 
 
 def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):

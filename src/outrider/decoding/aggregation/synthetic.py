@@ -15,7 +15,7 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.frames import PeerSide
 from outrider.core.ports import Array, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.synthetic import CERTAIN_GAP, mixed_bits
 from outrider.decoding.toy import ToyTokenizer
@@ -89,6 +89,10 @@ class CertainSession:
     def prefill(self, prompt: Prompt) -> Array:
         self._digests = [prompt_digest(prompt)]
         return self._model.row(self._digests[-1])
+
+    def expected(self, count: int) -> Successors:
+        """The prompt has no rows of its own."""
+        return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         digests = self._digests[-1:]

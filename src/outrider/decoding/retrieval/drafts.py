@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.retrieval.lookup import PromptLookup
+from outrider.decoding.retrieval.reuse import SegmentReuse
 from outrider.decoding.retrieval.suffix import SuffixDrafter
 
-SOURCES: dict[str, Callable[[], Drafter]] = {"lookup": PromptLookup, "suffix": SuffixDrafter}
+_DRAFTERS: dict[str, Callable[[], Drafter]] = {
+    "lookup": PromptLookup,
+    "suffix": SuffixDrafter,
+    "reuse": SegmentReuse,
+}
+CALIBRATION = "calibration"
+NUM_EXPECTED = 4
+"""How many successors of each token of a prompt a calibration looks at."""
+SOURCES = (*_DRAFTERS, CALIBRATION)
+"""`calibration` corrects what `suffix` copies; the others draft on their own."""
 
 
-@dataclass(frozen=True)
-class Likely:
-    """Retrieved tokens; `chances[i]` that the target writes tokens[i], those before it being right."""
+Likely = list[tuple[int, float]]
+"""Tokens, each with the chance that the target writes it, those before it being right."""
 
-    tokens: tuple[int, ...]
-    chances: tuple[float, ...]
 
-    @property
-    def expected(self) -> float:
-        """How many of the tokens the target may be expected to accept."""
-        total, reached = 0.0, 1.0
-        for chance in self.chances:
-            reached *= chance
-            total += reached
-        return total
+def expected_accepted(likely: Likely) -> float:
+    """How many of the tokens the target may be expected to accept."""
+    total, reached = 0.0, 1.0
+    for _, chance in likely:
+        reached *= chance
+        total += reached
+    return total
 
 
 class RetrievedDrafts:
@@ -34,7 +40,8 @@ class RetrievedDrafts:
 
     def __init__(self, names: Sequence[str], eos_id: int) -> None:
         self._eos_id = eos_id
-        self._drafters = [SOURCES[name]() for name in names]
+        self._drafters = [_DRAFTERS[name]() for name in names if name != CALIBRATION]
+        self._is_calibrated = CALIBRATION in names
         self._credit = Credit()
 
     def __bool__(self) -> bool:
@@ -53,30 +60,42 @@ class RetrievedDrafts:
                 self._credit.on_outcome(proposed, tokens)
             drafter.extend(tokens)
 
+    def calibrate(self, successors: Successors) -> None:
+        """What a model expects in the course of the present prompt, known since its prefill."""
+        for drafter in self._drafters:
+            if self._is_calibrated and isinstance(drafter, SuffixDrafter):
+                drafter.calibrate(successors)
+
+    def keep(self, segment: Sequence[int]) -> None:
+        """A draft just rejected had this run in it that was right but for what went before."""
+        for drafter in self._drafters:
+            if isinstance(drafter, SegmentReuse):
+                drafter.keep(segment)
+
     def forget(self) -> None:
         """Nothing of any earlier text is kept; the next event is `begin`."""
         for drafter in self._drafters:
             drafter.forget()
 
-    def likely(self, branch: Sequence[int], limit: int) -> Likely | None:
-        """What may follow the text and `branch`; where a source ends, the others are asked how to go on."""
-        tokens: tuple[int, ...] = ()
-        chances: tuple[float, ...] = ()
-        while len(tokens) < limit and self._eos_id not in tokens[-1:]:
-            best = self._best((*branch, *tokens), limit - len(tokens))
-            if best is None:
+    def likely(self, branch: Sequence[int], limit: int) -> Likely:
+        """What may follow the text and `branch`; where a source ends, all are asked how to go on."""
+        found: Likely = []
+        while len(found) < limit and (not found or found[-1][0] != self._eos_id):
+            best = self._best([*branch, *(token for token, _ in found)], limit - len(found))
+            if not best:
                 break
-            tokens, chances = tokens + best.tokens, chances + best.chances
-        return Likely(tokens, chances) if tokens else None
+            found += best
+        return found
 
-    def _best(self, branch: Sequence[int], limit: int) -> Likely | None:
+    def _best(self, branch: Sequence[int], limit: int) -> Likely:
         proposals = [drafter.propose(branch, limit) for drafter in self._drafters]
         likely = [self._valued(proposal) for proposal in proposals if proposal is not None]
-        return max(likely, key=lambda one: one.expected, default=None)
+        return max(likely, key=expected_accepted, default=[])
 
     def _valued(self, proposal: Continuation) -> Likely:
         tokens = proposal.tokens
         if self._eos_id in tokens:
             tokens = tokens[: tokens.index(self._eos_id) + 1]
         beliefs = proposal.beliefs[: len(tokens)]
-        return Likely(tokens, tuple(self._credit.chance(proposal.source, belief) for belief in beliefs))
+        chances = [self._credit.chance(proposal.source, belief) for belief in beliefs]
+        return list(zip(tokens, chances, strict=True))

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from outrider.core.values import Successors
 from outrider.decoding.retrieval.automaton import START, Cursor, Match, SuffixAutomaton
+from outrider.decoding.retrieval.calibration import WINDOW, Calibration
 from outrider.decoding.retrieval.continuation import Continuation
 
 HISTORY_TOKENS = 16_384
-"""Tokens of an automaton that is full; two are kept, some 10 MB together."""
+"""Tokens of a store that is full; two are kept, some 20 MB together."""
+
+
+@dataclass
+class _Store:
+    """Texts, and what a model expected in the course of their prompts."""
+
+    texts: SuffixAutomaton = field(default_factory=SuffixAutomaton)
+    calibration: Calibration = field(default_factory=Calibration)
 
 
 class SuffixDrafter:
     """The longest end of the text that stood before, continued as it was the last time.
 
-    An automaton cannot forget its oldest text, so when one is full the next text begins another, and only
+    An automaton cannot forget its oldest text, so when a store is full the next text begins another, and only
     the last two are kept.
     """
 
@@ -26,37 +37,56 @@ class SuffixDrafter:
 
     def forget(self) -> None:
         """Drop all texts."""
-        self._new, self._old = SuffixAutomaton(), SuffixAutomaton()
+        self._new, self._old = _Store(), _Store()
         self._in_old = START
+        self._prompt: Sequence[int] = ()
+        self._prompt_end = 0
 
     @property
     def num_tokens(self) -> int:
         """Tokens kept."""
-        return self._new.num_tokens + self._old.num_tokens
+        return self._new.texts.num_tokens + self._old.texts.num_tokens
 
     def begin(self, prompt: Sequence[int]) -> None:
-        if self._new.num_tokens >= self._history_tokens:
-            self._old, self._new = self._new, SuffixAutomaton()
-        self._new.begin()
+        if self._new.texts.num_tokens >= self._history_tokens:
+            self._old, self._new = self._new, _Store()
+        self._new.texts.begin()
         self._in_old = START
         self.extend(prompt)
+        self._prompt, self._prompt_end = prompt, self._new.texts.num_tokens
+
+    def calibrate(self, successors: Successors) -> None:
+        """What a model expects in the course of the present prompt is known now."""
+        self._new.calibration.add(self._prompt, self._prompt_end, successors)
 
     def extend(self, tokens: Sequence[int]) -> None:
         for token in tokens:
-            self._new.append(token)
-        self._in_old = self._old.walk(self._in_old, tokens)
+            self._learn(token)
+            self._new.texts.append(token)
+            self._in_old = self._old.texts.walk(self._in_old, (token,))
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
-        in_new = self._new.walk(self._new.end, branch)
-        in_old = self._old.walk(self._in_old, branch)
-        new, old = self._new.match(in_new), self._old.match(in_old)
+        in_new = self._new.texts.walk(self._new.texts.end, branch)
+        in_old = self._old.texts.walk(self._in_old, branch)
+        new, old = self._new.texts.match(in_new), self._old.texts.match(in_old)
         if old is not None and (new is None or old.length > new.length):
             return self._copied(self._old, in_old, old, limit)
         return self._copied(self._new, in_new, new, limit) if new is not None else None
 
-    def _copied(self, automaton: SuffixAutomaton, cursor: Cursor, match: Match, limit: int) -> Continuation:
-        tokens, beliefs = tuple(automaton.following(match.at, limit)), []
-        for token in tokens:
-            beliefs.append(automaton.belief(cursor, token))
-            cursor = automaton.walk(cursor, (token,))
-        return Continuation(self.source, tokens, tuple(beliefs))
+    def _learn(self, token: int) -> None:
+        match = self._new.texts.match(self._new.texts.end)
+        if match is not None:
+            context = self._new.texts.following(match.at, 1)[0]
+            self._new.calibration.learn(match.at, context, token)
+
+    def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
+        """The context from a match on, calibrated; it ends with its text."""
+        at, tokens, beliefs = match.at, list[int](), list[float]()
+        while len(tokens) < limit and (ahead := store.texts.following(at, WINDOW)):
+            turn = store.calibration.turn(at, ahead)
+            token = ahead[0] if turn is None else turn.token
+            beliefs.append(store.texts.belief(cursor, token) if turn is None else turn.chance)
+            at = at + 1 if turn is None else turn.at
+            cursor = store.texts.walk(cursor, (token,))
+            tokens.append(token)
+        return Continuation(self.source, tuple(tokens), tuple(beliefs))

@@ -1,0 +1,95 @@
+"""In-context distribution calibration (sd.npu, section 4.3): retrieved tokens give way to those that a model
+would rather write, as the logits of its prefill tell.
+
+The paper samples a successor of each prompt token from those logits, looks for it in the context, and expands
+it by its own logits. Here a copy follows the context; at each token it may take the model's choice instead,
+and goes on at the first place ahead that the model expects after it. Whether it does is learnt: where choice
+and context differ, the record of which of them the target wrote decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outrider.core.values import Successors
+
+WINDOW = 8
+"""How far ahead in the context a copy looks for where to go on."""
+PRIOR_TRIALS = 4.0
+CONTEXT_GUESS = 0.6
+"""How often the context is taken to be right where the model would rather write another token, before any
+such place has been seen; the model's choice is taken at its probability.
+"""
+GRADES = 4
+
+
+class Turn(NamedTuple):
+    """The model's choice where the context holds another token: how likely right, and where to go on."""
+
+    token: int
+    chance: float
+    at: int
+
+
+class Calibration:
+    """The model's choices for the tokens of a store of texts, by index, and what they proved worth."""
+
+    def __init__(self) -> None:
+        self._after: dict[int, tuple[Sequence[int], Sequence[float]]] = {}
+        self._latest: dict[int, int] = {}
+        self._record: dict[tuple[int, int], list[float]] = {}
+
+    def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
+        """What was expected after the last of a prompt's `tokens`, the index after which is `end`."""
+        for offset in range(1, min(len(tokens), len(successors.ids)) + 1):
+            self._after[end - offset] = successors.ids[-offset], successors.probs[-offset]
+        for index in range(end - len(tokens), end):
+            self._latest[tokens[index - end]] = index
+
+    def turn(self, at: int, ahead: Sequence[int]) -> Turn | None:
+        """What to write instead of ahead[0], the context's token at an index; None for nothing.
+
+        `ahead`: the context from there on, WINDOW tokens at most.
+        """
+        disagreement = self._disagreement(at, ahead[0])
+        if disagreement is None:
+            return None
+        token, key = disagreement
+        context, choice = self._rates(key)
+        return Turn(token, choice, at + self._skip(token, ahead)) if choice > context else None
+
+    def learn(self, at: int, context: int, written: int) -> None:
+        """The target wrote this where the context holds that."""
+        disagreement = self._disagreement(at, context)
+        if disagreement is not None:
+            token, key = disagreement
+            record = self._record.setdefault(key, [0.0, 0.0, 0.0])
+            record[0] += written == context
+            record[1] += written == token
+            record[2] += 1.0
+
+    def _disagreement(self, at: int, context: int) -> tuple[int, tuple[int, int]] | None:
+        """The model's choice where it is not the context's token, and what to look up its record by."""
+        ids, probs = self._after.get(at - 1, ((), ()))
+        if not ids or ids[0] == context:
+            return None
+        held = probs[ids.index(context)] if context in ids else 0.0
+        return ids[0], (int(GRADES * probs[0]), int(GRADES * held / probs[0]))
+
+    def _rates(self, key: tuple[int, int]) -> tuple[float, float]:
+        """How often the context has been right, and how often the choice; the guesses count in."""
+        context, choice, trials = self._record.get(key, (0.0, 0.0, 0.0))
+        guess, total = (key[0] + 0.5) / GRADES, trials + PRIOR_TRIALS
+        return (context + PRIOR_TRIALS * CONTEXT_GUESS) / total, (choice + PRIOR_TRIALS * guess) / total
+
+    def _skip(self, token: int, ahead: Sequence[int]) -> int:
+        """How many tokens of the context to pass over for a choice.
+
+        Up to and with the choice itself where it comes soon; else up to what is expected after it; else one.
+        """
+        if token in ahead[1:]:
+            return ahead.index(token, 1) + 1
+        expected, _ = self._after.get(self._latest.get(token, -1), ((), ()))
+        places = [place for place in range(1, len(ahead)) if ahead[place] in expected]
+        return places[0] if places else 1

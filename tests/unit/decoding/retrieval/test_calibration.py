@@ -1,0 +1,94 @@
+"""Copies give way to the model's own choices where those have proved, or promise, to be right."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.core.values import Successors
+from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.retrieval.suffix import SuffixDrafter
+
+END = 0
+KEYS, HANG, ARE, ON, THE, HOOK, LIE, SO = range(1, 9)
+PROMPT = [KEYS, HANG, ON, THE, HOOK]
+
+
+def expecting(choices: dict[int, tuple[int, float]], prompt: list[int]) -> Successors:
+    """After each token of the prompt its choice with a probability, else what does follow it."""
+    after = [
+        choices.get(token, (follower, 0.9)) for token, follower in zip(prompt, [*prompt[1:], 9], strict=True)
+    ]
+    ids = [(token, 50 + index) for index, (token, _) in enumerate(after)]
+    return Successors(ids, [(chance, 0.01) for _, chance in after])
+
+
+def drafted(drafter: SuffixDrafter, *answer: int) -> tuple[int, ...]:
+    drafter.extend(answer)
+    proposal = drafter.propose((), 4)
+    assert proposal is not None
+    return proposal.tokens
+
+
+def test_the_models_choice_takes_the_place_of_another_word():
+    drafter = SuffixDrafter()
+    drafter.begin(PROMPT)
+    assert drafted(drafter, KEYS) == (HANG, ON, THE, HOOK)
+    drafter.begin(PROMPT)
+    drafter.calibrate(expecting({KEYS: (ARE, 0.95)}, PROMPT))
+    assert drafted(drafter, KEYS) == (ARE, ON, THE, HOOK)
+
+
+def test_a_choice_that_stands_ahead_skips_what_lies_between():
+    """The example of the paper: `Clinton's security detail has arrived at` becomes `Clinton arrived at`."""
+    prompt = [KEYS, SO, LIE, HANG, ON, THE, HOOK]
+    drafter = SuffixDrafter()
+    drafter.begin(prompt)
+    drafter.calibrate(expecting({KEYS: (HANG, 0.95)}, prompt))
+    assert drafted(drafter, KEYS) == (HANG, ON, THE, HOOK)
+
+
+def test_the_copy_goes_on_at_what_is_expected_after_the_choice():
+    """`have been put on` becomes `are on`, for elsewhere the prompt has `are on`."""
+    prompt = [LIE, ARE, ON, SO, KEYS, 11, 12, 13, ON, THE, HOOK]
+    drafter = SuffixDrafter()
+    drafter.begin(prompt)
+    drafter.calibrate(expecting({KEYS: (ARE, 0.95)}, prompt))
+    assert drafted(drafter, KEYS) == (ARE, ON, THE, HOOK)
+
+
+def test_an_unsure_choice_changes_nothing():
+    drafter = SuffixDrafter()
+    drafter.begin(PROMPT)
+    drafter.calibrate(expecting({KEYS: (ARE, 0.3)}, PROMPT))
+    assert drafted(drafter, KEYS) == (HANG, ON, THE, HOOK)
+
+
+@pytest.mark.parametrize(("written", "follows"), [(HANG, HANG), (ARE, ARE)])
+@pytest.mark.parametrize("chance", [0.35, 0.95])
+def test_what_the_target_wrote_where_they_differed_decides(written: int, follows: int, chance: float):
+    drafter = SuffixDrafter()
+    for owner in range(20, 32):
+        prompt = [owner, HANG, ON, THE, HOOK]
+        drafter.begin(prompt)
+        drafter.calibrate(expecting({owner: (ARE, chance)}, prompt))
+        proposal = drafted(drafter, owner)
+        drafter.extend((written, ON))
+    assert proposal[0] == follows
+
+
+def test_only_prompts_told_of_are_calibrated_and_only_where_asked_for():
+    plain, calibrated = (RetrievedDrafts(names, END) for names in (("suffix",), ("suffix", "calibration")))
+    for drafts, expected in ((plain, HANG), (calibrated, ARE)):
+        drafts.begin(PROMPT)
+        drafts.calibrate(expecting({KEYS: (ARE, 0.95)}, PROMPT))
+        drafts.extend([KEYS])
+        assert drafts.likely((), 1)[0][0] == expected
+
+
+def test_expectations_may_cover_the_end_of_the_prompt_only():
+    """What stands before the frame has none."""
+    drafter = SuffixDrafter()
+    drafter.begin([ARE, SO, *PROMPT])
+    whole = expecting({KEYS: (ARE, 0.95)}, PROMPT)
+    drafter.calibrate(Successors(whole.ids[-5:], whole.probs[-5:]))
+    assert drafted(drafter, KEYS)[:2] == (ARE, ON)

@@ -1,0 +1,148 @@
+"""The edge machine with retrieved drafts: beside the draft model, and in its place."""
+
+from __future__ import annotations
+
+import pytest
+from support.toys import JPEG
+
+from outrider.core.errors import ConfigError
+from outrider.core.frames import Draft, Verdict
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.config import DecodingConfig, drafter_names
+from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Send
+from outrider.decoding.jobs import Choices, DraftTokens, PrefillDraft
+from outrider.decoding.token_runs import unpack_runs
+from outrider.decoding.toy import ToyTokenizer
+
+PROMPT = Prompt("w1 w2 w3", JPEG)
+ROOT = prompt_digest(PROMPT)
+TEXT = (11, 12, 13, 14, 15, 16)
+
+
+def edge(*drafters: str, **options) -> EdgeMachine:
+    config = DecodingConfig(strategy="sd", acceptance="greedy", drafters=drafters, **options)
+    return EdgeMachine(5, config, ToyTokenizer(32))
+
+
+def begin(machine: EdgeMachine, prompt: Prompt = PROMPT) -> list[EdgeAction]:
+    return machine.begin(prompt, 20, 0.0)
+
+
+def judged(
+    machine: EdgeMachine, *tokens: int, epoch: int = 1, drafted: int = 0, kept: tuple[int, ...] = ()
+) -> list[EdgeAction]:
+    """The verdict that these tokens follow the text."""
+    base, digest = len(machine.tokens), extend_digest(ROOT, machine.tokens)
+    return machine.receive(Verdict(5, epoch, base, digest, tokens, drafted, 1, 10, kept), 1.0)
+
+
+def sent(actions: list[EdgeAction]) -> list[tuple[int, ...]]:
+    """The tokens of all drafts."""
+    frames = [one.frame for one in actions if isinstance(one, Send) and isinstance(one.frame, Draft)]
+    return [tuple(token for run in unpack_runs(frame.runs) for token in run.tokens) for frame in frames]
+
+
+def after_one_text(*drafters: str, **options) -> EdgeMachine:
+    """A machine that has seen TEXT answer PROMPT."""
+    machine = edge(*drafters, **options)
+    begin(machine)
+    judged(machine, *TEXT, 0)
+    assert machine.done
+    return machine
+
+
+def test_without_a_model_nothing_is_computed_and_the_cloud_is_asked_even_with_nothing_to_draft():
+    machine = edge("suffix")
+    assert sent(begin(machine)) == [()]
+    assert machine.next_job() is None
+    assert sent(judged(machine, 9)) == [()]
+
+
+def test_an_answer_seen_before_is_drafted_at_once():
+    machine = after_one_text("suffix", num_draft_tokens=4)
+    assert sent(begin(machine)) == [TEXT[:4]]
+    assert sent(judged(machine, *TEXT[:5], epoch=2, drafted=4)) == [(16, 0)]
+
+
+def test_the_model_drafts_where_retrieval_is_not_surer_and_only_there():
+    machine = edge("model", "suffix", num_draft_tokens=3)
+    for epoch in range(1, 30):
+        begin(machine)
+        judged(machine, *TEXT, 20 + epoch % 2, epoch=epoch)
+        judged(machine, 0, epoch=epoch)
+    actions = begin(machine)
+    assert sent(actions) == [TEXT[:3]]
+    assert isinstance(machine.next_job(), PrefillDraft)
+    machine.complete(machine.next_job(), (), 0.0, 0.01)
+    assert machine.next_job() is None
+    judged(machine, *TEXT[:4], epoch=30, drafted=3)
+    assert machine.next_job() == DraftTokens(30, (TEXT,), 1, "greedy", machine.next_job().sampling)
+    assert sent(machine.complete(machine.next_job(), [Choices((21,))], 1.0, 0.01)) == [(15, 16, 21)]
+
+
+def test_a_rejected_run_comes_back_after_the_correction():
+    machine = after_one_text("suffix", "reuse", num_draft_tokens=5)
+    begin(machine)
+    actions = judged(machine, 11, 30, epoch=2, drafted=5, kept=(2, 5))
+    assert sent(actions) == [(13, 14, 15, 16, 0)]
+    assert [one.accepted for one in actions if isinstance(one, Commit)] == [1]
+
+
+@pytest.mark.parametrize("kept", [(), (2,), (4, 2), (0, 90), (7, 9)])
+def test_a_verdict_that_names_no_run_of_the_draft_is_a_verdict_all_the_same(kept: tuple[int, ...]):
+    machine = after_one_text("suffix", "reuse", num_draft_tokens=3)
+    begin(machine)
+    judged(machine, 11, 30, epoch=2, drafted=3, kept=kept)
+    assert machine.tokens == (11, 30)
+
+
+def test_what_is_forgotten_is_drafted_no_more():
+    machine = after_one_text("suffix")
+    machine.forget()
+    assert sent(begin(machine)) == [()]
+
+
+def test_the_prefills_expectations_correct_the_copies():
+    machine = edge("model", "suffix", "calibration", num_draft_tokens=2)
+    begin(machine)
+    job = machine.next_job()
+    assert isinstance(job, PrefillDraft) and job.num_expected > 0
+    machine.complete(job, Successors([(7,), (8,), (9,)], [(0.99,)] * 3), 0.0, 0.01)
+    plain = edge("model", "suffix")
+    begin(plain)
+    assert plain.next_job() == PrefillDraft(1, PROMPT, 20)
+
+
+def test_alone_the_edge_goes_by_the_model_and_not_by_what_was_retrieved():
+    machine = edge("model", "suffix", num_draft_tokens=3, link_loss="draft_only")
+    for epoch in range(1, 4):
+        begin(machine)
+        judged(machine, *TEXT, 0, epoch=epoch)
+    begin(machine)
+    machine.complete(machine.next_job(), (), 0.0, 0.01)
+    assert machine.go_alone(1.0) == []
+    assert machine.next_job().prefixes == ((),)
+    assert machine.complete(machine.next_job(), [Choices((25,))], 1.0, 0.01) == [Commit((25,), 0, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("drafters", "complaint"),
+    [
+        ((), "at least one"),
+        (("suffix", "suffix"), "different"),
+        ("suffix", "list"),
+        (("oracle",), "oracle.*model, lookup, suffix"),
+        (("model", "calibration"), "suffix"),
+        (("suffix", "calibration"), "model"),
+    ],
+)
+def test_drafters_that_cannot_be_are_refused(drafters, complaint: str):
+    with pytest.raises(ConfigError, match=complaint):
+        DecodingConfig(drafters=drafters)
+
+
+def test_going_on_alone_needs_the_model():
+    with pytest.raises(ConfigError, match="draft_only needs a draft model"):
+        DecodingConfig(drafters=("suffix",), link_loss="draft_only")
+    assert drafter_names("model, suffix") == ("model", "suffix")
