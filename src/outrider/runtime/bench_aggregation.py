@@ -35,6 +35,7 @@ from outrider.runtime.aggregation_comparison import (
     figures,
     synthetic_requests,
 )
+from outrider.runtime.aggregation_gain import measure_gain
 from outrider.runtime.aggregation_live import LiveAggregation, bench_live_aggregation
 from outrider.runtime.aggregation_regimes import (
     PLACES,
@@ -79,6 +80,7 @@ def bench_aggregation(
         result["regimes"][name] = _measure_regime(console, name, regime, texts, seed, plots)
     result["scheduling"] = _measure_scheduling(console, next(iter(regimes.values())), texts, seed)
     result["pair"] = _measure_pair(console, pair or load_pair(models), seed)
+    result["gain"] = _measure_gain(console, seed)
     if live:
         result["live"] = _measure_live(console, next(iter(regimes)), seed)
     if json_file is not None:
@@ -242,6 +244,18 @@ def _measure_pair(console: Console, pair: Pair, seed: int) -> dict[str, Any]:
             highlight=False,
         )
     return result
+
+
+def _measure_gain(console: Console, seed: int) -> dict[str, Any]:
+    """Questions that need a document of each side (`aggregation_gain`)."""
+    rows = measure_gain(seed)
+    for name, row in rows.items():
+        console.print(
+            f"  documents of {name}: {row.exact_match:.2f} of the answers right, perplexity of the right "
+            f"ones {row.perplexity:.2f}",
+            highlight=False,
+        )
+    return {name: asdict(row) for name, row in rows.items()}
 
 
 def _measure_live(console: Console, name: str, seed: int) -> dict[str, Any]:
