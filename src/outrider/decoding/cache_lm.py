@@ -19,7 +19,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, OnExit
-from outrider.core.values import Prompt
+from outrider.core.values import Prompt, Successors
 
 SEPARATOR = "|"
 END = "."
@@ -113,6 +113,10 @@ class CacheSession:
         self._tokens = self._model.tokenizer.encode(prompt.text)
         self._num_prompt = len(self._tokens)
         return self._model.row(self._tokens, self._num_prompt)
+
+    def expected(self, count: int) -> Successors:
+        """Nothing: the prefill looks at the end of the prompt alone."""
+        return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
         rows = []
