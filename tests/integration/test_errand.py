@@ -86,7 +86,7 @@ def test_keys_are_found_where_a_person_said_although_no_model_knows_the_word(wor
     lamp = world.home.target
     world.memory.see("silver lamp", Place(lamp.x, lamp.y, HOME), time_s=NOW_S)
     told = world.say("remember that my keys hang by the silver lamp")
-    assert told.success and "private" in told.message and told.steps == 0
+    assert told.success and told.private and "private" in told.message and told.steps == 0
     start = world.side.distance_to(lamp.x, lamp.y)
     result = world.say("find my keys")
     assert result.success, result.message
@@ -131,7 +131,7 @@ def test_sightings_enter_the_prompt_and_told_records_never_do(world: World) -> N
 def test_a_place_nobody_knows_is_said_so(world: World) -> None:
     world.say("remember that my keys hang by the green vase")
     result = world.say("find my keys")
-    assert result.error is GoalError.BAD_INSTRUCTION and "green vase" in result.message
+    assert result.error is GoalError.BAD_INSTRUCTION and "green vase" in result.message and result.private
     world.memory.add("my wallet is in the car", place=Place(1.0, 1.0, "another home"))
     assert world.say("find my wallet").error is GoalError.BAD_INSTRUCTION
     assert "unicorn" in world.say("find my unicorn").message
@@ -143,6 +143,7 @@ def test_the_last_sighting_is_told_without_motion(world: World) -> None:
     text = "stop\narrived: red ball ahead at 2.0 m, within reach; blue cup left 90 at 1.0 m; no red box."
     world.listener.script.append(text)
     world.say("stop")
+    world.say("remember that the red ball belongs to the dog")
     answer = world.say("where did you last see the red ball?").message
     assert "red ball" in answer and "2.0 m ahead" in answer and "ago" in answer
     assert "far left" in world.say("where did you last see a blue cup?").message

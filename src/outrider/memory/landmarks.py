@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
+
+_ARTICLES = frozenset(["the", "a", "an", "my", "our", "your", "his", "her", "their", "this", "that"])
 
 
-def landmark_of(text: str, things: Sequence[str]) -> str | None:
+def landmark_of(text: str, things: Sequence[str], wanted: str = "") -> str | None:
     """The thing with the longest name that stands in the text; else the only one of a kind that does.
 
-    "my keys hang by the silver lamp" names a silver lamp, "by the lamp" the only lamp there is.
+    "my keys hang by the silver lamp" names a silver lamp, "by the lamp" the only lamp there is. The `wanted`
+    thing, about which the text is, is no landmark.
     """
-    words = _words(text)
-    named = [thing for thing in things if _holds(words, _words(thing))]
+    words = _words(text.lower().replace(wanted.lower(), " , ") if wanted else text)
+    named = [thing for thing in things if thing != wanted and _holds(words, _words(thing))]
     if named:
         return max(named, key=lambda thing: len(_words(thing)))
-    alike = [thing for thing in things if _words(thing)[-1] in words]
+    alike = [thing for thing in things if thing != wanted and _is_called(words, _words(thing)[-1])]
     return alike[0] if len(alike) == 1 else None
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", text.lower()) or [""]
+
+
+def _is_called(words: list[str], kind: str) -> bool:
+    """Whether a kind stands there without an adjective, which might tell it from the one that was seen."""
+    return any(word == kind and before in _ARTICLES for before, word in pairwise(words))
 
 
 def _holds(words: list[str], part: list[str]) -> bool:

@@ -50,6 +50,7 @@ CREATE TRIGGER records_discounted AFTER DELETE ON records BEGIN
     UPDATE totals SET records = records - 1;
 END;
 CREATE INDEX records_by_age ON records (told, updated_s);
+CREATE INDEX records_by_place ON records (home, x, y) WHERE x IS NOT NULL;
 CREATE INDEX records_seen ON records (text, home) WHERE told = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
     text, content = 'records', content_rowid = 'id', tokenize = 'porter unicode61'

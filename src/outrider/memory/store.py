@@ -1,7 +1,8 @@
 """The robot's memory: records with place, time and visibility, found again by meaning and by words.
 
 One SQLite file holds the records, a full-text index and a vector index; they change in one transaction.
-A search scans the vectors' sign bits first (48 bytes a record), then ranks the nearest by their exact cosine.
+A search scans the vectors' sign bits first (48 bytes a record), then ranks the nearest by their exact cosine;
+where a filter leaves few records, it ranks them all.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ MAX_THUMBNAIL_BYTES = 65_536
 SAME_PLACE_M = 1.0
 NEAREST_CODES = 64
 BEST_TEXTS = 32
+FEW_RECORDS = 2000
 COMMON_WORD_RECORDS = 2000
 EVICTED_SHARE = 0.01
 _COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, thumbnail IS NOT NULL"
@@ -179,16 +181,16 @@ class MemoryStore:
         embedding = self._embedder.embed(query)
         with self._reading() as connection:
             bm25, query_rarity = _matching_texts(connection, content_words(query), only)
-            ids = list(dict.fromkeys([*_nearest_codes(connection, embedding, only), *bm25]))
-            vectors = _embeddings(connection, ids)
-            similarities = [float(vectors[i] @ embedding) for i in ids]
-            scores = [
-                hybrid_score(similarity, bm25.get(i, 0.0), query_rarity)
-                for i, similarity in zip(ids, similarities, strict=True)
-            ]
-            order = sorted(range(len(ids)), key=lambda k: -scores[k])
-            records = {record.id: record for record in self._fetch(ids)}
-        ranked = [Recalled(records[ids[k]], similarities[k], scores[k]) for k in order]
+            ids = _few_that_pass(connection, only) or _nearest_codes(connection, embedding, only)
+            similarities = _similarities(connection, {*ids, *bm25}, embedding)
+            scores = {
+                record_id: hybrid_score(similarity, bm25.get(record_id, 0.0), query_rarity)
+                for record_id, similarity in similarities.items()
+            }
+            # More than asked for: those in the corners of the square around a place are still to be dropped.
+            best = sorted(scores, key=lambda record_id: -scores[record_id])[: limit + NEAREST_CODES]
+            records = {record.id: record for record in self._fetch(best)}
+        ranked = [Recalled(records[i], similarities[i], scores[i]) for i in best if i in records]
         return [found for found in ranked if only.holds_place(found.record.place)][:limit]
 
     def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
@@ -406,6 +408,18 @@ def _where(terms: list[str]) -> str:
     return f"WHERE {' AND '.join(terms)}" if terms else ""
 
 
+def _few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
+    """All records that a filter on place or kind lets pass; none where they are many, or it has neither."""
+    if only.near is None and only.kind is None:
+        return []
+    terms, values = only.conditions()
+    rows = connection.execute(
+        f"SELECT id FROM records {_where(terms)} LIMIT :most", {**values, "most": FEW_RECORDS + 1}
+    )
+    ids = [row[0] for row in rows]
+    return ids if len(ids) <= FEW_RECORDS else []
+
+
 def _nearest_codes(
     connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
 ) -> list[int]:
@@ -431,7 +445,7 @@ def _matching_texts(
     terms, values = only.conditions()
     values |= {"words": match_any(telling), "limit": BEST_TEXTS}
     rows = connection.execute(
-        "SELECT records.id, -rank FROM texts JOIN records ON records.id = texts.rowid "
+        "SELECT records.id, -rank FROM texts CROSS JOIN records ON records.id = texts.rowid "
         f"{_where(['texts MATCH :words', *terms])} ORDER BY rank LIMIT :limit",
         values,
     )
@@ -447,10 +461,16 @@ def _count_holding(connection: apsw.Connection, word: str) -> int:
     return int(found)
 
 
-def _embeddings(connection: apsw.Connection, ids: list[int]) -> dict[int, np.ndarray[Any, Any]]:
-    marks = ",".join("?" * len(ids))
-    rows = connection.execute(f"SELECT id, embedding FROM records WHERE id IN ({marks})", tuple(ids))
-    return {record_id: np.frombuffer(vector, dtype=np.float32) for record_id, vector in rows}
+def _similarities(
+    connection: apsw.Connection, ids: Iterable[int], embedding: np.ndarray[Any, Any]
+) -> dict[int, float]:
+    """Cosine similarity of each record's text to the query, by id."""
+    wanted = tuple(ids)
+    marks = ",".join("?" * len(wanted))
+    found = connection.execute(f"SELECT id, embedding FROM records WHERE id IN ({marks})", wanted)
+    rows: list[Any] = found.fetchall()
+    vectors = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32).reshape(-1, embedding.size)
+    return dict(zip((row[0] for row in rows), (vectors @ embedding).tolist(), strict=True))
 
 
 def _delete(connection: apsw.Connection, ids: list[int]) -> int:

@@ -138,7 +138,7 @@ class NavigatorNode(OutriderNode):
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
         if not self._active or self._busy.locked():
             reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
-            self.get_logger().error(f"goal {request.instruction!r} rejected: {reason}")
+            self.get_logger().error(f"goal rejected: {reason}")
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
@@ -151,10 +151,12 @@ class NavigatorNode(OutriderNode):
             goal.canceled()
         else:
             goal.abort()
+        # Logs are a topic too, that anybody may listen to.
+        said = "answered from memory" if result.private else result.message
         if result.success:
-            self.get_logger().info(result.message)
+            self.get_logger().info(said)
         else:
-            self.get_logger().error(result.message)
+            self.get_logger().error(said)
         return Navigate.Result(
             success=result.success,
             error_code=result.error.value,

@@ -137,7 +137,8 @@ def time_recall(path: Path, records: int, seed: int, key_file: Path | None = Non
     fill(path, [entry["told"] for entry in entries], records, seed, limits, key_file)
     middle = Place(SIDE_M / 2.0, SIDE_M / 2.0, HOME)
     filters = {"": ANY, "_of_today": RecordFilter(since_s=time.time() - 43_200.0)}
-    filters["_near"] = RecordFilter(near=middle, radius_m=5.0)
+    filters["_near"] = RecordFilter(near=middle, radius_m=3.0)
+    filters["_told"] = RecordFilter(kind=RecordKind.TOLD)
     figures: dict[str, Any] = {"records": records}
     with MemoryStore(path, MiniLmEmbedder(), limits=limits, key_file=key_file) as memory:
         figures["store_mb"] = round(memory.size_mb(), 1)
@@ -159,7 +160,7 @@ def fill(
     with MemoryStore(path, FillerEmbedder(seed), limits=limits, key_file=key_file) as memory, memory.batch():
         for number, row in enumerate(track(chosen, "records", console=Console(stderr=True))):
             x, y = rng.uniform(0.0, SIDE_M, 2)
-            kind = RecordKind.TOLD if number % 10 == 0 else RecordKind.SEEN
+            kind = RecordKind.TOLD if number % 100 == 0 else RecordKind.SEEN
             time_s = now_s - 86_400.0 * (records - number) / records
             memory.add(" ".join(row), kind=kind, place=Place(float(x), float(y), HOME), time_s=time_s)
 

@@ -56,7 +56,7 @@ class Errand:
             return GoalResult(False, GoalError.MEMORY_FAILED, message, 0)
         odometry = self.robot.odometry()
         reply = self.recollection.reply(meaning, odometry.pose if odometry else None)
-        return GoalResult(True, GoalError.NONE, reply, 0)
+        return GoalResult(True, GoalError.NONE, reply, 0, private=True)
 
     def _by_memory_alone(self, wish: Find | None, reason: str, cancelled: Callable[[], bool]) -> GoalResult:
         """For what the models do not know: the remembered place is as near as the robot can come."""
@@ -64,7 +64,7 @@ class Errand:
         if destination is None:
             hint = self.recollection.hint(wish) if self.recollection and wish else ""
             message = f"{hint}; {reason}" if hint else reason
-            return GoalResult(False, GoalError.BAD_INSTRUCTION, message, 0)
+            return GoalResult(False, GoalError.BAD_INSTRUCTION, message, 0, private=bool(hint))
         return self._lead(destination, cancelled)
 
     def _by_models(self, instruction: str, wish: Find | None, cancelled: Callable[[], bool]) -> GoalResult:

@@ -77,12 +77,13 @@ class StepUpdate:
 
 @dataclass(frozen=True)
 class GoalResult:
-    """How a goal ended."""
+    """How a goal ended. A `private` message is for whoever gave the goal, not for logs."""
 
     success: bool
     error: GoalError
     message: str
     steps: int
+    private: bool = False
 
 
 class RobotSide(Protocol):

@@ -93,7 +93,7 @@ def print_records(records: list[Record], scores: list[float] | None = None) -> N
             record.kind.value,
             record.visibility.value,
             f"{datetime.fromtimestamp(record.updated_s):%Y-%m-%d %H:%M}",
-            f"{place.x:.1f}, {place.y:.1f} {place.home}".strip() if place else "",
+            f"{place.x:.1f}, {place.y:.1f}" if place else "",
         ]
         table.add_row(*row, *([f"{scores[index]:.2f}"] if scores else []))
     Console().print(table if records else "nothing is remembered that fits")

@@ -63,11 +63,11 @@ class Recollection:
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
     def _answer(self, meaning: AskSeen, pose: Pose2D | None) -> str:
-        records = [*self.memory.seen(meaning.what, limit=1), *self._told_about(meaning.what)[:1]]
+        """By its own eyes, else by what was told."""
+        records = self.memory.seen(meaning.what, limit=1) or self._told_about(meaning.what)
         if not records:
             return not_seen_answer(meaning.what)
-        newest = max(records, key=lambda record: record.updated_s)
-        return seen_answer(newest, pose, self.home, self.now_s())
+        return seen_answer(records[0], pose, self.home, self.now_s())
 
     def _told_about(self, what: str) -> list[Record]:
         """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
@@ -79,7 +79,6 @@ class Recollection:
         if record.place is not None:
             there = record.place
             return Destination(there.x, there.y, REACH_M) if there.home == self.home else None
-        things = [thing for thing in self.memory.seen_things(self.home) if thing != what]
-        landmark = landmark_of(record.text, things)
+        landmark = landmark_of(record.text, self.memory.seen_things(self.home), what)
         seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
         return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None

@@ -94,10 +94,18 @@ def test_a_thing_to_the_left_of_a_robot_that_looks_along_y_is_at_lower_x() -> No
         ("my keys lie under the chair", "red chair"),
         ("my keys hang by the door", "door"),
         ("the lampshade is broken", None),
+        ("my keys lie under the green chair", None),
+        ("the silver lamp is a gift", "silver lamp"),
     ],
 )
 def test_the_landmark_of_a_sentence(text: str, landmark: str | None) -> None:
     assert landmark_of(text, ["red chair", "silver lamp", "red lamp", "door"]) == landmark
+
+
+def test_what_is_wanted_is_no_landmark_of_itself() -> None:
+    things = ["silver lamp", "red lamp", "door"]
+    assert landmark_of("the silver lamp stands by the door", things, "silver lamp") == "door"
+    assert landmark_of("the silver lamp is a gift", things, "silver lamp") is None
 
 
 @pytest.mark.parametrize(

