@@ -53,6 +53,7 @@ INTERFACE_PACKAGES = (
     "ros2_ws/src/outrider_interfaces",
     "ros2_ws/stand_ins/tf2_msgs",
     "ros2_ws/stand_ins/unitree_api",
+    "ros2_ws/stand_ins/unitree_go",
 )
 
 
@@ -216,7 +217,7 @@ def packages_to_build(ros: Path | None) -> list[str]:
     found = {
         name
         for prefix in prefixes
-        for name in ("tf2_msgs", "unitree_api")
+        for name in ("tf2_msgs", "unitree_api", "unitree_go")
         if (prefix / "share" / name).is_dir()
     }
     return [path for path in INTERFACE_PACKAGES if Path(path).name not in found]

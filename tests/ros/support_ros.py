@@ -23,9 +23,12 @@ SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
 
 
 class FakeBase:
-    """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time."""
+    """Moves as commanded, without lag; publishes odom and scan. Remembers every command with its time.
 
-    def __init__(self, client: Client) -> None:
+    Without `listens` it stands, and leaves cmd_vel to another type.
+    """
+
+    def __init__(self, client: Client, listens: bool = True) -> None:
         self.client = client
         self.pose = Pose2D(0.0, 0.0, 0.0)
         self.commands: list[tuple[float, Velocity]] = []
@@ -34,7 +37,8 @@ class FakeBase:
         self._velocity = Velocity()
         self._odom = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
         self._scan = client.node.create_publisher(LaserScan, "scan", qos.SENSOR)
-        client.node.create_subscription(Twist, "cmd_vel", self._on_command, qos.COMMAND)
+        if listens:
+            client.node.create_subscription(Twist, "cmd_vel", self._on_command, qos.COMMAND)
         client.node.create_timer(PERIOD_S, self._step)
 
     def _on_command(self, message: Twist) -> None:

@@ -12,12 +12,12 @@ from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
 from support_ros import FakeBase, Speaker
-from unitree_api.msg import Request
+from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
 from outrider.navigation.pilot import Ending
-from outrider.nodes import convert, qos, sport
+from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.action_node import ActionNode
 
 pytestmark = pytest.mark.ros
@@ -116,18 +116,34 @@ def test_the_joystick_overrides_a_motion_and_gives_the_robot_back(run_node: Run,
 
 
 def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:
-    requests: list[Request] = client.listen(Request, sport.REQUEST_TOPIC, qos.EVENTS)
-    _, base, speaker = start(run_node, client, {"command_interface": "sport"})
-    wait_until(lambda: client.node.count_publishers(sport.REQUEST_TOPIC), "the requests' publisher")
+    requests = answer_everything(client)
+    node, base, speaker = start(run_node, client, {"command_interface": "sport"})
+    wait_until(lambda: node._base.is_ready, "a robot that stands")
     speaker.say(1, "move forward large")
     calls = lambda: [r.header.identity.api_id for r in requests]  # noqa: E731
-    wait_until(lambda: calls().count(sport.MOVE) >= 5, "repeated Move requests")
-    assert sport.velocity_of(next(r for r in requests if r.header.identity.api_id == sport.MOVE)).vx >= 0.0
+    assert calls()[:2] == [go2_api.STAND_UP, go2_api.BALANCE_STAND]
+    wait_until(lambda: calls().count(go2_api.MOVE) >= 5, "repeated Move requests")
+    first = next(r for r in requests if r.header.identity.api_id == go2_api.MOVE)
+    assert go2_api.velocity_of(first.parameter).vx >= 0.0
     speaker.silence()
-    wait_until(lambda: calls()[-1] == sport.STOP_MOVE, "StopMove")
+    wait_until(lambda: calls()[-1] == go2_api.STOP_MOVE, "StopMove")
     ids = [r.header.identity.id for r in requests]
     assert len(set(ids)) == len(ids)
     assert base.commands == []
+
+
+def answer_everything(client: Client) -> list[Request]:
+    """A sport service that says yes; the requests it got."""
+    topic = go2_api.response_topic(go2_api.SPORT)
+    responses = client.node.create_publisher(Response, topic, qos.EVENTS)
+    requests: list[Request] = []
+
+    def take(message: Request) -> None:
+        requests.append(message)
+        responses.publish(go2_api.response(message, go2_api.CODE_OK))
+
+    client.node.create_subscription(Request, go2_api.request_topic(go2_api.SPORT), take, qos.EVENTS)
+    return requests
 
 
 def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> None:
@@ -147,7 +163,7 @@ def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> Non
         ({"speed": 3.0}, ("unknown parameter speed", "rate_hz")),
         ({"rate_hz": 500.0}, ("rate_hz=500.0", "20.0", "50.0")),
         ({"use_scan": "yes"}, ("use_scan='yes'", "bool")),
-        ({"command_interface": "telepathy"}, ("telepathy", "cmd_vel")),
+        ({"command_interface": "telepathy"}, ("telepathy", "twist")),
     ],
 )
 def test_wrong_parameters_are_named(parameters: dict[str, object], words: tuple[str, ...], ros: None) -> None:

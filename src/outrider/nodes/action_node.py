@@ -45,7 +45,9 @@ class ActionNode(OutriderNode):
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
         self._active = False
-        self._base: BaseCommand | None = open_base_command(self, self.value("command_interface"))
+        self._base: BaseCommand | None = open_base_command(
+            self, self.value("command_interface"), self.value("robot_avoidance")
+        )
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
@@ -56,7 +58,9 @@ class ActionNode(OutriderNode):
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
 
     def activate(self) -> None:
+        assert self._base is not None
         self._active = True
+        self._base.start()
         self.active_timer(1.0 / self.value("rate_hz"), self._tick)
 
     def deactivate(self) -> None:
@@ -68,19 +72,26 @@ class ActionNode(OutriderNode):
         end = self.pilot.tick(None, None, self._now()).end
         if end is not None:
             self._report(end)
+        self._base.close()
 
     def cleanup(self) -> None:
         self._base = None
 
     def health(self) -> tuple[str, dict[str, object]]:
-        if not getattr(self, "_active", False):
+        if not getattr(self, "_active", False) or self._base is None:
             return "inactive", {}
         warning = "emergency stop is engaged" if self.pilot.emergency else ""
         if self.pilot.is_overridden:
             warning = warning or "driven by joystick: texts move nothing"
         if self._odometry is None:
             warning = warning or "no odometry on odom"
-        return warning, {"moving": self.pilot.is_moving, "emergency_stop": self.pilot.emergency}
+        values: dict[str, object] = {
+            "moving": self.pilot.is_moving,
+            "emergency_stop": self.pilot.emergency,
+            "refused": self._base.refused,
+            "unanswered": self._base.overdue,
+        }
+        return warning or self._base.warning(), values
 
     def _now(self) -> Moment:
         return Moment(self.now_s(), time.monotonic())
@@ -131,6 +142,7 @@ class ActionNode(OutriderNode):
 
     def _carry_out(self, drive: Drive) -> None:
         assert self._base is not None
+        self._base.tick()
         if drive.stop:
             self._base.stop()
         if drive.velocity is not None:

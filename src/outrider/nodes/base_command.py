@@ -1,9 +1,7 @@
-"""The ways to command a base: cmd_vel, plain or stamped, or the Go2's sport API."""
+"""The ways to command a base: Twist or TwistStamped on cmd_vel, the Go2's sport API, or only in the log."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Protocol
 
 from geometry_msgs.msg import Twist, TwistStamped
@@ -13,17 +11,52 @@ from outrider.core.values import Velocity
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.convert import header, twist_message
+from outrider.runtime.graph import COMMAND_INTERFACES
 
 
 class BaseCommand(Protocol):
-    """Velocities out; `stop` is sent beside the zero velocity, by whatever else the base listens to."""
+    """Velocities out; `stop` is sent beside the zero velocity, by whatever else the base listens to.
+
+    `start` and `close` frame the time in which the base is ours; `tick` is called at the commands' rate.
+    `refused` and `overdue` count commands that the base turned down, and that it left unanswered.
+    """
+
+    refused: int
+    overdue: int
+
+    def start(self) -> None: ...
+
+    def tick(self) -> None: ...
 
     def send(self, velocity: Velocity) -> None: ...
 
     def stop(self) -> None: ...
 
+    def close(self) -> None: ...
 
-class CmdVelCommand:
+    def warning(self) -> str:
+        """What is wrong with the base, or an empty text."""
+
+
+class _Unanswered:
+    """A base that is commanded without an answer: nothing to prepare, to wait for, or to give back."""
+
+    refused = overdue = 0
+
+    def start(self) -> None:
+        """Ready as it is."""
+
+    def tick(self) -> None:
+        """Nothing is due."""
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+    def warning(self) -> str:
+        return ""
+
+
+class TwistCommand(_Unanswered):
     """geometry_msgs/Twist on cmd_vel, stamped if asked; a stop is the zero velocity."""
 
     def __init__(self, node: OutriderNode, stamped: bool) -> None:
@@ -41,38 +74,52 @@ class CmdVelCommand:
         self.send(Velocity())
 
 
-class SportCommand:
-    """Move for a velocity and StopMove for a stop; a Move of zero would keep the Go2 stepping."""
+class DryRunCommand(_Unanswered):
+    """Every change of the velocity goes to the log, and nothing to the base."""
 
-    def __init__(self, node: OutriderNode, warn: Callable[[str], None]) -> None:
-        try:
-            from outrider.nodes import sport
-        except ImportError as error:
-            raise ConfigError(
-                "command_interface=sport needs unitree_api: build unitree_ros2 or ros2_ws/stand_ins"
-            ) from error
-        self._sport, self._warn = sport, warn
-        publisher = node.publisher(sport.Request, sport.REQUEST_TOPIC, qos.EVENTS)
-        self.client = sport.SportClient(publisher, time.monotonic_ns())
-        node.subscription(sport.Response, sport.RESPONSE_TOPIC, self._on_response, qos.EVENTS)
+    def __init__(self, node: OutriderNode) -> None:
+        self._log = node.get_logger()
+        self._last: Velocity | None = None
 
     def send(self, velocity: Velocity) -> None:
-        if velocity == Velocity():
-            self.client.send(self._sport.STOP_MOVE)
-        else:
-            self.client.send(self._sport.MOVE, velocity)
+        if velocity != self._last:
+            self._last = velocity
+            self._log.info(
+                f"dry run: {velocity.vx:+.2f} m/s ahead, {velocity.vy:+.2f} m/s left, "
+                f"{velocity.wz:+.2f} rad/s left"
+            )
 
     def stop(self) -> None:
-        self.client.send(self._sport.STOP_MOVE)
+        self.send(Velocity())
 
-    def _on_response(self, message: object) -> None:
-        refusal = self.client.on_response(message)
-        if refusal:
-            self._warn(refusal)
+    def warning(self) -> str:
+        return "dry run: nothing is sent to a base"
 
 
-def open_base_command(node: OutriderNode, interface: str) -> BaseCommand:
-    """The command of a `command_interface` parameter."""
+def open_base_command(node: OutriderNode, interface: str, avoid_obstacles: bool = False) -> BaseCommand:
+    """The command of a `command_interface` parameter; ConfigError for one that is unknown."""
+    if avoid_obstacles and interface != "sport":
+        raise ConfigError(f"robot_avoidance=true needs command_interface=sport, not {interface!r}")
     if interface == "sport":
-        return SportCommand(node, lambda text: node.get_logger().warning(text, throttle_duration_sec=1.0))
-    return CmdVelCommand(node, stamped=interface == "cmd_vel_stamped")
+        return _open_go2(node, avoid_obstacles)
+    if interface == "dry_run":
+        return DryRunCommand(node)
+    if interface in ("twist", "twist_stamped"):
+        return TwistCommand(node, stamped=interface == "twist_stamped")
+    raise ConfigError(f"command_interface={interface!r} must be one of {', '.join(COMMAND_INTERFACES)}")
+
+
+def _open_go2(node: OutriderNode, avoid_obstacles: bool) -> BaseCommand:
+    try:
+        from outrider.nodes import go2_api
+        from outrider.nodes.go2_client import open_service
+        from outrider.nodes.go2_command import Go2Command
+    except ImportError as error:
+        raise ConfigError(
+            "command_interface=sport needs unitree_api: build unitree_ros2 or ros2_ws/stand_ins"
+        ) from error
+    return Go2Command(
+        open_service(node, go2_api.SPORT),
+        open_service(node, go2_api.OBSTACLES_AVOID) if avoid_obstacles else None,
+        lambda text: node.get_logger().warning(text, throttle_duration_sec=1.0),
+    )

@@ -1,16 +1,20 @@
-"""The camera: an OpenCV device, a file, or another topic, as camera/image_raw with camera_info."""
+"""The camera: a device, a file, a stream, another topic or the Go2's own, as camera/image_raw."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sensor_msgs.msg import CameraInfo, Image
 
 from outrider.core.camera import GO2_FRONT_CAMERA, CameraModel
-from outrider.core.errors import FrameError
+from outrider.core.errors import ConfigError, FrameError
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.nodes.picture_source import Picture, PictureSource, open_source
+from outrider.nodes.picture_source import Picture, PictureSource, open_rtp, open_source
+
+if TYPE_CHECKING:
+    from outrider.nodes.videohub import Videohub
 
 
 class CameraNode(OutriderNode):
@@ -25,9 +29,14 @@ class CameraNode(OutriderNode):
         self._trouble = ""
         self._images = self.publisher(Image, "camera/image_raw", qos.SENSOR)
         self._infos = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
+        self._videohub: Videohub | None = None
         source = self.value("source")
         if source == "topic":
             self.subscription(Image, self.value("topic"), self._on_image, qos.LATEST_SENSOR)
+        elif source == "videohub":
+            self._videohub = _open_videohub(self, self._relay, self._warn)
+        elif source == "rtp":
+            self._source = open_rtp(self.value("interface"))
         else:
             self._source = open_source(source, self.value("device"), self.value("path"))
 
@@ -35,6 +44,8 @@ class CameraNode(OutriderNode):
         self._active = True
         if self._source is not None:
             self.active_timer(1.0 / self.value("rate_hz"), self._grab)
+        if self._videohub is not None:
+            self.active_timer(1.0 / self.value("rate_hz"), self._videohub.ask)
 
     def deactivate(self) -> None:
         self._active = False
@@ -65,8 +76,11 @@ class CameraNode(OutriderNode):
             self._publish(picture, stamp or self.get_clock().now().to_msg())
             self._trouble = ""
         except FrameError as error:
-            self._trouble = str(error)
-            self.get_logger().warning(self._trouble, throttle_duration_sec=5.0)
+            self._warn(str(error))
+
+    def _warn(self, trouble: str) -> None:
+        self._trouble = trouble
+        self.get_logger().warning(trouble, throttle_duration_sec=5.0)
 
     def _publish(self, rgb: Picture, stamp: convert.Time) -> None:
         height, width, _ = rgb.shape
@@ -75,6 +89,23 @@ class CameraNode(OutriderNode):
         self._images.publish(convert.image_message(rgb, stamp, self.value("frame_id")))
         self._infos.publish(convert.camera_info_message(camera, stamp, self.value("frame_id")))
         self._published += 1
+
+
+def _open_videohub(
+    node: CameraNode,
+    relay: Callable[[Callable[[], Picture], convert.Time], None],
+    warn: Callable[[str], None],
+) -> Videohub:
+    try:
+        from outrider.nodes import go2_api
+        from outrider.nodes.go2_client import open_service
+        from outrider.nodes.videohub import Videohub
+    except ImportError as error:
+        raise ConfigError(
+            "source=videohub needs unitree_api: build unitree_ros2 or ros2_ws/stand_ins"
+        ) from error
+    stamp = lambda: node.get_clock().now().to_msg()  # noqa: E731
+    return Videohub(open_service(node, go2_api.VIDEOHUB), relay, warn, stamp)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Where the camera node gets its pictures from: a device or a video by OpenCV, or a picture file."""
+"""Where the camera node gets its pictures from: OpenCV's devices, videos and streams, or a picture file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,24 @@ from outrider.core.jpeg import jpeg_size
 Picture = np.ndarray[Any, Any]
 _STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
 _JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})
+
+
+# The front camera of the Go2 sends H.264 to this multicast group.
+RTP_GROUP, RTP_PORT = "230.1.1.1", 1720
+_RTP_TIMEOUTS = (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, 5000, cv2.CAP_PROP_READ_TIMEOUT_MSEC, 1000)
+
+
+def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
+    """The pixels of an encoded picture; FrameError for a damaged one."""
+    if is_jpeg:
+        jpeg_size(data)
+    try:
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    except cv2.error as error:
+        raise FrameError(str(error)) from error
+    if pixels is None:
+        raise FrameError(f"it holds no picture that can be decoded, in {len(data)} bytes")
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
 
 class PictureSource(Protocol):
@@ -37,23 +55,30 @@ class StillSource:
         except OSError as error:
             raise FrameError(f"{self._path} cannot be read: {error.strerror}") from error
         try:
-            if self._path.suffix.lower() in _JPEG_SUFFIXES:
-                jpeg_size(data)
-            pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
-        except (FrameError, cv2.error) as error:
-            raise FrameError(f"{self._path}: {error}") from error
-        if pixels is None:
-            raise FrameError(f"{self._path} holds no picture that can be decoded: check the parameter path")
-        return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+            return decode_picture(data, self._path.suffix.lower() in _JPEG_SUFFIXES)
+        except FrameError as error:
+            raise FrameError(f"{self._path}: {error}; check the parameter path") from error
 
     def close(self) -> None:
         """Nothing is open between pictures."""
 
 
-class CaptureSource:
-    """A device or a video, opened anew when it gives nothing: unplugged for a while, or at its end."""
+def rtp_pipeline(interface: str) -> str:
+    """The GStreamer pipeline that receives the Go2's camera on a network interface, newest frame only."""
+    return (
+        f"udpsrc address={RTP_GROUP} port={RTP_PORT} multicast-iface={interface} ! "
+        "application/x-rtp,media=video,encoding-name=H264 ! rtph264depay ! h264parse ! avdec_h264 ! "
+        "videoconvert ! video/x-raw,format=BGR ! appsink drop=true max-buffers=1 sync=false"
+    )
 
-    def __init__(self, target: int | Path) -> None:
+
+class CaptureSource:
+    """A device, video or stream, opened anew when it gives nothing: unplugged for a while, or at its end.
+
+    `target` is a device's number, a file, or a GStreamer pipeline.
+    """
+
+    def __init__(self, target: int | Path | str) -> None:
         self._target = target
         self._capture = self._open()
 
@@ -72,13 +97,35 @@ class CaptureSource:
 
     def _open(self) -> cv2.VideoCapture:
         target = self._target
-        capture = cv2.VideoCapture(str(target) if isinstance(target, Path) else target)
+        if isinstance(target, str):
+            capture = cv2.VideoCapture(target, cv2.CAP_GSTREAMER, _RTP_TIMEOUTS)
+        else:
+            capture = cv2.VideoCapture(str(target) if isinstance(target, Path) else target)
         if not capture.isOpened():
-            raise FrameError(f"{self._name()} cannot be opened: check the parameters source, device and path")
+            raise FrameError(f"{self._name()} cannot be opened: {self._advice()}")
         return capture
 
     def _name(self) -> str:
+        if isinstance(self._target, str):
+            return f"the RTP stream on {RTP_GROUP}:{RTP_PORT}"
         return f"file {self._target}" if isinstance(self._target, Path) else f"camera device {self._target}"
+
+    def _advice(self) -> str:
+        if isinstance(self._target, str):
+            return "check the parameter interface, and that the robot is on"
+        return "check the parameters source, device and path"
+
+
+def open_rtp(interface: str) -> PictureSource:
+    """The Go2's camera stream; FrameError where OpenCV cannot receive it, or nothing comes."""
+    if not interface or not all(letter.isalnum() or letter in "._-:@" for letter in interface):
+        raise FrameError(f"interface={interface!r} is no network interface: give its name, such as eth0")
+    if not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
+        raise FrameError(
+            "source=rtp needs an OpenCV built with GStreamer, and this one is not (as those from PyPI): "
+            "install the system's, such as python3-opencv, or set source:=videohub"
+        )
+    return CaptureSource(rtp_pipeline(interface))
 
 
 def open_source(source: str, device: int, path: str) -> PictureSource:

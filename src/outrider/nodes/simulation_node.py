@@ -1,9 +1,9 @@
-"""The simulated robot: the topics, frames and sport API of a Go2 around a `Simulator`."""
+"""The simulated robot: the topics, frames and services of a Go2 around a `Simulator`."""
 
 from __future__ import annotations
 
 import time
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import cv2
 from geometry_msgs.msg import Twist
@@ -15,15 +15,17 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
-from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
-from outrider.navigation.safety import STANDSTILL, Deadman
+from outrider.navigation.safety import Deadman
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.simulation.homes import generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
 from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
 from outrider.simulation.vocabulary import target_of
+
+if TYPE_CHECKING:
+    from outrider.nodes.simulated_go2 import SimulatedGo2
 
 PHYSICS_HZ = 50.0
 SENSOR_HZ = 25.0
@@ -59,18 +61,16 @@ class SimulationNode(OutriderNode):
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self._sim_clock = self.publisher(ClockMsg, "/clock", qos.COMMAND)
         self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
-        self._sport = self._open_sport_api()
+        self._go2 = self._open_go2()
 
-    def _open_sport_api(self) -> ModuleType | None:
-        """The sport API is answered where its messages are installed."""
+    def _open_go2(self) -> SimulatedGo2 | None:
+        """The Go2's own services are answered where their messages are installed."""
         try:
-            from outrider.nodes import sport
+            from outrider.nodes.simulated_go2 import SimulatedGo2
         except ImportError:
-            self.get_logger().info("unitree_api is not installed: the sport API is not simulated")
+            self.get_logger().info("unitree_api is not installed: the Go2's services are not simulated")
             return None
-        self._responses = self.publisher(sport.Response, sport.RESPONSE_TOPIC, qos.EVENTS)
-        self.subscription(sport.Request, sport.REQUEST_TOPIC, self._on_sport_request, qos.EVENTS)
-        return sport
+        return SimulatedGo2(self, self._feed, self._take_jpeg)
 
     def activate(self) -> None:
         self._tf_static.publish(TFMessage(transforms=convert.static_transforms(self._stamp())))
@@ -128,8 +128,12 @@ class SimulationNode(OutriderNode):
         base = convert.transform("odom", "base_link", stamp, odometry.pose, convert.BASE_HEIGHT_M)
         self._tf.publish(TFMessage(transforms=[base]))
         self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M))
+        if self._go2 is not None:
+            self._go2.publish_state(odometry)
 
     def _publish_state(self) -> None:
+        if self._go2 is not None:
+            self._go2.publish_battery()
         home, truth = self.simulator.home, self.simulator.truth()
         target = home.objects[home.target_index]
         self._state.publish(
@@ -166,29 +170,14 @@ class SimulationNode(OutriderNode):
         self._top_view.publish(message)
 
     def _on_cmd_vel(self, message: Twist) -> None:
-        self._deadman.feed(convert.velocity_of(message), time.monotonic())
+        self._feed(convert.velocity_of(message))
 
-    def _on_sport_request(self, message: object) -> None:
-        assert self._sport is not None
-        code = self._sport.CODE_OK
-        try:
-            self._deadman.feed(self._velocity_asked(message), time.monotonic())
-        except ConfigError as error:
-            self.get_logger().warning(str(error))
-            code = self._sport.CODE_BAD_PARAMETER
-        except KeyError:
-            code = self._sport.CODE_UNKNOWN_API
-        self._responses.publish(self._sport.response(message, code))
+    def _feed(self, velocity: Velocity) -> None:
+        self._deadman.feed(velocity, time.monotonic())
 
-    def _velocity_asked(self, message: object) -> Velocity:
-        """Move moves; standing commands and StopMove stand; KeyError for anything else."""
-        assert self._sport is not None
-        api_id = message.header.identity.api_id  # type: ignore[attr-defined]
-        if api_id == self._sport.MOVE:
-            return self._sport.velocity_of(message)
-        if api_id in (self._sport.STOP_MOVE, self._sport.STAND_UP, self._sport.BALANCE_STAND):
-            return STANDSTILL
-        raise KeyError(api_id)
+    def _take_jpeg(self) -> bytes:
+        picture = cv2.cvtColor(self.simulator.render_camera(), cv2.COLOR_RGB2BGR)
+        return bytes(cv2.imencode(".jpg", picture)[1])
 
 
 def main() -> int:

@@ -22,8 +22,9 @@ from outrider.simulation.vocabulary import target_of
 Value = bool | int | float | str
 DEFAULT_INSTRUCTION = "find the silver bottle"
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
-COMMAND_INTERFACES = ("cmd_vel", "cmd_vel_stamped", "sport")
-CAMERA_SOURCES = ("device", "file", "topic")
+COMMAND_INTERFACES = ("twist", "twist_stamped", "sport", "dry_run")
+CAMERA_SOURCES = ("device", "file", "topic", "videohub", "rtp")
+ODOMETRY_SOURCES = ("topic", "sportmodestate")
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,24 @@ CAMERA = NodeSpec(
         Parameter("device", 0, "number of the OpenCV device", 0, 63),
         Parameter("path", "", "picture or video file of source=file"),
         Parameter("topic", "image_in", "image topic that source=topic relays"),
+        Parameter("interface", "eth0", "network interface of the robot's network, for source=rtp"),
         Parameter("rate_hz", 10.0, "pictures per second", 1.0, 60.0),
         Parameter("focal_px", 864.4, "focal length at a width of 1280 pixels", 100.0, 5000.0),
         Parameter("frame_id", "camera_optical_frame", "tf frame of the pictures"),
+    ),
+)
+
+GO2_STATE = NodeSpec(
+    "go2_state",
+    "go2_state_node",
+    (
+        AUTOSTART,
+        Parameter(
+            "odometry_source",
+            "topic",
+            "odom and tf from the Go2's /sportmodestate, or from a topic that another node publishes",
+            choices=ODOMETRY_SOURCES,
+        ),
     ),
 )
 
@@ -213,7 +229,10 @@ ACTION = NodeSpec(
     "action_node",
     (
         AUTOSTART,
-        Parameter("command_interface", "cmd_vel", "how the base is commanded", choices=COMMAND_INTERFACES),
+        Parameter("command_interface", "twist", "how the base is commanded", choices=COMMAND_INTERFACES),
+        Parameter(
+            "robot_avoidance", False, "move a Go2 through its own obstacle avoidance, given back at the end"
+        ),
         Parameter("rate_hz", 30.0, "velocity commands per second", 20.0, 50.0, read_only=True),
         Parameter("use_scan", True, "avoid obstacles by the scan; without one the base avoids nothing"),
         Parameter(
@@ -255,7 +274,9 @@ MISSION = NodeSpec(
     ),
 )
 
-NODES = {spec.name: spec for spec in (SIMULATION, CAMERA, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION)}
+NODES = {
+    spec.name: spec for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION)
+}
 
 ARGUMENTS = {
     argument.name: argument
@@ -277,8 +298,11 @@ ARGUMENTS = {
         Argument("draft_model", (("navigator", "draft_model"),)),
         Argument("model", (("verifier", "model"),)),
         Argument("command_interface", (("action", "command_interface"),)),
+        Argument("robot_avoidance", (("action", "robot_avoidance"),)),
         Argument("source", (("camera", "source"),)),
         Argument("topic", (("camera", "topic"),)),
+        Argument("interface", (("camera", "interface"),)),
+        Argument("odometry_source", (("go2_state", "odometry_source"),)),
     )
 }
 
@@ -303,7 +327,7 @@ SIM_GRAPH = Graph(
     "sim.yaml",
 )
 ROBOT_GRAPH = Graph(
-    ("camera", "action", "memory", "navigator", "mission"),
+    ("camera", "go2_state", "action", "memory", "navigator", "mission"),
     (
         "instruction",
         "memory_store",
@@ -316,8 +340,11 @@ ROBOT_GRAPH = Graph(
         "drafters",
         "draft_model",
         "command_interface",
+        "robot_avoidance",
         "source",
         "topic",
+        "interface",
+        "odometry_source",
     ),
     "robot.yaml",
 )

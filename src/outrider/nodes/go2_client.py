@@ -1,0 +1,128 @@
+"""Calls of one Go2 service: requests with ids of their own out, responses matched to them, deadlines kept."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rclpy.duration import Duration
+
+from outrider.nodes import go2_api, qos
+from outrider.nodes.base import OutriderNode
+
+FLUSH_S = 0.2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a call ended: its code, 0 for done, or None where the deadline passed without one."""
+
+    api_id: int
+    code: int | None
+    data: str = ""
+    binary: bytes = b""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.code == go2_api.CODE_OK
+
+
+class Calls(Protocol):
+    """What a command needs of a service."""
+
+    service: str
+
+    def is_connected(self) -> bool: ...
+
+    def call(
+        self, api_id: int, parameter: str, deadline_s: float, then: Callable[[Answer], None]
+    ) -> None: ...
+
+    def expire(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Open:
+    api_id: int
+    due_s: float
+    then: Callable[[Answer], None]
+
+
+class ServiceClient:
+    """Not thread-safe. The robot keeps one unread request, so an answer also settles every older call."""
+
+    def __init__(
+        self,
+        service: str,
+        publish: Callable[[Any], None],
+        is_connected: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+        first_id: int = 1,
+        flush: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self.service = service
+        self._publish, self._is_connected, self._clock, self._flush = publish, is_connected, clock, flush
+        self._ids = itertools.count(first_id)
+        self._open: dict[int, _Open] = {}
+
+    def is_connected(self) -> bool:
+        """Whether somebody hears the requests and somebody answers."""
+        return self._is_connected()
+
+    def call(self, api_id: int, parameter: str, deadline_s: float, then: Callable[[Answer], None]) -> None:
+        """Send now; `then` is called once at most: with the answer, or by `expire` after the deadline."""
+        request_id = next(self._ids)
+        self._open[request_id] = _Open(api_id, self._clock() + deadline_s, then)
+        self._publish(go2_api.request(request_id, api_id, parameter))
+
+    def on_response(self, message: Any) -> None:
+        """Take a response; those to other programs' requests are not ours."""
+        identity = message.header.identity
+        call = self._open.get(identity.id)
+        if call is None or call.api_id != identity.api_id:
+            return
+        self._open = {number: open_ for number, open_ in self._open.items() if number > identity.id}
+        code = message.header.status.code
+        call.then(Answer(call.api_id, code, message.data, go2_api.binary_of(message)))
+
+    def expire(self) -> None:
+        """End the calls that are overdue."""
+        now_s = self._clock()
+        overdue = [number for number, call in self._open.items() if now_s > call.due_s]
+        for number in overdue:
+            call = self._open.pop(number, None)
+            if call is not None:
+                call.then(Answer(call.api_id, None))
+
+    def flush(self) -> None:
+        """Wait until what was sent has arrived; blocks for up to FLUSH_S."""
+        self._flush()
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._open)
+
+
+def open_service(node: OutriderNode, service: str) -> ServiceClient:
+    """A client of a service, with its topics on a node."""
+    publisher = node.publisher(go2_api.Request, go2_api.request_topic(service), qos.EVENTS)
+
+    def is_connected() -> bool:
+        answering = node.count_publishers(go2_api.response_topic(service))
+        return bool(publisher.get_subscription_count() and answering)
+
+    client = ServiceClient(
+        service,
+        publisher.publish,
+        is_connected,
+        # Ids must not repeat those of a run before, whose answers may still be on their way.
+        first_id=time.monotonic_ns(),
+        flush=lambda: publisher.wait_for_all_acked(Duration(seconds=FLUSH_S)),
+    )
+    node.subscription(go2_api.Response, go2_api.response_topic(service), client.on_response, qos.EVENTS)
+    return client

@@ -1,0 +1,200 @@
+"""Commanding a Go2: it stands up first, moves while its answers come, and stops when they do not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Velocity
+from outrider.nodes import go2_api
+from outrider.nodes.go2_client import Answer, Calls
+
+START_DEADLINE_S = 5.0
+COMMAND_DEADLINE_S = 0.5
+# The robot takes requests one at a time: a second one within this time may overwrite the first.
+GAP_S = 0.02
+STAND_UP_S = 1.5
+RETRY_S = 1.0
+STOP_RETRY_S = 0.1
+WARNING_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A call of the way to readiness, the time to give it once answered, and what its answer is for."""
+
+    calls: Calls
+    api_id: int
+    parameter: str = ""
+    settle_s: float = GAP_S
+    take: Callable[[Answer], None] = lambda _: None
+
+
+class Go2Command:
+    """The sport service, and the obstacle avoidance service where asked. Not thread-safe.
+
+    `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
+    unanswered or refused), no velocity is sent: only StopMove, until one is answered. With `avoidance` the
+    velocities go through the robot's own obstacle avoidance, which `close` leaves as `start` found it.
+    """
+
+    def __init__(
+        self,
+        sport: Calls,
+        avoidance: Calls | None,
+        warn: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._sport, self._avoidance = sport, avoidance
+        self._warn, self._clock, self._sleep = warn, clock, sleep
+        self._steps: list[_Step] = []
+        self._waiting = False
+        self._next_s = 0.0
+        self._avoided_before: bool | None = None
+        self._doubt = False
+        self._warning, self._warned_s = "", -WARNING_S
+        self.refused = self.overdue = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a velocity would be sent."""
+        return not self._steps and not self._doubt
+
+    def start(self) -> None:
+        """Begin to make the robot ready; `tick` carries it on."""
+        self._steps = [
+            _Step(self._sport, go2_api.STAND_UP, settle_s=STAND_UP_S),
+            _Step(self._sport, go2_api.BALANCE_STAND),
+        ]
+        if self._avoidance is not None:
+            self._steps += [
+                _Step(self._avoidance, go2_api.AVOID_SWITCH_GET, take=self._remember_avoidance),
+                _Step(self._avoidance, go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(True)),
+                _Step(self._avoidance, go2_api.AVOID_USE_API, go2_api.use_api_parameter(True)),
+            ]
+        self._waiting, self._next_s, self._doubt = False, self._clock(), False
+
+    def tick(self) -> None:
+        """Keep the deadlines, go on standing up, repeat a stop in doubt."""
+        for calls in (self._sport, self._avoidance):
+            if calls is not None:
+                calls.expire()
+        if self._clock() < self._next_s or self._waiting:
+            return
+        if self._steps:
+            self._begin(self._steps[0])
+        elif self._doubt:
+            self._next_s = self._clock() + STOP_RETRY_S
+            self.stop()
+
+    def send(self, velocity: Velocity) -> None:
+        """A velocity; StopMove for zero, since a Move of zero would keep the Go2 stepping."""
+        if velocity == Velocity():
+            self.stop()
+        elif self.is_ready:
+            self._move(velocity)
+
+    def stop(self) -> None:
+        """Never gated: sent whatever else is under way."""
+        if self._avoidance is not None and self._avoided_before is not None:
+            self._command(
+                self._avoidance, go2_api.AVOID_MOVE, go2_api.avoid_move_parameter(Velocity()), self._on_move
+            )
+        self._command(self._sport, go2_api.STOP_MOVE, "", self._on_stop)
+
+    def close(self) -> None:
+        """Give the obstacle avoidance back as it was found. Blocks for half a second at most."""
+        if self._avoidance is None or self._avoided_before is None:
+            return
+        before, self._avoided_before = self._avoided_before, None
+        for api_id, parameter in (
+            (go2_api.AVOID_USE_API, go2_api.use_api_parameter(False)),
+            (go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(before)),
+        ):
+            self._sleep(GAP_S)
+            self._avoidance.call(api_id, parameter, COMMAND_DEADLINE_S, lambda _: None)
+            self._avoidance.flush()
+
+    def warning(self) -> str:
+        """What is wrong now, or was a moment ago; an empty text where nothing is."""
+        if self._clock() - self._warned_s < WARNING_S:
+            return self._warning
+        if self._steps:
+            step = self._steps[0]
+            return f"not ready to move: waiting for {go2_api.name_of(step.calls.service, step.api_id)}"
+        return ""
+
+    def _begin(self, step: _Step) -> None:
+        service = step.calls.service
+        if not step.calls.is_connected():
+            self._next_s = self._clock() + GAP_S
+            self._tell(
+                f"nobody answers on {go2_api.request_topic(service)}: is the robot on, and is DDS on the "
+                "interface of its network (192.168.123.x)?"
+            )
+            return
+        self._waiting = True
+        step.calls.call(step.api_id, step.parameter, START_DEADLINE_S, lambda answer: self._end(step, answer))
+
+    def _end(self, step: _Step, answer: Answer) -> None:
+        if not self._steps or self._steps[0] is not step:
+            return  # of a start before the last one
+        self._waiting = False
+        self._next_s = self._clock() + RETRY_S
+        if not answer.is_ok:
+            self._complain(step.calls, answer)
+            return
+        try:
+            step.take(answer)
+        except ConfigError as error:
+            self._tell(f"{go2_api.name_of(step.calls.service, step.api_id)}: {error}")
+            return
+        self._next_s = self._clock() + step.settle_s
+        self._steps = self._steps[1:]
+
+    def _remember_avoidance(self, answer: Answer) -> None:
+        self._avoided_before = go2_api.enabled_of(answer.data)
+
+    def _move(self, velocity: Velocity) -> None:
+        if self._avoidance is not None:
+            parameter = go2_api.avoid_move_parameter(velocity)
+            self._command(self._avoidance, go2_api.AVOID_MOVE, parameter, self._on_move)
+        else:
+            self._command(self._sport, go2_api.MOVE, go2_api.move_parameter(velocity), self._on_move)
+
+    def _command(
+        self, calls: Calls, api_id: int, parameter: str, then: Callable[[Calls, Answer], None]
+    ) -> None:
+        calls.call(api_id, parameter, COMMAND_DEADLINE_S, lambda answer: then(calls, answer))
+
+    def _on_move(self, calls: Calls, answer: Answer) -> None:
+        if not answer.is_ok:
+            self._doubt_robot(calls, answer)
+
+    def _on_stop(self, calls: Calls, answer: Answer) -> None:
+        if answer.is_ok:
+            self._doubt = False
+        elif not self._steps:
+            self._doubt_robot(calls, answer)
+
+    def _doubt_robot(self, calls: Calls, answer: Answer) -> None:
+        """The robot may or may not be moving: stop it, until it says that it has."""
+        self._complain(calls, answer)
+        if not self._doubt:
+            self._doubt, self._next_s = True, self._clock()
+
+    def _complain(self, calls: Calls, answer: Answer) -> None:
+        name = go2_api.name_of(calls.service, answer.api_id)
+        if answer.code is None:
+            self.overdue += 1
+            self._tell(f"{name} was not answered in time: look at the robot and its network")
+        else:
+            self.refused += 1
+            self._tell(f"the robot refused {name}: {go2_api.explain(answer.code)}")
+
+    def _tell(self, text: str) -> None:
+        self._warning, self._warned_s = text, self._clock()
+        self._warn(text)

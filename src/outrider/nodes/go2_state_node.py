@@ -1,0 +1,171 @@
+"""The Go2's own state as ROS has it: odometry and tf from /sportmodestate, the battery from /lf/lowstate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from sensor_msgs.msg import BatteryState
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.navigation.clocks import ClockMapping
+from outrider.nodes import convert, qos
+from outrider.nodes.base import OutriderNode, run_node
+
+STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/lowstate"
+MAX_RATE_HZ = 50.0
+SILENCE_S = 0.5
+SPEED_WINDOW_S = 0.1
+LOW_BATTERY_PERCENT = 15
+MODES = (
+    "idle",
+    "balance stand",
+    "pose",
+    "locomotion",
+    "reserved",
+    "lying down",
+    "joints locked",
+    "damping",
+    "recovery stand",
+    "reserved",
+    "sitting",
+    "front flip",
+    "front jump",
+    "front pounce",
+)
+
+
+def pose_of(state: Any) -> Pose2D:
+    """The planar pose of a SportModeState, whose quaternion is ordered w, x, y, z."""
+    w, x, y, z = (float(part) for part in state.imu_state.quaternion)
+    yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+    return Pose2D(float(state.position[0]), float(state.position[1]), yaw)
+
+
+class Speedometer:
+    """Body velocity from positions over SPEED_WINDOW_S: the frame of the robot's own is not documented."""
+
+    def __init__(self) -> None:
+        self._poses: deque[tuple[float, Pose2D]] = deque()
+
+    def velocity(self, pose: Pose2D, time_s: float, yaw_rps: float) -> Velocity:
+        """The velocity at a pose; `time_s` is the robot's clock."""
+        poses = self._poses
+        if poses and not 0.0 < time_s - poses[-1][0] < 1.0:
+            poses.clear()
+        poses.append((time_s, pose))
+        while len(poses) > 2 and time_s - poses[1][0] >= SPEED_WINDOW_S:
+            poses.popleft()
+        then_s, then = poses[0]
+        if time_s == then_s:
+            return Velocity(0.0, 0.0, yaw_rps)
+        vx, vy = (pose.x - then.x) / (time_s - then_s), (pose.y - then.y) / (time_s - then_s)
+        ahead, left = math.cos(pose.yaw), math.sin(pose.yaw)
+        return Velocity(vx * ahead + vy * left, vy * ahead - vx * left, yaw_rps)
+
+
+class Go2StateNode(OutriderNode):
+    """A state whose stamp does not advance is frozen and goes no further, so that odometry becomes stale."""
+
+    spec_name = "go2_state"
+
+    def configure(self) -> None:
+        self._mode = "unknown"
+        self._battery_percent: int | None = None
+        self._heard_s = self._published_s = -math.inf
+        self._stamp_s = -math.inf
+        self._active = False
+        self._robot_clock, self._speed = ClockMapping(), Speedometer()
+        try:
+            from unitree_go.msg import LowState, SportModeState
+        except ImportError as error:
+            if self._gives_odometry:
+                raise ConfigError(
+                    "odometry_source=sportmodestate needs unitree_go: build unitree_ros2 or ros2_ws/stand_ins"
+                ) from error
+            self.get_logger().info("unitree_go is not installed: mode and battery are unknown")
+            return
+        if self._gives_odometry:
+            self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
+            self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
+            self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self._battery = self.publisher(BatteryState, "battery_state", qos.EVENTS)
+        self.subscription(SportModeState, STATE_TOPIC, self._on_state, qos.LATEST_SENSOR)
+        self.subscription(LowState, LOW_STATE_TOPIC, self._on_low_state, qos.LATEST_SENSOR)
+
+    def activate(self) -> None:
+        self._active = True
+        if self._gives_odometry:
+            stamp = self.get_clock().now().to_msg()
+            self._tf_static.publish(TFMessage(transforms=convert.static_transforms(stamp)))
+
+    def deactivate(self) -> None:
+        self._active = False
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        return self._warning(), {"mode": self._mode, "battery_percent": self._battery_percent}
+
+    @property
+    def _gives_odometry(self) -> bool:
+        return bool(self.value("odometry_source") == "sportmodestate")
+
+    def _warning(self) -> str:
+        if self._gives_odometry:
+            if self.count_publishers("odom") > 1:
+                return "somebody else publishes odom as well: stop it, or set odometry_source:=topic"
+            if time.monotonic() - self._heard_s > SILENCE_S:
+                return f"no new state on {STATE_TOPIC}: is DDS on the interface of the robot's network?"
+        if self._battery_percent is not None and self._battery_percent < LOW_BATTERY_PERCENT:
+            return f"the battery is at {self._battery_percent} percent"
+        return ""
+
+    def _on_state(self, message: Any) -> None:
+        mode = message.mode
+        self._mode = MODES[mode] if mode < len(MODES) else f"mode {mode}"
+        # A firmware that does not stamp leaves the time of arrival.
+        robot_s = message.stamp.sec + message.stamp.nanosec * 1e-9 or time.monotonic()
+        if robot_s == self._stamp_s:
+            return
+        self._stamp_s, self._heard_s = robot_s, time.monotonic()
+        if self._active and self._gives_odometry:
+            self._publish_odometry(message, robot_s)
+
+    def _publish_odometry(self, message: Any, robot_s: float) -> None:
+        """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
+        pose = pose_of(message)
+        velocity = self._speed.velocity(pose, robot_s, float(message.yaw_speed))
+        local_s = self._robot_clock.local_s(robot_s, self.get_clock().now().nanoseconds * 1e-9)
+        if not all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz))):
+            self.get_logger().warning("a state that is not finite was dropped", throttle_duration_sec=1.0)
+            return
+        if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
+            return
+        self._published_s = robot_s
+        stamp = convert.time_of(local_s)
+        self._odom.publish(convert.odometry_message(Odometry(pose, velocity, local_s), stamp))
+        base = convert.transform("odom", "base_link", stamp, pose, convert.BASE_HEIGHT_M)
+        self._tf.publish(TFMessage(transforms=[base]))
+
+    def _on_low_state(self, message: Any) -> None:
+        self._battery_percent = int(message.bms_state.soc)
+        if not self._active:
+            return
+        state = BatteryState(voltage=message.power_v, current=message.bms_state.current / 1000.0)
+        state.header.stamp = self.get_clock().now().to_msg()
+        state.percentage, state.present = self._battery_percent / 100.0, True
+        self._battery.publish(state)
+
+
+def main() -> int:
+    return run_node(Go2StateNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

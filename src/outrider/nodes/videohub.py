@@ -1,0 +1,52 @@
+"""The Go2's front camera by its videohub service: one JPEG for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outrider.core.errors import FrameError
+from outrider.nodes import go2_api
+from outrider.nodes.convert import Time
+from outrider.nodes.go2_client import Answer, Calls
+from outrider.nodes.picture_source import Picture, decode_picture
+
+DEADLINE_S = 1.0
+
+
+class Videohub:
+    """Asks for one picture at a time. A picture counts from its request, so that it never seems too young."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        relay: Callable[[Callable[[], Picture], Time], None],
+        warn: Callable[[str], None],
+        stamp: Callable[[], Time],
+    ) -> None:
+        self._calls, self._relay, self._warn, self._stamp = calls, relay, warn, stamp
+        self._waiting = False
+
+    def ask(self) -> None:
+        """Ask for a picture unless one is on its way."""
+        self._calls.expire()
+        if self._waiting:
+            return
+        if not self._calls.is_connected():
+            topic = go2_api.request_topic(go2_api.VIDEOHUB)
+            self._warn(f"nobody answers on {topic}: is DDS on the interface of the robot's network?")
+            return
+        self._waiting = True
+        asked = self._stamp()
+        self._calls.call(go2_api.GET_IMAGE_SAMPLE, "", DEADLINE_S, lambda answer: self._take(answer, asked))
+
+    def _take(self, answer: Answer, asked: Time) -> None:
+        self._waiting = False
+        self._relay(lambda: _picture_of(answer), asked)
+
+
+def _picture_of(answer: Answer) -> Picture:
+    if answer.code is None:
+        raise FrameError(f"the robot's camera did not answer within {DEADLINE_S:g} s")
+    if not answer.is_ok:
+        raise FrameError(f"the robot's camera gave no picture: {go2_api.explain(answer.code)}")
+    return decode_picture(answer.binary, is_jpeg=True)

@@ -1,0 +1,116 @@
+"""Odometry, mode and battery from the Go2's own topics."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from nav_msgs.msg import Odometry as OdometryMsg
+from sensor_msgs.msg import BatteryState
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.nodes import convert, qos
+from outrider.nodes.go2_state_node import LOW_STATE_TOPIC, STATE_TOPIC, Go2StateNode, Speedometer, pose_of
+
+unitree_go = pytest.importorskip("unitree_go.msg")
+
+from outrider.nodes.simulated_go2 import state_message  # noqa: E402
+
+pytestmark = pytest.mark.ros
+Run = Callable[..., NodeThread]
+ROBOT_S = 77.0
+
+
+def state(number: int, pose: Pose2D, velocity: Velocity) -> Any:
+    """A state of a robot that was switched on ROBOT_S ago, by its own clock."""
+    return state_message(unitree_go.SportModeState, Odometry(pose, velocity, ROBOT_S + 0.05 * number))
+
+
+@pytest.mark.parametrize("yaw_deg", [0.0, 30.0, -90.0, 170.0])
+def test_the_quaternion_is_ordered_w_x_y_z(yaw_deg: float) -> None:
+    message = unitree_go.SportModeState(position=array("f", (1.0, -2.0, 0.3)))
+    half = math.radians(yaw_deg) / 2.0
+    message.imu_state.quaternion = array("f", (math.cos(half), 0.0, 0.0, math.sin(half)))
+    pose = pose_of(message)
+    assert (pose.x, pose.y) == (1.0, -2.0) and math.degrees(pose.yaw) == pytest.approx(yaw_deg, abs=1e-3)
+
+
+def test_a_leaning_robot_has_the_same_yaw() -> None:
+    message = unitree_go.SportModeState()
+    yaw, pitch = math.radians(40.0) / 2.0, math.radians(15.0) / 2.0
+    parts = (
+        math.cos(yaw) * math.cos(pitch),
+        -math.sin(yaw) * math.sin(pitch),
+        math.cos(yaw) * math.sin(pitch),
+        math.sin(yaw) * math.cos(pitch),
+    )
+    message.imu_state.quaternion = array("f", parts)
+    assert math.degrees(pose_of(message).yaw) == pytest.approx(40.0, abs=1e-3)
+
+
+def test_the_velocity_is_the_body_s() -> None:
+    speed = Speedometer()
+    for number in range(20):
+        time_s = number * 0.002
+        velocity = speed.velocity(Pose2D(0.0, 0.5 * time_s, math.pi / 2), time_s, 0.1)
+    assert (velocity.vx, velocity.vy, velocity.wz) == pytest.approx((0.5, 0.0, 0.1), abs=1e-9)
+    assert speed.velocity(Pose2D(9.0, 9.0, 0.0), 1000.0, 0.0) == Velocity(), "a gap is no motion"
+
+
+def test_odometry_and_tf_are_stamped_by_the_clock_of_this_computer(run_node: Run, client: Client) -> None:
+    odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
+    transforms: list[TFMessage] = client.listen(TFMessage, "/tf", qos.EVENTS)
+    node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node
+    wait_until(lambda: node.count_subscribers("odom") and node.count_subscribers("/tf"), "subscriptions")
+    pose = Pose2D(1.5, -0.5, math.radians(30.0))
+
+    def heard() -> bool:
+        heard.number += 1  # type: ignore[attr-defined]
+        client.publish(state(heard.number, pose, Velocity()), STATE_TOPIC, qos.EVENTS)  # type: ignore[attr-defined]
+        return bool(odometries and transforms)
+
+    heard.number = 0  # type: ignore[attr-defined]
+    wait_until(heard, "odometry")
+    message = odometries[0]
+    now_s = node.get_clock().now().nanoseconds * 1e-9
+    assert 0.0 <= now_s - convert.seconds_of(message.header.stamp) < 30.0
+    assert (message.header.frame_id, message.child_frame_id) == ("odom", "base_link")
+    got = convert.pose_of(message.pose.pose)
+    assert (got.x, got.y, got.yaw) == pytest.approx((pose.x, pose.y, pose.yaw), abs=1e-6)
+    assert transforms[0].transforms[0].child_frame_id == "base_link"
+    assert node.health()[1]["mode"] == "balance stand"
+
+
+def test_a_frozen_state_goes_no_further(run_node: Run, client: Client) -> None:
+    odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
+    node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node
+    wait_until(lambda: node.count_subscribers("odom"), "the subscription")
+    frozen = state(1, Pose2D(0.0, 0.0, 0.0), Velocity())
+
+    def warned() -> bool:
+        client.publish(frozen, STATE_TOPIC, qos.EVENTS)
+        return bool(odometries) and STATE_TOPIC in node.health()[0]
+
+    wait_until(warned, "the warning")
+    assert len(odometries) == 1
+
+
+def test_the_battery_and_another_source_of_odometry(run_node: Run, client: Client) -> None:
+    batteries: list[BatteryState] = client.listen(BatteryState, "battery_state", qos.EVENTS)
+    node = run_node(lambda: Go2StateNode({"odometry_source": "topic"})).node
+    assert client.node.count_publishers("odom") == 0
+    low = unitree_go.LowState(power_v=29.4)
+    low.bms_state.soc, low.bms_state.current = 9, -2500
+
+    def told() -> bool:
+        client.publish(low, LOW_STATE_TOPIC, qos.EVENTS)
+        return bool(batteries)
+
+    wait_until(told, "the battery's state")
+    assert batteries[0].percentage == pytest.approx(0.09) and batteries[0].current == pytest.approx(-2.5)
+    assert "9 percent" in node.health()[0] and node.health()[1]["mode"] == "unknown"
