@@ -14,7 +14,7 @@ from std_msgs.msg import Bool
 from support_ros import FakeBase, Speaker
 from unitree_api.msg import Request, Response
 
-from outrider.core.errors import ConfigError
+from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.values import Velocity
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, go2_api, qos
@@ -170,6 +170,13 @@ def test_wrong_parameters_are_named(parameters: dict[str, object], words: tuple[
     with pytest.raises(ConfigError) as raised:
         ActionNode(parameters)  # type: ignore[arg-type]
     assert all(word in str(raised.value) for word in words)
+
+
+def test_the_robot_s_avoidance_needs_the_sport_interface(ros: None) -> None:
+    node = ActionNode({"robot_avoidance": True})
+    with pytest.raises(OutriderError, match="robot_avoidance=true needs command_interface=sport"):
+        node.start()
+    node.destroy_node()
 
 
 def test_declared_parameters_carry_descriptions_and_ranges(run_node: Run) -> None:

@@ -14,6 +14,7 @@ from sensor_msgs.msg import CameraInfo, Image
 from outrider.core.errors import FrameError, OutriderError
 from outrider.nodes import convert, qos
 from outrider.nodes.camera_node import CameraNode
+from outrider.nodes.picture_source import open_rtp, rtp_pipeline
 
 pytestmark = pytest.mark.ros
 STAMP = convert.time_of(12.5)
@@ -112,6 +113,28 @@ def test_a_file_that_breaks_is_warned_of_and_shown_again_once_it_is_whole(
     path.write_bytes(jpeg())
     seen = wait_until(lambda: node.health()[0] == "" and len(images), "health")
     wait_until(lambda: len(images) > seen, "another picture")
+
+
+def test_the_stream_s_pipeline_names_group_port_and_interface() -> None:
+    pipeline = rtp_pipeline("eth0")
+    assert pipeline.startswith("udpsrc address=230.1.1.1 port=1720 multicast-iface=eth0 ! ")
+    assert "encoding-name=H264" in pipeline and pipeline.endswith(
+        " ! appsink drop=true max-buffers=1 sync=false"
+    )
+
+
+@pytest.mark.parametrize("interface", ["", "eth0 ! filesink location=/tmp/x"])
+def test_what_is_no_interface_starts_no_stream(interface: str) -> None:
+    with pytest.raises(FrameError, match="no network interface"):
+        open_rtp(interface)
+
+
+@pytest.mark.skipif(cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER), reason="this OpenCV has GStreamer")
+def test_a_stream_without_gstreamer_says_what_to_do(ros: None) -> None:
+    node = CameraNode({"source": "rtp"})
+    with pytest.raises(OutriderError, match=r"GStreamer.*videohub"):
+        node.start()
+    node.destroy_node()
 
 
 def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:
