@@ -7,40 +7,48 @@ where a filter leaves few records, it ranks them all.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import logging
-import math
 import threading
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 
-from outrider.core.errors import FrameError, MemoryStoreError
-from outrider.core.jpeg import jpeg_size
+from outrider.core.errors import MemoryStoreError
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Recalled, Record, RecordKind, Sighting, Visibility
-from outrider.memory.ranking import content_words, hybrid_score, match_all, match_any, rarity, sign_code
+from outrider.memory.ranking import content_words, hybrid_score, match_all, sign_code
+from outrider.memory.records import (
+    ANY,
+    COLUMNS,
+    RecordFilter,
+    check_place,
+    check_thumbnail,
+    checked_text,
+    distance_m,
+    plain_record,
+    record_of,
+)
 from outrider.memory.schema import NOWHERE, open_store, transaction, translated
+from outrider.memory.search import (
+    NEAREST_CODES,
+    count_records,
+    few_that_pass,
+    matching_texts,
+    nearest_codes,
+    similarities_of,
+    where,
+)
 
 log = logging.getLogger(__name__)
 
-MAX_CHARACTERS = 2000
-MAX_THUMBNAIL_BYTES = 65_536
 SAME_PLACE_M = 1.0
-NEAREST_CODES = 64
-BEST_TEXTS = 32
-FEW_RECORDS = 2000
-COMMON_WORD_RECORDS = 2000
 EVICTED_SHARE = 0.01
-_COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, thumbnail IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -50,51 +58,6 @@ class StoreLimits:
     max_records: int = 50_000
     max_mb: float = 512.0
     max_age_days: float = 365.0
-
-
-@dataclass(frozen=True)
-class RecordFilter:
-    """Which records count; None for any. `near` takes those of the same home within `radius_m`."""
-
-    kind: RecordKind | None = None
-    visibility: Visibility | None = None
-    since_s: float | None = None
-    until_s: float | None = None
-    near: Place | None = None
-    radius_m: float = 3.0
-
-    def conditions(self) -> tuple[list[str], dict[str, Any]]:
-        """SQL conditions, with their values, that hold for the tables `records` and `codes` alike."""
-        terms: list[str] = []
-        values: dict[str, Any] = {}
-
-        def require(term: str, **named: Any) -> None:
-            terms.append(term)
-            values.update(named)
-
-        if self.kind is not None:
-            require("told = :told", told=int(self.kind is RecordKind.TOLD))
-        if self.visibility is not None:
-            require("shareable = :shareable", shareable=int(self.visibility is Visibility.SHAREABLE))
-        if self.since_s is not None:
-            require("updated_s >= :since_s", since_s=float(self.since_s))
-        if self.until_s is not None:
-            require("updated_s <= :until_s", until_s=float(self.until_s))
-        if self.near is not None:
-            require("home = :home", home=self.near.home)
-            for axis, middle in (("x", self.near.x), ("y", self.near.y)):
-                require(f"{axis} >= :{axis}0", **{f"{axis}0": float(middle - self.radius_m)})
-                require(f"{axis} <= :{axis}1", **{f"{axis}1": float(middle + self.radius_m)})
-        return terms, values
-
-    def holds_place(self, place: Place | None) -> bool:
-        """The exact circle, of which `conditions` has the square."""
-        if self.near is None:
-            return True
-        return place is not None and distance_m(place, self.near) <= self.radius_m
-
-
-ANY = RecordFilter()
 
 
 class MemoryStore:
@@ -140,8 +103,8 @@ class MemoryStore:
     ) -> Record:
         """Remember a text, as said or seen at `time_s` (now by default)."""
         text = checked_text(text)
-        _check_thumbnail(thumbnail)
-        _check_place(place)
+        check_thumbnail(thumbnail)
+        check_place(place)
         now_s = time.time() if time_s is None else time_s
         embedding = self._embedder.embed(text)
         with self._writing() as connection:
@@ -158,8 +121,8 @@ class MemoryStore:
     def see(self, what: str, place: Place, *, time_s: float | None = None, thumbnail: bytes = b"") -> Record:
         """Remember a sighting, which is shareable. What is known at this place is seen again, not anew."""
         what = checked_text(what)
-        _check_thumbnail(thumbnail)
-        _check_place(place)
+        check_thumbnail(thumbnail)
+        check_place(place)
         now_s = time.time() if time_s is None else time_s
         known = self._seen_at(what, place)
         if known is None:
@@ -180,9 +143,9 @@ class MemoryStore:
         query = checked_text(query)
         embedding = self._embedder.embed(query)
         with self._reading() as connection:
-            bm25, query_rarity = _matching_texts(connection, content_words(query), only)
-            ids = _few_that_pass(connection, only) or _nearest_codes(connection, embedding, only)
-            similarities = _similarities(connection, {*ids, *bm25}, embedding)
+            bm25, query_rarity = matching_texts(connection, content_words(query), only)
+            ids = few_that_pass(connection, only) or nearest_codes(connection, embedding, only)
+            similarities = similarities_of(connection, {*ids, *bm25}, embedding)
             scores = {
                 record_id: hybrid_score(similarity, bm25.get(record_id, 0.0), query_rarity)
                 for record_id, similarity in similarities.items()
@@ -205,11 +168,11 @@ class MemoryStore:
         """The shareable sightings of exactly this thing, newest first; of any home where none is given."""
         with self._reading() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
+                f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
                 "AND (?2 IS NULL OR home = ?2) ORDER BY updated_s DESC LIMIT ?3",
                 (what, home, limit),
             )
-            return [_record(row) for row in rows]
+            return [record_of(row) for row in rows]
 
     def seen_things(self, home: str) -> list[str]:
         """The different things seen in a home."""
@@ -224,9 +187,9 @@ class MemoryStore:
         terms, values = only.conditions()
         with self._reading() as connection:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM records {_where(terms)} ORDER BY updated_s DESC, id DESC", values
+                f"SELECT {COLUMNS} FROM records {where(terms)} ORDER BY updated_s DESC, id DESC", values
             )
-            records = (_record(row) for row in rows)
+            records = (record_of(row) for row in rows)
             kept = (record for record in records if only.holds_place(record.place))
             return [record for record, _ in zip(kept, range(limit), strict=False)]
 
@@ -238,7 +201,7 @@ class MemoryStore:
 
     def count(self) -> int:
         with self._reading() as connection:
-            return _count(connection)
+            return count_records(connection)
 
     def size_mb(self) -> float:
         """What the records take of the disk."""
@@ -278,7 +241,7 @@ class MemoryStore:
             ids = [row[0] for row in connection.execute("SELECT id FROM records ORDER BY id")]
         for record_id in ids:
             for record in self._fetch([record_id]):
-                yield _plain(record, self.thumbnail(record_id))
+                yield plain_record(record, self.thumbnail(record_id))
 
     def verify(self) -> None:
         """Check the file and that its three indexes agree; MemoryStoreError where they do not."""
@@ -289,7 +252,7 @@ class MemoryStore:
             connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
             tables = ("records", "codes")
             counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
-            counts.append(_count(connection))
+            counts.append(count_records(connection))
         if len(set(counts)) != 1:
             raise MemoryStoreError(f"{self.path} is damaged ({counts} records in its parts): move it away")
 
@@ -339,19 +302,19 @@ class MemoryStore:
         """Records by their ids, in no order; those that are gone by now are left out."""
         with self._reading() as connection:
             marks = ",".join("?" * len(ids))
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))
-            return [_record(row) for row in rows]
+            rows = connection.execute(f"SELECT {COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))
+            return [record_of(row) for row in rows]
 
     def _evict(self, connection: apsw.Connection, now_s: float) -> None:
         """Keep within the limits; a little more than needed is dropped, so that it is seldom done."""
         oldest_s = now_s - self._limits.max_age_days * 86_400.0
         old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND updated_s < ?", (oldest_s,))
         _delete(connection, [row[0] for row in old])
-        excess = _count(connection) - self._limits.max_records
+        excess = count_records(connection) - self._limits.max_records
         if excess > 0:
             self._drop_oldest(connection, excess)
-        while _count(connection) > 1 and _used_bytes(connection) > self._limits.max_mb * 1e6:
-            self._drop_oldest(connection, max(1, round(_count(connection) * EVICTED_SHARE)))
+        while count_records(connection) > 1 and _used_bytes(connection) > self._limits.max_mb * 1e6:
+            self._drop_oldest(connection, max(1, round(count_records(connection) * EVICTED_SHARE)))
 
     def _drop_oldest(self, connection: apsw.Connection, number: int) -> None:
         rows = connection.execute("SELECT id, told FROM records ORDER BY told, updated_s LIMIT ?", (number,))
@@ -368,111 +331,6 @@ class MemoryStore:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
-def checked_text(text: str) -> str:
-    """A text without surrounding blanks. MemoryStoreError where it is empty, too long or no plain text."""
-    if len(text) > MAX_CHARACTERS:
-        raise MemoryStoreError(
-            f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are kept: say it shorter"
-        )
-    text = text.strip()
-    if not text:
-        raise MemoryStoreError(
-            'the text is empty; say what to remember, for example "my keys are by the door"'
-        )
-    if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
-        raise MemoryStoreError("the text holds control characters or bytes that are no text: use plain words")
-    return text
-
-
-def distance_m(one: Place, other: Place) -> float:
-    """Metres between two places of one home."""
-    return math.hypot(one.x - other.x, one.y - other.y)
-
-
-def _check_thumbnail(thumbnail: bytes) -> None:
-    if len(thumbnail) > MAX_THUMBNAIL_BYTES:
-        raise MemoryStoreError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
-    if thumbnail:
-        try:
-            jpeg_size(thumbnail)
-        except FrameError as error:
-            raise MemoryStoreError(f"the thumbnail is no JPEG: {error}") from error
-
-
-def _check_place(place: Place | None) -> None:
-    if place is not None and not (math.isfinite(place.x) and math.isfinite(place.y)):
-        raise MemoryStoreError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
-
-
-def _where(terms: list[str]) -> str:
-    return f"WHERE {' AND '.join(terms)}" if terms else ""
-
-
-def _few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
-    """All records that a filter on place or kind lets pass; none where they are many, or it has neither."""
-    if only.near is None and only.kind is None:
-        return []
-    terms, values = only.conditions()
-    rows = connection.execute(
-        f"SELECT id FROM records {_where(terms)} LIMIT :most", {**values, "most": FEW_RECORDS + 1}
-    )
-    ids = [row[0] for row in rows]
-    return ids if len(ids) <= FEW_RECORDS else []
-
-
-def _nearest_codes(
-    connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
-) -> list[int]:
-    terms, values = only.conditions()
-    values |= {"code": sign_code(embedding), "k": NEAREST_CODES}
-    where = _where(["code MATCH vec_bit(:code)", "k = :k", *terms])
-    return [row[0] for row in connection.execute(f"SELECT id FROM codes {where}", values)]
-
-
-def _matching_texts(
-    connection: apsw.Connection, words: tuple[str, ...], only: RecordFilter
-) -> tuple[dict[int, float], float]:
-    """BM25 relevance by id of the texts that hold one of the words, and the summed rarity of the words.
-
-    Very common words count for nothing: so the time for a query does not grow with the number of records.
-    """
-    holding = {word: _count_holding(connection, word) for word in words}
-    records = _count(connection)
-    telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
-    query_rarity = sum(rarity(holding[word], records) for word in telling)
-    if not any(holding[word] for word in telling):
-        return {}, query_rarity
-    terms, values = only.conditions()
-    values |= {"words": match_any(telling), "limit": BEST_TEXTS}
-    rows = connection.execute(
-        "SELECT records.id, -rank FROM texts CROSS JOIN records ON records.id = texts.rowid "
-        f"{_where(['texts MATCH :words', *terms])} ORDER BY rank LIMIT :limit",
-        values,
-    )
-    return dict(rows), query_rarity
-
-
-def _count_holding(connection: apsw.Connection, word: str) -> int:
-    """How many records hold a word; not counted further than that it is common."""
-    found = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
-        (match_any([word]), COMMON_WORD_RECORDS),
-    ).get
-    return int(found)
-
-
-def _similarities(
-    connection: apsw.Connection, ids: Iterable[int], embedding: np.ndarray[Any, Any]
-) -> dict[int, float]:
-    """Cosine similarity of each record's text to the query, by id."""
-    wanted = tuple(ids)
-    marks = ",".join("?" * len(wanted))
-    found = connection.execute(f"SELECT id, embedding FROM records WHERE id IN ({marks})", wanted)
-    rows: list[Any] = found.fetchall()
-    vectors = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32).reshape(-1, embedding.size)
-    return dict(zip((row[0] for row in rows), (vectors @ embedding).tolist(), strict=True))
-
-
 def _delete(connection: apsw.Connection, ids: list[int]) -> int:
     """Delete records from all indexes; how many of them there were."""
     deleted = 0
@@ -487,38 +345,6 @@ def _delete(connection: apsw.Connection, ids: list[int]) -> int:
     return deleted
 
 
-def _count(connection: apsw.Connection) -> int:
-    return int(connection.execute("SELECT records FROM totals").get)
-
-
 def _used_bytes(connection: apsw.Connection) -> int:
     pages = connection.pragma("page_count") - connection.pragma("freelist_count")
     return int(pages * connection.pragma("page_size"))
-
-
-def _record(row: tuple[Any, ...]) -> Record:
-    record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
-    kind = RecordKind.TOLD if told else RecordKind.SEEN
-    visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
-    place = None if x is None else Place(x, y, home)
-    return Record(record_id, text, kind, visibility, created_s, updated_s, place, bool(has_thumbnail))
-
-
-def _plain(record: Record, thumbnail: bytes) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "id": record.id,
-        "text": record.text,
-        "kind": record.kind.value,
-        "visibility": record.visibility.value,
-        "created": _iso(record.created_s),
-        "updated": _iso(record.updated_s),
-    }
-    if record.place is not None:
-        plain |= {"x": record.place.x, "y": record.place.y, "home": record.place.home}
-    if thumbnail:
-        plain["thumbnail"] = base64.b64encode(thumbnail).decode()
-    return plain
-
-
-def _iso(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")

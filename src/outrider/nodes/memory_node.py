@@ -14,13 +14,15 @@ from sensor_msgs.msg import Image
 from outrider.core.errors import FrameError, MemoryStoreError
 from outrider.core.values import Place, Pose2D, Recalled, Visibility
 from outrider.memory.observer import Observer
-from outrider.memory.store import RecordFilter, StoreLimits
+from outrider.memory.records import RecordFilter
+from outrider.memory.store import StoreLimits
 from outrider.navigation.frames import model_jpeg
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.memories import forget_memory, open_memory, this_home
 
 DEFAULT_LIMIT = 3
+DEFAULT_RADIUS_M = 3.0
 
 
 class MemoryNode(OutriderNode):
@@ -85,7 +87,7 @@ class MemoryNode(OutriderNode):
             visibility=Visibility.SHAREABLE if request.shareable_only else None,
             since_s=time.time() - request.within_s if request.within_s else None,
             near=Place(request.x, request.y, self._home) if request.has_place else None,
-            radius_m=request.radius_m,
+            radius_m=request.radius_m or DEFAULT_RADIUS_M,
         )
         found = self._memory.recall(request.query, request.limit or DEFAULT_LIMIT, only)
         response.records = [record_message(recalled) for recalled in found]

@@ -15,6 +15,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
 from sensor_msgs.msg import Image, LaserScan
 
+from outrider.core.errors import MemoryStoreError
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.floor_map import FloorMap
@@ -87,7 +88,10 @@ class NavigatorNode(OutriderNode):
         """The memory, from the parameters; None where it is not to be used."""
         if not self.value("use_memory"):
             return None
-        memory = open_memory(self.value("memory_store"), self.value("memory_key_file"))
+        try:
+            memory = open_memory(self.value("memory_store"), self.value("memory_key_file"))
+        except MemoryStoreError as error:
+            raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
         return Recollection(memory, this_home(self.value("home")), time.time)
 
     def _on_scan(self, message: LaserScan) -> None:

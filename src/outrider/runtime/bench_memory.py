@@ -23,7 +23,8 @@ from rich.table import Table
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Place, RecordKind
 from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.store import ANY, MemoryStore, RecordFilter, StoreLimits
+from outrider.memory.records import ANY, RecordFilter
+from outrider.memory.store import MemoryStore, StoreLimits
 from outrider.runtime.figures import write_figures
 from outrider.runtime.paths import benchmark_file
 

@@ -17,7 +17,8 @@ from rich.table import Table
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Place, Record, Visibility
 from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.store import ANY, MemoryStore, RecordFilter, StoreLimits
+from outrider.memory.records import ANY, RecordFilter
+from outrider.memory.store import MemoryStore, StoreLimits
 
 STORE_VARIABLE = "OUTRIDER_MEMORY"
 _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}

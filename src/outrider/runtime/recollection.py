@@ -14,7 +14,8 @@ from outrider.core.values import Place, Pose2D, Record, RecordKind, Sighting
 from outrider.memory.answers import not_seen_answer, place_words, seen_answer
 from outrider.memory.landmarks import landmark_of
 from outrider.memory.language import AskSeen, Find, Remember
-from outrider.memory.store import MemoryStore, RecordFilter
+from outrider.memory.records import RecordFilter
+from outrider.memory.store import MemoryStore
 from outrider.navigation.guide import Destination
 
 ALIKE = 0.55

@@ -107,3 +107,15 @@ def test_a_parameter_file_round_trips(tmp_path: Path) -> None:
     parameters = graph_parameters(SIM_GRAPH, {}, {"instruction": "find: the 'red' chair"})
     write_parameter_file(tmp_path / "p.yaml", parameters)
     assert read_parameter_file(tmp_path / "p.yaml") == parameters
+
+
+def test_what_is_remembered_in_one_simulated_home_does_not_hold_in_another() -> None:
+    def home(**arguments: object) -> object:
+        parameters = graph_parameters(SIM_GRAPH, {}, arguments)
+        assert parameters["memory"]["home"] == parameters["navigator"]["home"]
+        return parameters["memory"]["home"]
+
+    assert home(seed=3) == home(seed=3, instruction="go to the silver bottle, please")
+    assert home(instruction="find my keys", holds="silver bottle") == home()
+    assert len({home(), home(seed=3), home(placement="in_view"), home(instruction="find the red cup")}) == 4
+    assert graph_parameters(ROBOT_GRAPH, {}, {"home": "flat 7"})["memory"]["home"] == "flat 7"
