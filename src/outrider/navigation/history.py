@@ -47,7 +47,8 @@ class SearchHistory:
     """Executed steps, turning in place since the last move ahead, places searched all around, and sightings.
 
     Poses are odometry's. `start` is where the episode begins; without it the first action is taken on trust.
-    A sighting counts until the robot has been there: if nothing is found, it searches as it always does.
+    A sighting counts until the robot has been there, or has turned all around without getting on its way:
+    if nothing is found, it searches as it always does.
     """
 
     start: Pose2D | None = None
@@ -77,7 +78,7 @@ class SearchHistory:
         self.steps.append(Step(phase, action))
         if motion.turn_rad != 0.0:
             self.turned_deg += confirmed_turn_deg(motion, self._pose, odometry_after)
-            self._record_searched_place(odometry_after)
+            self._end_full_turn(odometry_after)
         elif motion.forward_m > 0.0 and confirmed_advance(self._pose, odometry_after):
             self.turned_deg = 0.0
         self._arrive(odometry_after)
@@ -100,9 +101,11 @@ class SearchHistory:
         self._pose = pose
         self.sightings = self._ahead_of(pose)
 
-    def _record_searched_place(self, pose: Pose2D) -> None:
+    def _end_full_turn(self, pose: Pose2D) -> None:
+        """Once all around is seen, the place is searched, and what memory said has led nowhere."""
         if self.turned_deg < FULL_TURN_DEG - 1.0:
             return
+        self.sightings = []
         if all(pose.distance_to(x, y) >= SAME_PLACE_M for x, y in self.searched_places):
             self.searched_places.append((pose.x, pose.y))
 

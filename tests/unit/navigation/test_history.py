@@ -92,10 +92,10 @@ def test_a_motion_by_somebody_else_begins_the_looking_around_anew():
 
 def test_searched_places_do_not_crowd_out_a_sighting():
     history = SearchHistory(Pose2D(0, 0, 0))
-    history.recall([Sighting("red cup", 9.0, 9.0), Sighting("silver bottle", 8.0, 3.0)])
     for x in (-3.0, 0.0, 3.0, 6.0):
         history.record_action("move forward large", "search", Pose2D(x, 0, 0))
         turn_around(history, x, 0.0)
+    history.recall([Sighting("red cup", 9.0, 9.0), Sighting("silver bottle", 8.0, 3.0)])
     pose = Pose2D(8.0, 0, 0)
     assert history.remembered(pose) == ((3.0, 0.0), (6.0, 0.0))
     assert history.context("x", pose).memories == (
@@ -114,3 +114,13 @@ def test_a_sighting_counts_until_the_robot_has_been_there():
     history.record_action("move forward large", "recall", Pose2D(2.2, 0, 0))
     history.record_action("move forward large", "search", Pose2D(0.0, 0, 0))
     assert history.context("x", Pose2D(0.0, 0, 0)).memories == ()
+
+
+def test_a_whole_turn_in_vain_ends_the_trust_in_a_sighting():
+    history = SearchHistory(Pose2D(0, 0, 0))
+    history.recall([Sighting("silver bottle", 3.0, 0.0)])
+    for index in range(7):
+        history.record_action("turn left large", "recall", Pose2D(0, 0, math.radians(45.0 * (index + 1))))
+    assert len(history.sightings) == 1
+    history.record_action("turn left large", "recall", Pose2D(0, 0, 0))
+    assert history.sightings == []
