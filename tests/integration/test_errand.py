@@ -12,7 +12,7 @@ from support.simulated_robot import SimulatedSide
 from outrider.core.values import Decoded, DecodeRequest, Place, Pose2D, Verified
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
-from outrider.memory.store import MemoryStore, StoreLimits
+from outrider.memory.store import MemoryStore
 from outrider.runtime.errand import Errand
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
 from outrider.runtime.recollection import Recollection
@@ -22,7 +22,6 @@ from outrider.simulation.vocabulary import ObjectSpec, instruction_words
 
 HOME = "test home"
 NOW_S = 1_700_000_000.0
-FOR_EVER = StoreLimits(max_age_days=36_500.0)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ class World:
 def world(tmp_path: Path, embedder: MiniLmEmbedder) -> Iterator[World]:
     home = generate_home(4, ObjectSpec("lamp", "silver"), "other_room")
     simulator, listener = Simulator(home), Listener()
-    with MemoryStore(tmp_path / "memory.db", embedder, limits=FOR_EVER) as memory:
+    with MemoryStore(tmp_path / "memory.db", embedder) as memory:
         side = SimulatedSide(simulator, Observer(memory, HOME))
         recollection = Recollection(memory, HOME, lambda: NOW_S)
         words = frozenset(instruction_words())

@@ -64,7 +64,8 @@ class MemoryStore:
     """A store that is open. Thread-safe; other processes may have it open as well.
 
     Every method raises MemoryStoreError where the disk, the file or what it is given is at fault. A record is
-    on the disk once the call that made it has returned.
+    on the disk once the call that made it has returned. `limits` are kept at the opening and at every new
+    record; without them this one forgets nothing, and leaves that to whoever has the store open with them.
     """
 
     def __init__(
@@ -77,9 +78,12 @@ class MemoryStore:
     ) -> None:
         self.path = path
         self._embedder = embedder
-        self._limits = limits or StoreLimits()
+        self._limits = limits
         self._lock = threading.RLock()
         self._connection = open_store(path, key_file, embedder.name, embedder.size)
+        if limits is not None:
+            with self._writing() as connection:
+                self._evict(connection, time.time())
 
     def close(self) -> None:
         with self._lock:
@@ -306,7 +310,9 @@ class MemoryStore:
             return [record_of(row) for row in rows]
 
     def _evict(self, connection: apsw.Connection, now_s: float) -> None:
-        """Keep within the limits; a little more than needed is dropped, so that it is seldom done."""
+        """Keep within the limits, if any; of a full store a little more than needed goes, to do it seldom."""
+        if self._limits is None:
+            return
         oldest_s = now_s - self._limits.max_age_days * 86_400.0
         old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND updated_s < ?", (oldest_s,))
         _delete(connection, [row[0] for row in old])

@@ -32,7 +32,10 @@ def default_store() -> Path:
 def open_memory(
     store: str | Path = "", key_file: str | Path = "", limits: StoreLimits | None = None
 ) -> MemoryStore:
-    """The store at a path, the default one where it is empty. Raises MemoryStoreError."""
+    """The store at a path, the default one where it is empty; the memory node alone sets its limits.
+
+    Raises MemoryStoreError.
+    """
     path = Path(store) if str(store) else default_store()
     key = Path(key_file) if str(key_file) else None
     return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)

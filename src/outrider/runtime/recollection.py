@@ -72,6 +72,8 @@ class Recollection:
 
     def _told_about(self, what: str) -> list[Record]:
         """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
+        if not self.memory.newest(1, TOLD):
+            return []  # nor is the embedder loaded
         named = self.memory.holding(what)
         found = self.memory.recall(what, MOST_TOLD, TOLD)
         return [f.record for f in found if f.record.id in named or f.similarity >= ALIKE]

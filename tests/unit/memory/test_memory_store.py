@@ -146,6 +146,19 @@ def test_records_past_the_age_are_dropped(tmp_path: Path) -> None:
         assert texts(store) == {"seen again", "new"}
 
 
+def test_limits_are_those_of_whoever_has_some(tmp_path: Path) -> None:
+    """A command that adds a record does not forget by other rules than the node's."""
+    path = tmp_path / "m.db"
+    for number in range(3):
+        with MemoryStore(path, WordEmbedder()) as store:
+            store.add(f"old {number}", time_s=NOW_S + number)
+            assert store.count() == number + 1
+    with MemoryStore(path, WordEmbedder(), limits=StoreLimits(max_records=2, max_age_days=36_500.0)) as store:
+        assert texts(store) == {"old 1", "old 2"}
+    with MemoryStore(path, WordEmbedder(), limits=StoreLimits()) as store:
+        assert store.count() == 0, "both are older than a year"
+
+
 def test_the_bound_on_the_disk_holds(tmp_path: Path) -> None:
     limits = StoreLimits(max_mb=1.0)
     with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=limits) as store:
