@@ -22,6 +22,7 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
+from outrider.decoding.aggregation.sizes import zipf_row_bytes
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld
 from outrider.decoding.replay import ReplayModel
@@ -47,12 +48,16 @@ from outrider.runtime.bench_plots import draw_ablation
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
 
 SCHEDULED_TOKENS = 100
+SCHEDULED_WINDOW = 10
+"""Drafts ahead in the public simulation."""
 SCHEDULED_DELAYS_MS = (0.0, 200.0, 400.0)
 RATE_PAIRS = ((0.99, 0.99), (0.99, 0.49), (0.49, 0.99), (0.5, 0.5))
 """The device's and the cloud's acceptance. The public simulation draws each from 0.49 and 0.99; but of two
 certain drafts one stands, so that both cannot be below a half."""
 SCHEDULED_METHODS = ("dragon-device", "dragon-cloud", "dragon-random", "dragon")
 PAIR_PROMPTS = 4
+LARGE_VOCABULARY = 151_936
+ZIPF_EXPONENTS = (1.4, 1.6, 1.8, 2.0)
 LIVE_TEXTS = 2
 
 _Value = TypeVar("_Value")
@@ -80,6 +85,7 @@ def bench_aggregation(
         result["regimes"][name] = _measure_regime(console, name, regime, texts, seed, plots)
     result["scheduling"] = _measure_scheduling(console, next(iter(regimes.values())), texts, seed)
     result["pair"] = _measure_pair(console, pair or load_pair(models), seed)
+    result["distribution_bytes"] = _measure_rows(console)
     result["gain"] = _measure_gain(console, seed)
     if live:
         result["live"] = _measure_live(console, next(iter(regimes)), seed)
@@ -204,7 +210,7 @@ def scheduled_s(
     target = AcceptanceTarget(*rates)
     results = decode_texts(
         certain_pair(target, seed),
-        lambda number: METHODS[method],
+        lambda number: replace(METHODS[method], window=SCHEDULED_WINDOW),
         lambda number: _swinging_world(regime, delay_s, seed + number),
         synthetic_requests(texts, num_tokens),
         target.device_share,
@@ -244,6 +250,20 @@ def _measure_pair(console: Console, pair: Pair, seed: int) -> dict[str, Any]:
             highlight=False,
         )
     return result
+
+
+def _measure_rows(console: Console) -> list[dict[str, float]]:
+    """What `rejection` adds to a draft: the paper gives less than 0.5 KB of its own compression."""
+    rows = []
+    for exponent in ZIPF_EXPONENTS:
+        perplexity, num_bytes = zipf_row_bytes(LARGE_VOCABULARY, exponent)
+        rows.append({"perplexity": perplexity, "bytes": num_bytes})
+        console.print(
+            f"  a distribution over {LARGE_VOCABULARY} tokens with perplexity {perplexity:.0f}: "
+            f"{num_bytes:.0f} B",
+            highlight=False,
+        )
+    return rows
 
 
 def _measure_gain(console: Console, seed: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from outrider.decoding.aggregation.rule import (
     mixture,
     owner,
 )
+from outrider.decoding.aggregation.sizes import zipf_row_bytes
 from outrider.decoding.grid import PEER_BITS, counts_of, on_grid, unbiased_grid
 from outrider.decoding.packing import pack_peer_rows, unpack_peer_rows
 from outrider.decoding.randomness import CounterChance, Purpose
@@ -214,6 +215,11 @@ def test_weights_come_of_relevance_without_overflow():
     assert device_share(math.log(3.0), 0.0) == pytest.approx(0.75 * FULL_SHARE, abs=1)
     with pytest.raises(ConfigError, match="document"):
         document_weights([])
+
+
+def test_a_distribution_of_a_large_model_takes_less_than_half_a_kilobyte():
+    perplexity, num_bytes = zipf_row_bytes(151_936, 1.6)
+    assert 10 < perplexity < 20 and num_bytes < 500
 
 
 def test_divergence_of_equal_rows_is_none():

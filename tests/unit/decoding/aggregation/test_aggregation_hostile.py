@@ -1,0 +1,97 @@
+"""Whatever a peer sends: it is refused or ignored, and the other sessions' texts stay what they were."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from support.hostile import valid_frame, valid_value
+from support.peers import joint_text
+from support.toys import request, toy_pair
+
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import Drafted, EdgeFrame, Join, Peer, Refused, Settled
+from outrider.decoding.aggregation.config import AggregationConfig
+from outrider.decoding.aggregation.device import DeviceMachine
+from outrider.decoding.aggregation.service import AggregationService
+from outrider.decoding.aggregation.worker import plain_context
+from outrider.decoding.sampling import Sampling, probabilities
+from outrider.wire.codec import decode_edge_frame, encode
+
+MODELS = toy_pair(4, 0.7)
+ASKED = request(max_new_tokens=15)
+HONEST, LIAR = Peer("", b"honest"), Peer("", b"liar")
+
+
+def changed(frame, rng):
+    """A frame of the honest peer's with one field of another allowed value."""
+    name = rng.choice(frame.__struct_fields__)
+    kind = next(field.type for field in msgspec.inspect.type_info(type(frame)).fields if field.name == name)
+    return msgspec.structs.replace(frame, **{name: valid_value(kind, rng)})
+
+
+@pytest.mark.parametrize("rule", ["coupled", "rejection", "greedy"])
+def test_a_liar_harms_nobody_but_itself(rule: str) -> None:
+    rng = random.Random(7)
+    clock_s = 0.0
+    service = AggregationService(MODELS[1], plain_context, clock=lambda: clock_s)
+    config = AggregationConfig(rule=rule, temperature=0.0 if rule == "greedy" else 1.0)
+    machine = DeviceMachine(1, config, MODELS[0].tokenizer)
+    session = MODELS[0].open_session()
+    up: list[EdgeFrame] = machine.begin(ASKED.prompt, ASKED.max_new_tokens, 0, 0.0)
+    heard: list[EdgeFrame] = [*up]
+    prompt_row = session.prefill(ASKED.prompt)
+    prompt_length = session.length
+    while not machine.text.done:
+        clock_s += 0.01
+        down = [reply.frame for frame in up for reply in service.receive(HONEST, frame)]
+        for _ in range(4):
+            lie = changed(rng.choice(heard), rng) if rng.random() < 0.7 else valid_frame(rng)
+            payload = encode(lie)
+            try:
+                service.receive(LIAR, decode_edge_frame(payload))
+            except ProtocolError:
+                continue  # a frame of the cloud's
+        answers: list = []
+        service.step(answers.append)
+        down += [reply.frame for reply in answers if reply.peer == HONEST]
+        up = [frame for one in down for frame in machine.receive(one, clock_s)]
+        prefix = machine.text.next_prefix()
+        if prefix is not None:
+            session.truncate(prompt_length)
+            row = session.forward(prefix)[-1] if prefix else prompt_row
+            sampling = Sampling(1.0)
+            up += machine.on_drafted(prefix, probabilities(row, sampling), 0.01, clock_s)
+        heard += up
+    assert machine.text.tokens == joint_text(*MODELS, config, ASKED)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        Drafted(1, 1, 0, 0, (5,), 10, b"\xff\xff"),
+        Drafted(1, 1, 0, 0, (5,), 10, b""),
+        Drafted(1, 1, 0, 0, (40,), 10, b""),
+        Settled(1, 1, 0, 0, (99_999,), "device", 0),
+    ],
+)
+def test_what_no_peer_can_say_is_refused(frame) -> None:
+    service = AggregationService(MODELS[1], plain_context)
+    machine = DeviceMachine(1, AggregationConfig(), MODELS[0].tokenizer)
+    (join,) = machine.begin(ASKED.prompt, 15, 0, 0.0)
+    assert isinstance(join, Join)
+    assert service.receive(LIAR, join) == []
+    (reply,) = service.receive(LIAR, frame)
+    assert isinstance(reply.frame, Refused) and reply.frame.reason == "protocol"
+    assert [type(one.frame) for one in service.receive(LIAR, frame)] == [Refused]
+
+
+def test_a_full_cloud_says_so() -> None:
+    service = AggregationService(MODELS[1], plain_context)
+    replies = []
+    for session in range(9):
+        machine = DeviceMachine(session, AggregationConfig(), MODELS[0].tokenizer)
+        replies += service.receive(HONEST, machine.begin(ASKED.prompt, 15, 0, 0.0)[0])
+    (reply,) = replies
+    assert isinstance(reply.frame, Refused) and reply.frame.reason == "busy"
