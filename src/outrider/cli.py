@@ -242,12 +242,13 @@ def bench_drafting(
     num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
     seed: Seed = 0,
     json_file: Json = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
     models: Models = None,
 ) -> None:
     """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
     from outrider.runtime.bench_drafting import bench_drafting
 
-    bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file)
+    bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file, plots)
 
 
 @bench_app.command("memory", epilog="Example:  outrider bench memory --json memory.json")

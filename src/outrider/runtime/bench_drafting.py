@@ -21,6 +21,7 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.replay import ReplayModel
 from outrider.navigation.navigator import Navigator, NavigatorSettings
+from outrider.runtime.bench_plots import draw_ablation
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.drafting import Drafting, Yield
 from outrider.runtime.episode import run_episode
@@ -33,6 +34,10 @@ from outrider.simulation.simulator import Simulator
 
 MAX_NEW_TOKENS = 96
 MAX_STEPS = 40
+DRAFT_LENGTHS = (2, 4, 8, 16)
+LEGEND = """tokens: of a verification, the target's own included; drafted: for one; model:
+forwards of the draft model a token; processor time: step ms of retrieving for a
+verification, prompt ms of calibrating by a token of the prompt."""
 ALONE = (
     ("lookup",),
     ("suffix",),
@@ -47,6 +52,7 @@ SOURCE_SETS = (*ALONE, ("model",), *(("model", *sources) for sources in ALONE))
 class TextSet:
     """Prompts of one kind, in order. Without history each is drafted as if it were the first."""
 
+    kind: str
     name: str
     prompts: tuple[Prompt, ...]
     keep_history: bool
@@ -56,14 +62,15 @@ class TextSet:
 @dataclass(frozen=True)
 class DraftingFigures:
     """`acceptance_length`: tokens a verification, the target's own included. `drafted`: tokens drafted for
-    one. `model_share`: forwards of the draft model a token. `step_ms`: processor time of retrieving for one
-    verification.
+    one. `model_share`: forwards of the draft model a token. Processor time in milliseconds: `step_ms` of
+    retrieving for one verification, `calibration_ms` of calibrating by one token of a prompt.
     """
 
     acceptance_length: float
     drafted: float
     model_share: float
     step_ms: float
+    calibration_ms: float
 
 
 def bench_drafting(
@@ -73,17 +80,24 @@ def bench_drafting(
     seed: int = 0,
     models: Path | None = None,
     json_file: Path | None = None,
+    plots: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure, print a table for each kind of text, write JSON. Raises ConfigError for sizes below 1."""
+    """Measure, print a table for each kind of text, write JSON and pictures.
+
+    Raises ConfigError for sizes below 1 or for pictures without matplotlib, ModelError without models.
+    """
     if min(episodes, frames, num_draft_tokens) < 1:
         raise ConfigError("episodes, frames and num_draft_tokens must be at least 1")
     pair = load_pair(models)
     replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
     console, result = Console(), {}
+    console.print(LEGEND, highlight=False)
     for texts in text_sets(replayed, episodes, frames, seed):
         figures = measure(texts, num_draft_tokens)
         console.print(_table(texts, figures))
         result[texts.name] = {"+".join(sources): asdict(row) for sources, row in figures.items()}
+        if plots is not None:
+            draw_lengths(plots / f"drafting_{texts.kind}.png", texts)
     content = {"num_draft_tokens": num_draft_tokens, "seed": seed, "texts": result}
     write_figures(json_file, content)
     return content
@@ -92,8 +106,18 @@ def bench_drafting(
 def text_sets(pair: Pair, episodes: int, frames: int, seed: int) -> Iterator[TextSet]:
     """Whole searches one after the other, and frames that have nothing to do with each other."""
     driven = tuple(driven_prompts(pair, episodes, seed))
-    yield TextSet(f"{episodes} searches, {len(driven)} steps, one after the other", driven, True, pair)
-    yield TextSet(f"{frames} frames, each alone", tuple(held_out_prompts(frames, seed)), False, pair)
+    yield TextSet("searches", f"{episodes} searches, {len(driven)} steps in order", driven, True, pair)
+    alone = tuple(held_out_prompts(frames, seed))
+    yield TextSet("frames", f"{frames} frames, each alone", alone, False, pair)
+
+
+def draw_lengths(path: Path, texts: TextSet) -> None:
+    """Tokens a verification over the length of a draft."""
+    curves: dict[str, list[float]] = {}
+    for num_draft_tokens in DRAFT_LENGTHS:
+        for sources, row in measure(texts, num_draft_tokens).items():
+            curves.setdefault(" + ".join(sources), []).append(row.acceptance_length)
+    draw_ablation(path, f"{texts.name}: tokens a verification", "tokens drafted", DRAFT_LENGTHS, curves)
 
 
 def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
@@ -130,19 +154,22 @@ def figures_of(total: Yield) -> DraftingFigures:
         total.drafted / total.verifications,
         total.model_tokens / total.emitted,
         1e3 * total.retrieval_s / total.verifications,
+        1e3 * total.calibration_s / max(1, total.calibrated_tokens),
     )
 
 
 _COLUMNS: tuple[tuple[str, Callable[[DraftingFigures], str]], ...] = (
-    ("tokens a verification", lambda row: f"{row.acceptance_length:.2f}"),
+    ("tokens", lambda row: f"{row.acceptance_length:.2f}"),
     ("drafted", lambda row: f"{row.drafted:.1f}"),
-    ("draft model a token", lambda row: f"{row.model_share:.2f}"),
-    ("ms a step", lambda row: f"{row.step_ms:.2f}"),
+    ("model", lambda row: f"{row.model_share:.2f}"),
+    ("step ms", lambda row: f"{row.step_ms:.2f}"),
+    ("prompt ms", lambda row: f"{row.calibration_ms:.3f}"),
 )
 
 
 def _table(texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> Table:
-    table = Table("drafts from", title=texts.name, title_justify="left", box=None)
+    table = Table(title=texts.name, title_justify="left", box=None)
+    table.add_column("drafts from", no_wrap=True)
     for heading, _ in _COLUMNS:
         table.add_column(heading, justify="right")
     for sources, row in figures.items():

@@ -54,14 +54,16 @@ def test_the_benchmark_runs_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = Pair(TARGET, DRAFT)
-    texts = bench.TextSet("toys", tuple(PROMPTS), True, pair)
+    texts = bench.TextSet("toys", "toys in order", tuple(PROMPTS), True, pair)
     monkeypatch.setattr(bench, "load_pair", lambda _: pair)
     monkeypatch.setattr(bench, "text_sets", lambda *_: iter([texts]))
-    figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json")
+    monkeypatch.setattr(bench, "DRAFT_LENGTHS", (2, 4))
+    figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
     assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
-    rows = figures["texts"]["toys"]
+    rows = figures["texts"]["toys in order"]
     assert set(rows) == {"+".join(sources) for sources in bench.SOURCE_SETS}
     assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
+    assert (tmp_path / "drafting_toys.png").stat().st_size > 10_000
     assert "model + suffix" in capsys.readouterr().out
 
 

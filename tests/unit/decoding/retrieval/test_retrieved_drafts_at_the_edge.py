@@ -7,13 +7,16 @@ from support.toys import JPEG
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Draft, Verdict
-from outrider.core.values import Prompt, Successors
+from outrider.core.values import DecodeRequest, Prompt, Successors
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Send
 from outrider.decoding.jobs import Choices, DraftTokens, PrefillDraft
+from outrider.decoding.local import LocalLink
+from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import unpack_runs
-from outrider.decoding.toy import ToyTokenizer
+from outrider.decoding.toy import ToyModel, ToySettings, ToyTokenizer
 
 PROMPT = Prompt("w1 w2 w3", JPEG)
 ROOT = prompt_digest(PROMPT)
@@ -146,3 +149,18 @@ def test_going_on_alone_needs_the_model():
     with pytest.raises(ConfigError, match="draft_only needs a draft model"):
         DecodingConfig(drafters=("suffix",), link_loss="draft_only")
     assert drafter_names("model, suffix") == ("model", "suffix")
+
+
+def test_a_decoder_drafts_from_its_earlier_texts_until_told_to_forget():
+    target = ToyModel(ToySettings(seed=3, eos_bias=-9.0))
+    config = DecodingConfig(strategy="sd", acceptance="greedy", drafters=("suffix",))
+    link = LocalLink(VerifierService(target))
+    decoder = LinkedDecoder(link, None, target.tokenizer, config, 1, "the target")
+
+    def accepted() -> int:
+        return sum(one.accepted for one in decoder.decode(DecodeRequest(PROMPT, 20)).rounds)
+
+    first, again = accepted(), accepted()
+    assert again > 12 > first
+    decoder.forget()
+    assert accepted() == first
