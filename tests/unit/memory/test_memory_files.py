@@ -127,6 +127,15 @@ def test_a_write_waits_for_another_process_only_so_long(
         other.close()
 
 
+def test_what_one_process_forgets_is_gone_although_another_has_the_store_open(tmp_path: Path) -> None:
+    with open_store(tmp_path / "m.db") as store, open_store(tmp_path / "m.db") as other:
+        store.add("my passport lies in the drawer")
+        assert other.recall("passport")[0].record.text.startswith("my passport")
+        assert other.newest(1) and store.forget_matching("passport") == 1
+        assert other.recall("passport") == [] and other.count() == 0
+        assert not any(b"passport" in file.read_bytes() for file in tmp_path.iterdir())
+
+
 def add_many(path: str, name: str, number: int) -> None:
     with open_store(Path(path)) as store:
         for index in range(number):
