@@ -20,7 +20,6 @@ from outrider.core.errors import (
 )
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
-    MAX_RUNS_BYTES,
     Cancel,
     CloudFrame,
     Draft,
@@ -41,6 +40,7 @@ from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
 from outrider.decoding.digest import DigestedText, prompt_digest
+from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
 from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
@@ -337,54 +337,12 @@ class EdgeMachine:
             asked = self._chunk_at == len(self._text) or self._plan.when_idle != "wait"
             return None if asked else []
         if self._plan.ahead:
-            return self._due_ahead(unsent, now_s)
+            due = due_ahead(self._tree, self._outlook, bool(self._leaves()), now_s)
+            self._look_s = due.look_s
+            return due.nodes or None
         full = len(unsent) >= self._config.num_draft_tokens
-        due = unsent[:MAX_CHUNK_TOKENS]
-        return due if due and (full or ended or self._outlook.is_time(len(unsent), now_s)) else None
-
-    def _due_ahead(self, main: list[Node], now_s: float) -> list[Node] | None:
-        """All that is worth sending, once some branch must leave to be there when the cloud may need it."""
-        branches = self._useful_branches(main)
-        if not branches:
-            return None
-        if not self._leaves():
-            self._look_s = self._outlook.leave_s(now_s)
-            if self._look_s > now_s:
-                return None
-            self._look_s = None
-        elif not any(self._is_time(branch, now_s) for branch in branches):
-            return None
-        nodes = sorted((node for branch in branches for node in branch), key=lambda node: -node.likelihood)
-        return self._fitting(nodes[: max(0, int(self._outlook.affords))]) or None
-
-    def _is_time(self, branch: list[Node], now_s: float) -> bool:
-        """Whether a branch should leave now. Those on outcomes of a later verification can wait for it."""
-        first = branch[0]
-        parent = first.parent
-        assert parent is not None
-        begun_s = self._outlook.begun_s
-        outcome = parent is self._tree.root or (parent.sent_s is not None and parent.sent_s <= begun_s)
-        told = parent.length > first.anchor and parent.sent_s is not None
-        return outcome and self._outlook.is_time(len(branch) - (not told), now_s)
-
-    def _useful_branches(self, main: list[Node]) -> list[list[Node]]:
-        """What is worth telling of each branch, outward.
-
-        The first unsent token of a branch only says which outcome it is for; those after it save time.
-        """
-        branches: dict[int, list[Node]] = {}
-        for node in self._tree:
-            if node.sent_s is None and node.parent and node.likelihood >= self._outlook.least_worth:
-                branches.setdefault(node.turn, []).append(node)
-        least = self._outlook.least_useful
-        found = [sorted(nodes, key=lambda node: node.length) for nodes in branches.values()]
-        return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
-
-    def _fitting(self, nodes: list[Node]) -> list[Node]:
-        """As many of the first as one frame holds, with what connects them."""
-        while nodes and len(pack_runs(branches_to(self._tree, nodes)[1])) > MAX_RUNS_BYTES:
-            nodes = nodes[: len(nodes) // 2]
-        return nodes
+        due_now = unsent and (full or ended or self._outlook.is_time(len(unsent), now_s))
+        return unsent[:MAX_CHUNK_TOKENS] if due_now else None
 
     def _can_follow(self, tip: Node) -> bool:
         """Whether more may yet be drafted there. What retrieval offers is there at once."""

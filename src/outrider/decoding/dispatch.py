@@ -1,0 +1,67 @@
+"""What of the edge's tree goes up ahead of a verdict, and when: just in time, for hints may yet change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.core.frames import MAX_RUNS_BYTES
+from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.outlook import Outlook
+from outrider.decoding.token_runs import pack_runs
+
+
+@dataclass(frozen=True)
+class Due:
+    """The nodes to send now, if any; else `look_s` says when to ask again, where time alone decides."""
+
+    nodes: list[Node]
+    look_s: float | None = None
+
+
+def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
+    """All that is worth sending, once some branch must leave to be there when the cloud may need it.
+
+    `growing`: whether a further token may still come, and with it another occasion to send.
+    """
+    branches = useful_branches(tree, outlook)
+    if not branches:
+        return Due([])
+    if not growing:
+        leave_s = outlook.leave_s(now_s)
+        if leave_s > now_s:
+            return Due([], leave_s)
+    elif not any(is_time(tree, branch, outlook, now_s) for branch in branches):
+        return Due([])
+    nodes = sorted((node for branch in branches for node in branch), key=lambda node: -node.likelihood)
+    return Due(_fitting(tree, nodes[: max(0, int(outlook.affords))]))
+
+
+def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:
+    """What is worth telling of each branch, outward.
+
+    The first unsent token of a branch only says which outcome it is for; those after it save time.
+    """
+    branches: dict[int, list[Node]] = {}
+    for node in tree:
+        if node.sent_s is None and node.parent and node.likelihood >= outlook.least_worth:
+            branches.setdefault(node.turn, []).append(node)
+    least = outlook.least_useful
+    found = [sorted(nodes, key=lambda node: node.length) for nodes in branches.values()]
+    return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
+
+
+def is_time(tree: DraftTree, branch: list[Node], outlook: Outlook, now_s: float) -> bool:
+    """Whether a branch should leave now. Those on outcomes of a later verification can wait for it."""
+    first = branch[0]
+    parent = first.parent
+    assert parent is not None
+    outcome = parent is tree.root or (parent.sent_s is not None and parent.sent_s <= outlook.begun_s)
+    told = parent.length > first.anchor and parent.sent_s is not None
+    return outcome and outlook.is_time(len(branch) - (not told), now_s)
+
+
+def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
+    """As many of the first as one frame holds, with what connects them."""
+    while nodes and len(pack_runs(branches_to(tree, nodes)[1])) > MAX_RUNS_BYTES:
+        nodes = nodes[: len(nodes) // 2]
+    return nodes
