@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -132,15 +133,34 @@ def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> N
     assert base.commands == []
 
 
-def answer_everything(client: Client) -> list[Request]:
-    """A sport service that says yes; the requests it got."""
+def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client: Client) -> None:
+    silent = threading.Event()
+    requests = answer_everything(client, silent)
+    node, base, speaker = start(run_node, client, {"command_interface": "sport"})
+    wait_until(lambda: node._base.is_ready, "a robot that stands")
+    speaker.say(1, "move forward large")
+    wait_until(lambda: requests[-1].header.identity.api_id == go2_api.MOVE, "a Move")
+    silent.set()
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.STOPPED and "sport Move was not answered" in report.message
+    count = len(requests)
+    wait_until(lambda: len(requests) >= count + 3, "more requests")
+    assert {r.header.identity.api_id for r in requests[count:]} == {go2_api.STOP_MOVE}
+    assert "not answered" in node.health()[0] and node.health()[1]["unanswered"] > 0
+    silent.clear()
+    wait_until(lambda: node._base.is_ready, "trust again")
+
+
+def answer_everything(client: Client, silent: threading.Event | None = None) -> list[Request]:
+    """A sport service that says yes, unless it is silent; the requests it got."""
     topic = go2_api.response_topic(go2_api.SPORT)
     responses = client.node.create_publisher(Response, topic, qos.EVENTS)
     requests: list[Request] = []
 
     def take(message: Request) -> None:
         requests.append(message)
-        responses.publish(go2_api.response(message, go2_api.CODE_OK))
+        if silent is None or not silent.is_set():
+            responses.publish(go2_api.response(message, go2_api.CODE_OK))
 
     client.node.create_subscription(Request, go2_api.request_topic(go2_api.SPORT), take, qos.EVENTS)
     return requests

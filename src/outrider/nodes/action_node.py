@@ -133,7 +133,11 @@ class ActionNode(OutriderNode):
             self._stop_base()
 
     def _tick(self) -> None:
+        assert self._base is not None
         try:
+            self._base.tick()
+            if self.pilot.is_moving and not self._base.is_ready:
+                self.pilot.stop(self._base.warning() or "the base is not ready", self._now())
             drive = self.pilot.tick(self._odometry, self._scan, self._now())
             self._carry_out(drive)
         except BaseException:
@@ -142,7 +146,6 @@ class ActionNode(OutriderNode):
 
     def _carry_out(self, drive: Drive) -> None:
         assert self._base is not None
-        self._base.tick()
         if drive.stop:
             self._base.stop()
         if drive.velocity is not None:

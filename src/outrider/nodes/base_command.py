@@ -24,6 +24,10 @@ class BaseCommand(Protocol):
     refused: int
     overdue: int
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a velocity would move the base."""
+
     def start(self) -> None: ...
 
     def tick(self) -> None: ...
@@ -42,6 +46,7 @@ class _Unanswered:
     """A base that is commanded without an answer: nothing to prepare, to wait for, or to give back."""
 
     refused = overdue = 0
+    is_ready = True
 
     def start(self) -> None:
         """Ready as it is."""
