@@ -179,6 +179,19 @@ def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, mod
     evaluate_exits(frames, seed, models, json_file)
 
 
+@eval_app.command("safety", epilog="Example:  outrider eval safety --injections 240 --json safety.json")
+def eval_safety(
+    injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 240,
+    seed: Seed = 0,
+    json_file: Json = None,
+) -> None:
+    """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
+    from outrider.runtime.safety import evaluate_safety
+
+    figures = evaluate_safety(injections, seed, json_file)
+    raise typer.Exit(1 if figures["missed"] or figures["unclear"] else 0)
+
+
 @bench_app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
 def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""

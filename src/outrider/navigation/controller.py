@@ -54,9 +54,15 @@ class MotionController:
     """One motion from start to end. A stop never yields any velocity but zero."""
 
     def __init__(
-        self, motion: Motion, limits: MotionLimits | None = None, footprint: Footprint | None = None
+        self,
+        motion: Motion,
+        limits: MotionLimits | None = None,
+        footprint: Footprint | None = None,
+        period_s: float = 0.0,
     ) -> None:
+        """`period_s` between updates: a measurement that would be stale at the next one is stale now."""
         self.motion = motion
+        self._period_s = period_s
         self.limits = limits or MotionLimits()
         self.footprint = footprint or Footprint()
         self._start: Pose2D | None = None
@@ -65,8 +71,10 @@ class MotionController:
     def start(self, odometry: Odometry, now_s: float) -> None:
         """Begin from where the robot stands. Call once, before the first update."""
         self._start = self._last_pose = odometry.pose
+        self._repeated = odometry
+        self._commands_motion = False
         self._turned_rad = 0.0
-        self._updated_s = self._progress_s = now_s
+        self._updated_s = self._progress_s = self._changed_s = now_s
         self._best = 0.0
         self._speed = 0.0
         self._deadline_s = now_s + self._allowance_s()
@@ -79,9 +87,11 @@ class MotionController:
             self._end = self._fault(odometry, scan, now_s)
         if self._end is None:
             self._measure(odometry, now_s)
+            self._commands_motion = False
             carry_on = self._advance if self.motion.forward_m else self._turn
             command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan))
             if not command.done:
+                self._commands_motion = command.velocity != Velocity()
                 return command
             self._end = command
         return self._end
@@ -95,15 +105,29 @@ class MotionController:
         """The command that ends the motion before anything moves, or None."""
         if self.motion.is_stop:
             return Command(done=True)
-        pose = odometry.pose
-        if not all(math.isfinite(value) for value in (pose.x, pose.y, pose.yaw, odometry.stamp_s)):
+        if not _is_finite(odometry):
             return Command(done=True, error="odometry is not a number: check the odometry source")
         for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
-            if now_s - stamp_s > self.limits.stale_after_s:
+            if now_s - stamp_s > self.limits.stale_after_s - self._period_s:
                 return Command(done=True, error=f"{name} is {now_s - stamp_s:.2f} s old: check its source")
+        if self._is_frozen(odometry, now_s):
+            if odometry.velocity == Velocity():
+                return self._give_up()
+            return Command(done=True, error="odometry moves but repeats its pose: check its source")
         if now_s > self._deadline_s:
             return Command(done=True, error=f"out of its time allowance after {self._covered()}")
         return None
+
+    def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
+        """Whether nothing of the odometry has changed for too long, bit for bit, under way.
+
+        A change is seen up to a period after it came.
+        """
+        before, self._repeated = self._repeated, odometry
+        changed = (odometry.pose, odometry.velocity) != (before.pose, before.velocity)
+        if changed or not self._commands_motion:
+            self._changed_s = now_s
+        return now_s - self._changed_s > self.limits.stale_after_s - 2 * self._period_s
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Progress since the start, and when there last was any."""
@@ -198,3 +222,9 @@ class MotionController:
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
         return Command(safe_velocity(clamp(wanted, self.limits), points, self.footprint))
+
+
+def _is_finite(odometry: Odometry) -> bool:
+    pose, velocity = odometry.pose, odometry.velocity
+    numbers = (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz, odometry.stamp_s)
+    return all(math.isfinite(number) for number in numbers)

@@ -31,11 +31,15 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class NavigatorSettings:
-    """Bounds of one goal. `max_answer_age_s` is from the frame's stamp to the verified action."""
+    """Bounds of one goal. `max_answer_age_s` is from the frame's stamp to the verified action.
+
+    `max_turning_deg` bounds the turns, either way, between two moves ahead: whoever turns on and on is lost.
+    """
 
     max_steps: int = 100
     max_travel_m: float = 80.0
     max_time_s: float = 900.0
+    max_turning_deg: float = 1440.0
     max_answer_age_s: float = 10.0
     max_invalid_texts: int = 3
     table: ActionTable = field(default_factory=ActionTable)
@@ -171,6 +175,8 @@ class Navigator:
             self._give_up(f"{self.steps_taken} steps")
         elif self.travelled_m >= self.settings.max_travel_m:
             self._give_up(f"{self.travelled_m:.1f} m")
+        elif self.history.turned_deg >= self.settings.max_turning_deg:
+            self._give_up(f"{self.history.turned_deg:.0f} degrees of turning on the spot")
 
     def _give_up(self, bound: str) -> None:
         searched = len(self.history.searched_places)

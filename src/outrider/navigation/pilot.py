@@ -92,12 +92,14 @@ class Drive:
 class PilotSettings:
     """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
 
-    From a frame older than `max_frame_age_s` nothing moves.
+    From a frame older than `max_frame_age_s` nothing moves. `period_s` is the time between ticks: what would
+    be too late at the next one ends now, so that no limit is ever exceeded.
     """
 
     silence_s: float = 0.3
     joystick_s: float = 0.3
     max_frame_age_s: float = 10.0
+    period_s: float = 1.0 / 30.0
     use_scan: bool = True
     table: ActionTable = field(default_factory=ActionTable)
     limits: MotionLimits = field(default_factory=MotionLimits)
@@ -118,6 +120,7 @@ class Pilot:
         self.settings = settings
         self.emergency = False
         self._running: _Running | None = None
+        self._odometry_at_end: Odometry | None = None
         self._last_key: tuple[str, int] | None = None
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
@@ -156,7 +159,7 @@ class Pilot:
         if self.emergency:
             return
         self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
-        self._joystick = self._joystick or Deadman(self.settings.joystick_s)
+        self._joystick = self._joystick or Deadman(self.settings.joystick_s - self.settings.period_s)
         self._joystick.feed(clamp(velocity, self.settings.limits), now.real_s)
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
@@ -217,7 +220,8 @@ class Pilot:
             self._report(text, Ending.DONE)
         else:
             self._heard_s = now.real_s
-            self._running = _Running(text, MotionController(motion, self.settings.limits), now.motion_s)
+            controller = MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
+            self._running = _Running(text, controller, now.motion_s)
 
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""
@@ -234,17 +238,27 @@ class Pilot:
             return None
         odometry, scan = _on_motion_clock(odometry, now), scan and _on_motion_clock(scan, now)
         if running.start is None:
+            if self._repeats_its_end(odometry):
+                self._finish(Ending.FAILED, "odometry still repeats what it said under way", now)
+                return None
             running.start = odometry
             running.controller.start(odometry, now.motion_s)
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
             self._finish(_ending_of(command), command.error or command.note, now, odometry)
+            self._odometry_at_end = odometry
             return None
         return clamp(command.velocity, self.settings.limits)
 
+    def _repeats_its_end(self, odometry: Odometry) -> bool:
+        """Whether it still says, bit for bit, that the base moves, which has been told to stand since."""
+        last = self._odometry_at_end
+        moves = odometry.velocity != STANDSTILL
+        return moves and last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
+
     def _fault(self, odometry: Odometry | None, scan: RangeScan | None, real_s: float) -> str:
         """Why nothing may move now, or an empty text."""
-        if real_s - self._heard_s > self.settings.silence_s:
+        if real_s - self._heard_s > self.settings.silence_s - self.settings.period_s:
             return f"no sign of life from the navigator for {real_s - self._heard_s:.2f} s"
         if odometry is None:
             return "no odometry yet: check the topic odom"

@@ -9,6 +9,7 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport, VerifiedText
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
+from std_srvs.srv import SetBool
 
 from outrider.core.values import LinkState, Odometry, RangeScan
 from outrider.navigation.limits import MotionLimits
@@ -38,6 +39,7 @@ class ActionNode(OutriderNode):
                 silence_s=self.value("deadman_s"),
                 joystick_s=self.value("joystick_s"),
                 max_frame_age_s=self.value("max_frame_age_s"),
+                period_s=1.0 / self.value("rate_hz"),
                 use_scan=self.value("use_scan"),
                 limits=limits,
             )
@@ -56,6 +58,8 @@ class ActionNode(OutriderNode):
         # Twice, so that it is heard from latched and from plain publishers alike.
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.LATCHED)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
+        server = self.create_service(SetBool, "set_e_stop", self._on_set_e_stop)
+        self.keep(server, self.destroy_service)
 
     def activate(self) -> None:
         assert self._base is not None
@@ -126,10 +130,19 @@ class ActionNode(OutriderNode):
         self.pilot.on_joystick(velocity_of(message), self._now())
 
     def _on_e_stop(self, message: Bool) -> None:
-        if message.data != self.pilot.emergency:
-            self.get_logger().warning(f"emergency stop {'engaged' if message.data else 'released'}")
-        self.pilot.on_emergency_stop(message.data, self._now())
-        if message.data:
+        self._set_e_stop(message.data)
+
+    def _on_set_e_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+        self._set_e_stop(request.data)
+        response.success = True
+        response.message = f"the emergency stop is {'engaged' if request.data else 'released'}"
+        return response
+
+    def _set_e_stop(self, engaged: bool) -> None:
+        if engaged != self.pilot.emergency:
+            self.get_logger().warning(f"emergency stop {'engaged' if engaged else 'released'}")
+        self.pilot.on_emergency_stop(engaged, self._now())
+        if engaged:
             self._stop_base()
 
     def _tick(self) -> None:

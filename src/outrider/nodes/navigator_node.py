@@ -44,7 +44,7 @@ class NavigatorNode(OutriderNode):
         self._busy = threading.Lock()
         self._active = False
         self._edge = self.open_edge()
-        self._robot = RosRobotSide(self, self._link_state)
+        self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
         self._recollection = self.open_recollection()
         self._floor, self._mapped_s = FloorMap(), 0.0
@@ -198,6 +198,7 @@ class NavigatorNode(OutriderNode):
                 max_steps=self.value("max_steps"),
                 max_travel_m=self.value("max_travel_m"),
                 max_time_s=self.value("max_time_s"),
+                max_turning_deg=self.value("max_turning_deg"),
             ),
         )
 

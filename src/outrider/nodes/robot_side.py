@@ -19,7 +19,7 @@ from outrider.navigation.frames import model_jpeg
 from outrider.navigation.pilot import MotionEnd
 from outrider.nodes import convert, step_messages
 from outrider.nodes.base import OutriderNode
-from outrider.runtime.goal_run import Frame, StepState, StepUpdate
+from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
 
 FRESH_S = 2.0
 MAX_CLOCK_OFFSET_S = 5.0
@@ -32,11 +32,15 @@ class RosRobotSide:
     rounds: Any
     strategy: str
 
-    def __init__(self, node: OutriderNode, link_state: Callable[[], LinkState]) -> None:
+    def __init__(
+        self, node: OutriderNode, link_state: Callable[[], LinkState], camera_silence_s: float
+    ) -> None:
         self._node = node
         self._link_state = link_state
+        self._camera_silence_s = camera_silence_s
         self._changed = threading.Condition()
         self._image: tuple[Image, float] | None = None
+        self._pictures = PictureClock(node.now_s())
         self._image_warning = ""
         self._odometry: Odometry | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -46,8 +50,11 @@ class RosRobotSide:
 
     def on_image(self, message: Image) -> None:
         now_s = self._node.now_s()
+        stamp = message.header.stamp
+        if not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
+            return
         clock_s = self._node.get_clock().now().nanoseconds * 1e-9
-        age_s = clock_s - convert.seconds_of(message.header.stamp)
+        age_s = clock_s - convert.seconds_of(stamp)
         if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
             # A camera with another clock: its pictures count from their arrival.
             message.header.stamp, age_s = self._node.get_clock().now().to_msg(), 0.0
@@ -136,9 +143,11 @@ class RosRobotSide:
                 self._update = None
 
     def beat(self) -> None:
-        """The sign of life: what was told last, again."""
+        """The sign of life: what was told last, again; a motion is withdrawn once the camera is silent."""
         with self._changed:
             if self._update is not None:
+                silent_s = self._pictures.silent_s(self.now_s())
+                self._update = unless_blind(self._update, silent_s, self._camera_silence_s)
                 self._publish(self._update)
 
     def warning(self) -> str:

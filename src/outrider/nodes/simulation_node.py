@@ -16,7 +16,8 @@ from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
 from outrider.core.values import Velocity
-from outrider.navigation.safety import Deadman
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.safety import Deadman, clamp
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.simulation.homes import generate_home
@@ -31,6 +32,8 @@ PHYSICS_HZ = 50.0
 SENSOR_HZ = 25.0
 STATE_HZ = 10.0
 MAX_LAG_S = 0.25
+DEADMAN_S = 0.3
+SIMULATED_LIMITS = MotionLimits(forward_mps=1.0, lateral_mps=0.4, yaw_rps=1.5)
 TOP_VIEW_PX = (480, 480)
 
 
@@ -46,7 +49,7 @@ class SimulationNode(OutriderNode):
             self.get_logger().warning(f"no object of the simulation is named in {self._held!r}")
         home = generate_home(self.value("seed"), target, self.value("placement"))
         self.simulator = Simulator(home, self.value("seed"), self.value("odometry_noise"))
-        self._deadman = Deadman()
+        self._deadman = base_deadman()
         self._path_m = 0.0
         self._open_topics()
 
@@ -89,7 +92,7 @@ class SimulationNode(OutriderNode):
 
     def deactivate(self) -> None:
         if hasattr(self, "_deadman"):
-            self._deadman = Deadman()
+            self._deadman = base_deadman()
 
     def cleanup(self) -> None:
         if hasattr(self, "simulator"):
@@ -173,11 +176,16 @@ class SimulationNode(OutriderNode):
         self._feed(convert.velocity_of(message))
 
     def _feed(self, velocity: Velocity) -> None:
-        self._deadman.feed(velocity, time.monotonic())
+        self._deadman.feed(clamp(velocity, SIMULATED_LIMITS), time.monotonic())
 
     def _take_jpeg(self) -> bytes:
         picture = cv2.cvtColor(self.simulator.render_camera(), cv2.COLOR_RGB2BGR)
         return bytes(cv2.imencode(".jpg", picture)[1])
+
+
+def base_deadman() -> Deadman:
+    """Looked at once a period, so a period shorter than what it stands for."""
+    return Deadman(DEADMAN_S - 1.0 / PHYSICS_HZ)
 
 
 def main() -> int:

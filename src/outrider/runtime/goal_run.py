@@ -75,6 +75,36 @@ class StepUpdate:
     tokens_per_round: float = 0.0
 
 
+class PictureClock:
+    """When the camera last gave a new picture, on the clock of its owner."""
+
+    def __init__(self, now_s: float) -> None:
+        self._stamp: object = None
+        self._seen_s = now_s
+
+    def is_new(self, stamp: object, now_s: float) -> bool:
+        """Whether a picture with this stamp is one: a driver that has lost its camera may repeat the last."""
+        if stamp == self._stamp:
+            return False
+        self._stamp, self._seen_s = stamp, now_s
+        return True
+
+    def silent_s(self, now_s: float) -> float:
+        """How long ago the newest picture came."""
+        return now_s - self._seen_s
+
+
+def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpdate:
+    """What a robot's side repeats: the update, or its withdrawal where the camera is silent for too long.
+
+    Only a motion is withdrawn: a text may well be decoded from a picture that was the last one.
+    """
+    if not update.action_complete or silent_s <= limit_s:
+        return update
+    reason = f"no new picture for {silent_s:.1f} s: check the camera"
+    return StepUpdate(update.session_id, update.step, StepState.WITHDRAWN, text=reason)
+
+
 @dataclass(frozen=True)
 class GoalResult:
     """How a goal ended. A `private` message is for whoever gave the goal, not for logs."""
@@ -265,8 +295,8 @@ class GoalRun:
         if end.ending is Ending.OVERRIDDEN:
             self._give_way(navigator, end.message)
             return
-        failed = end.ending in (Ending.FAILED, Ending.STOPPED)
-        self._failed_motions = self._failed_motions + 1 if failed else 0
+        # A stopped one had its cause in link or camera, which have a patience of their own.
+        self._failed_motions = self._failed_motions + 1 if end.ending is Ending.FAILED else 0
         if self._failed_motions >= MAX_FAILED_MOTIONS:
             raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
         navigator.on_moved(key, self._odometry_since(self._seen_s))

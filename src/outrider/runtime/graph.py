@@ -206,6 +206,10 @@ NAVIGATOR = NodeSpec(
         Parameter("max_steps", 100, "steps before a goal is given up", 1, 10_000),
         Parameter("max_travel_m", 80.0, "metres before a goal is given up", 1.0, 10_000.0),
         Parameter("max_time_s", 900.0, "seconds before a goal is given up", 5.0, 86_400.0),
+        Parameter(
+            "max_turning_deg", 1440.0, "turning on the spot before a goal is given up", 90.0, 100_000.0
+        ),
+        Parameter("camera_silence_s", 0.2, "without a new picture for this long nothing moves", 0.05, 10.0),
         Parameter("use_memory", True, "remember, answer, and go by what is remembered"),
         *_MEMORY_PARAMETERS,
     ),

@@ -165,7 +165,8 @@ def test_an_emergency_stop_ends_the_goal() -> None:
 def test_failed_motions_end_the_goal_only_in_a_row() -> None:
     failed, done = Ending.FAILED, Ending.DONE
     assert run(FakeRobot([failed, failed, done, failed, done]), Script(*[LEFT] * 4)).success
-    result = run(FakeRobot([failed, Ending.STOPPED, failed]), Script(*[LEFT] * 4))
+    assert run(FakeRobot([failed, failed, Ending.STOPPED, failed, done]), Script(*[LEFT] * 4)).success
+    result = run(FakeRobot([failed, failed, failed]), Script(*[LEFT] * 4))
     assert result.error is GoalError.MOTION_FAILED and "3 motions" in result.message
 
 

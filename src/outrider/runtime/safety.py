@@ -1,0 +1,263 @@
+"""`outrider eval safety`: faults are injected while the robot drives; how soon does it stand, and then?
+
+Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to
+have, after its own deadman. The robot must stand within 0.3 s of the fault, stay so as long as the fault
+lasts, and the goal must then be reached or end with an error that says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from outrider.core.values import Velocity
+from outrider.navigation.navigator import NavigatorSettings
+from outrider.navigation.safety import STANDSTILL
+from outrider.runtime.figures import write_figures
+from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+from outrider.runtime.safety_world import STEP_S, Guide, NavigatorKilled, SafetyWorld
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.simulator import Simulator
+from outrider.simulation.vocabulary import ObjectSpec
+
+LIMIT_S = 0.3
+NUM_HOMES = 4
+ODOMETRY_NOISE = 0.02
+SETTINGS = GoalSettings(navigator=NavigatorSettings(max_steps=40, max_turning_deg=360.0))
+TARGET = ObjectSpec("bottle", "silver")
+Act = Callable[[SafetyWorld, Guide], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
+
+    It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
+    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand.
+    """
+
+    name: str
+    begin: Act
+    end: Act = lambda world, guide: None
+    lasts_s: tuple[float, float] = (0.5, 3.0)
+    while_waiting: bool = False
+    by_models: bool = False
+
+
+def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
+    """`begin` and `end` of a fault that is one switch of the world."""
+    return (
+        lambda world, guide: setattr(world.switches, name, value),
+        lambda world, guide: setattr(world.switches, name, back),
+    )
+
+
+def _restart_action(world: SafetyWorld, guide: Guide) -> None:
+    world.start_action_node()
+    world.switches.action = True
+
+
+def _release(world: SafetyWorld, guide: Guide) -> None:
+    world.pilot.on_emergency_stop(False, world.moment())
+
+
+FAULTS = (
+    Fault("navigator killed", *_switch("navigator", False, True)),
+    Fault("action node killed", lambda w, g: setattr(w.switches, "action", False), _restart_action),
+    Fault("base's DDS peer killed", *_switch("base", False, True)),
+    Fault("verifier killed", *_switch("link", False, True)),
+    Fault("network blackout", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
+    Fault("camera silent", *_switch("camera", "silent", "ok")),
+    Fault("camera frozen", *_switch("camera", "frozen", "ok")),
+    Fault("odometry silent", *_switch("odometry", "silent", "ok")),
+    Fault("odometry frozen", *_switch("odometry", "frozen", "ok")),
+    Fault("odometry not a number", *_switch("odometry", "nan", "ok")),
+    Fault("scan silent", *_switch("scan", False, True)),
+    Fault(
+        "joystick not a number",
+        lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),
+        lasts_s=(0.2, 0.2),
+    ),
+    Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
+    Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
+    Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move."""
+
+    fault: str
+    to_zero_s: float
+    reached: bool
+    error: str
+    message: str
+
+    @property
+    def missed(self) -> bool:
+        return self.to_zero_s > LIMIT_S + 1e-9
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the goal neither was reached nor says why not."""
+        return not self.reached and (self.error == GoalError.NONE.name or not self.message)
+
+
+class _Watch:
+    """Called each step: begins the fault at its occasion, ends it in time, and notes when the robot moves."""
+
+    def __init__(self, fault: Fault | None, world: SafetyWorld, guide: Guide, onset: int, lasts_s: float):
+        self._fault, self._world, self._guide = fault, world, guide
+        self._onset, self._lasts_s = onset, lasts_s
+        self.occasions = 0
+        self.begun_s = self.moved_s = math.inf
+        self.over = False
+
+    def __call__(self, now_s: float, velocity: Velocity) -> None:
+        moves = velocity != STANDSTILL
+        fault = self._fault
+        self.occasions += self._guide.awaits_verdict if fault and fault.while_waiting else moves
+        if fault is None:
+            return
+        if math.isinf(self.begun_s) and self.occasions >= self._onset:
+            self.begun_s = self.moved_s = now_s
+            fault.begin(self._world, self._guide)
+        elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
+            self.over = True
+            fault.end(self._world, self._guide)
+        if moves and not self.over and math.isfinite(self.begun_s):
+            self.moved_s = now_s + STEP_S
+
+    def goal_ended(self, now_s: float) -> None:
+        if self._fault and self._fault.by_models:
+            self.begun_s = self.moved_s = now_s
+
+    @property
+    def pending(self) -> bool:
+        """Whether the fault still lasts."""
+        return math.isfinite(self.begun_s) and not self.over and not (self._fault and self._fault.by_models)
+
+
+def run_trial(home: Home, fault: Fault, rng: np.random.Generator, occasions: int) -> Trial:
+    """One goal with one fault, which comes somewhere among the first `occasions` steps under way."""
+    latest = 20 if fault.while_waiting else max(2, int(0.8 * occasions))
+    onset, lasts_s = int(rng.integers(1, latest)), float(rng.uniform(*fault.lasts_s))
+    simulator = Simulator(home, int(rng.integers(1 << 31)), ODOMETRY_NOISE)
+    try:
+        world = SafetyWorld(simulator)
+        guide = Guide(world)
+        watch = world.on_step = _Watch(fault, world, guide, onset, lasts_s)
+        result = _drive_goal(world, guide, "first")
+        watch.goal_ended(world.now_s())
+        while watch.pending:
+            world.pause(STEP_S)
+        result = result or _drive_goal(world, guide, "second")
+        world.pause(2 * LIMIT_S)
+    finally:
+        simulator.close()
+    to_zero_s = watch.moved_s - watch.begun_s if math.isfinite(watch.begun_s) else math.inf
+    assert result is not None, "the navigator is killed only once"
+    return Trial(fault.name, to_zero_s, result.success, result.error.name, result.message)
+
+
+def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult | None:
+    """The goal's result; None where its navigator was killed."""
+    run = GoalRun(f"find the {TARGET.phrase}", session_id, world, guide, SETTINGS, cancelled=lambda: False)
+    world.in_navigator = True
+    try:
+        return run.run()
+    except NavigatorKilled:
+        return None
+    finally:
+        world.in_navigator = False
+        world.end_goal()
+
+
+def undisturbed(home: Home, seed: int) -> int:
+    """In how many steps the robot moves to the object of a home; 0 where the guide does not get there."""
+    simulator = Simulator(home, seed, ODOMETRY_NOISE)
+    try:
+        world = SafetyWorld(simulator)
+        guide = Guide(world)
+        watch = world.on_step = _Watch(None, world, guide, 0, 0.0)
+        result = _drive_goal(world, guide, "undisturbed")
+        return watch.occasions if result is not None and result.success else 0
+    finally:
+        simulator.close()
+
+
+def usable_homes(seed: int) -> list[tuple[Home, int]]:
+    """The next homes in which the guide finds the object undisturbed, with the steps it moves for."""
+    found: list[tuple[Home, int]] = []
+    while len(found) < NUM_HOMES:
+        home = generate_home(seed, TARGET, "in_view")
+        occasions = undisturbed(home, seed)
+        if occasions > 0:
+            found.append((home, occasions))
+        seed += 1
+    return found
+
+
+def evaluate_safety(injections: int, seed: int, json_file: Path | None) -> dict[str, Any]:
+    """Inject every fault in turn, print a table, and give the figures; see the module for what is asked."""
+    rng = np.random.default_rng([seed, 11])
+    homes = usable_homes(seed)
+    trials = []
+    with _quiet():
+        for index in track(range(injections), "injections"):
+            home, occasions = homes[index // len(FAULTS) % len(homes)]
+            trials.append(run_trial(home, FAULTS[index % len(FAULTS)], rng, occasions))
+    figures = figures_of(trials)
+    Console().print(_table(figures))
+    write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})
+    return figures
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings that the faults give rise to."""
+    log = logging.getLogger("outrider")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def figures_of(trials: list[Trial]) -> dict[str, Any]:
+    """Counts and worst times, of all trials and of each fault."""
+    names = list(dict.fromkeys(trial.fault for trial in trials))
+    faults = {name: _counts([trial for trial in trials if trial.fault == name]) for name in names}
+    return _counts(trials) | {"faults": faults}
+
+
+def _counts(trials: list[Trial]) -> dict[str, Any]:
+    return {
+        "injections": len(trials),
+        "worst_to_zero_s": round(max(trial.to_zero_s for trial in trials), 3),
+        "missed": sum(trial.missed for trial in trials),
+        "reached": sum(trial.reached for trial in trials),
+        "ended_with_reason": sum(not trial.reached and not trial.unclear for trial in trials),
+        "unclear": sum(trial.unclear for trial in trials),
+    }
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table("fault", "faults", "s to zero", "late", "reached", "ended")
+    rows = [*figures["faults"].items(), ("all", figures)]
+    for name, row in rows:
+        numbers = (row[key] for key in ("injections", "worst_to_zero_s", "missed", "reached"))
+        table.add_row(name, *map(str, numbers), str(row["ended_with_reason"]))
+    return table

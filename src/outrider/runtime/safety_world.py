@@ -1,0 +1,237 @@
+"""The robot's side of a goal on the simulation's clock, in one process and with switches for what can fail.
+
+Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo.
+What DDS and processes do in the field is done here by calls, at the nodes' own rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from outrider.core.errors import LinkError
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, RangeScan, Velocity, Verified
+from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.safety import STANDSTILL, Deadman
+from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.simulation.simulator import Simulator
+
+STEP_S = 0.01
+# Steps between two turns of each: 33, 25, 20 and 10 Hz.
+TICK, SENSOR, BEAT, CAMERA = 3, 4, 5, 10
+DEADMAN_S = 0.3
+CAMERA_SILENCE_S = 0.2
+FRESH_S = 2.0
+REACHED_M = 0.9
+
+
+class NavigatorKilled(BaseException):
+    """Unwinds the navigator as kill -9 would: what its code still says reaches nobody."""
+
+
+@dataclass
+class Switches:
+    """What works at the moment. `odometry` is one of ok, silent, frozen, nan; `camera` ok, silent, frozen."""
+
+    navigator: bool = True
+    action: bool = True
+    base: bool = True
+    link: bool = True
+    scan: bool = True
+    camera: str = "ok"
+    odometry: str = "ok"
+
+
+@dataclass
+class SafetyWorld:
+    """Implements `goal_run.RobotSide`; every wait of the navigator advances the world.
+
+    `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
+    """
+
+    simulator: Simulator
+    on_step: Callable[[float, Velocity], None] = lambda time_s, velocity: None
+    switches: Switches = field(default_factory=Switches)
+    in_navigator: bool = False
+
+    def __post_init__(self) -> None:
+        self._steps = 0
+        self._base = Deadman(DEADMAN_S - STEP_S)
+        self._pictures = PictureClock(self.now_s())
+        self._picture_s = self._heard_odometry_s = -math.inf
+        self._odometry: Odometry | None = None
+        self._scan: RangeScan | None = None
+        self._update: StepUpdate | None = None
+        self._ends: dict[tuple[str, int], MotionEnd] = {}
+        self.start_action_node()
+
+    def start_action_node(self) -> None:
+        """A new process: it knows nothing of the texts before."""
+        self.pilot = Pilot(PilotSettings(period_s=TICK * STEP_S))
+
+    def moment(self) -> Moment:
+        return Moment(self.now_s(), self.now_s())
+
+    def now_s(self) -> float:
+        return self._steps * STEP_S
+
+    def pause(self, duration_s: float) -> None:
+        for _ in range(max(1, round(duration_s / STEP_S))):
+            self._step()
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        if not self._wait(lambda: self._picture_s > stamp_s, timeout_s):
+            return None
+        return Frame(b"", self._picture_s)
+
+    def odometry(self) -> Odometry | None:
+        return self._odometry if self.now_s() - self._heard_odometry_s <= FRESH_S else None
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        self._wait(lambda: (session_id, step) in self._ends, timeout_s)
+        return self._ends.pop((session_id, step), None)
+
+    def tell(self, update: StepUpdate) -> None:
+        self._update = update
+        self._deliver()
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Nobody listens."""
+
+    def end_goal(self) -> None:
+        self._update = None
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        for _ in range(round(timeout_s / STEP_S)):
+            if condition():
+                return True
+            self._step()
+        return condition()
+
+    def _step(self) -> None:
+        now_s, turn = self.now_s(), self._steps
+        if turn % SENSOR == 0:
+            self._sense(now_s)
+        if turn % CAMERA == 0:
+            self._look(now_s)
+        if turn % BEAT == 0 and self._update is not None:
+            self._update = unless_blind(self._update, self._pictures.silent_s(now_s), CAMERA_SILENCE_S)
+            self._deliver()
+        if turn % TICK == 0 and self.switches.action:
+            self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment()), now_s)
+        velocity = self._base.velocity(now_s)
+        self.on_step(now_s, velocity)
+        self.simulator.drive(velocity if self.switches.base else STANDSTILL, STEP_S)
+        self._steps += 1
+        if self.in_navigator and not self.switches.navigator:
+            raise NavigatorKilled
+
+    def _sense(self, now_s: float) -> None:
+        switches = self.switches
+        if not switches.base:
+            return
+        if switches.odometry != "silent":
+            self._heard_odometry_s = now_s
+            self._odometry = replace(self._measured(), stamp_s=now_s)
+        if switches.scan:
+            self._scan = replace(self.simulator.scan(), stamp_s=now_s)
+
+    def _measured(self) -> Odometry:
+        odometry = self.simulator.odometry()
+        if self.switches.odometry == "frozen" and self._odometry is not None:
+            return self._odometry
+        if self.switches.odometry == "nan":
+            return replace(odometry, velocity=Velocity(math.nan, math.nan, math.nan))
+        return odometry
+
+    def _look(self, now_s: float) -> None:
+        if not self.switches.base or self.switches.camera == "silent":
+            return
+        stamp_s = self._picture_s if self.switches.camera == "frozen" else now_s
+        if self._pictures.is_new(stamp_s, now_s):
+            self._picture_s = stamp_s
+
+    def _deliver(self) -> None:
+        """What DDS does with a VerifiedText."""
+        update, switches = self._update, self.switches
+        if update is None or not switches.navigator or not switches.action:
+            return
+        age_s = self.now_s() - update.frame.stamp_s if update.frame else 0.0
+        text = StepText(
+            session_id=update.session_id,
+            step=update.step,
+            action=update.action,
+            complete=update.action_complete,
+            withdrawn=update.state is StepState.WITHDRAWN,
+            link_lost=not switches.link,
+            frame_age_s=age_s,
+            text=update.text,
+        )
+        self.pilot.on_text(text, self.moment())
+
+    def _carry_out(self, drive: Drive, now_s: float) -> None:
+        if drive.stop:
+            self._base.feed(STANDSTILL, now_s)
+        if drive.velocity is not None:
+            self._base.feed(drive.velocity, now_s)
+        if drive.end is not None:
+            self._ends[(drive.end.session_id, drive.end.step)] = drive.end
+
+
+@dataclass
+class Guide:
+    """Implements TextDecoder: the way to the target by the simulation's own truth, with a network's delays.
+
+    `late_s` is added to the verdict that is awaited or comes next; `spins` turns left for ever.
+    """
+
+    world: SafetyWorld
+    verdict_s: float = 0.08
+    reason_s: float = 0.4
+    late_s: float = 0.0
+    spins: bool = False
+    awaits_verdict: bool = False
+    link_state: LinkState = LinkState.CONNECTED
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        self._await_verdict()
+        line = self._action() + "\n"
+        on_verified(Verified((1,), line, self.verdict_s))
+        self._wait(self.world.now_s() + self.reason_s)
+        text = line + "approach: the way is known"
+        on_verified(Verified((2,), text, self.reason_s))
+        return Decoded(text, (1, 2), True, self.verdict_s + self.reason_s, self.verdict_s, 1)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _await_verdict(self) -> None:
+        started_s, self.awaits_verdict = self.world.now_s(), True
+        self._wait(started_s + self.verdict_s)
+        self._wait(started_s + self.verdict_s + self.late_s)
+        self.late_s, self.awaits_verdict = 0.0, False
+
+    def _wait(self, until_s: float) -> None:
+        while self.world.now_s() < until_s:
+            self.world.pause(STEP_S)
+            if not self.world.switches.link:
+                raise LinkError("the verifier cannot be reached: start it with `outrider verifier`")
+
+    def _action(self) -> str:
+        if self.spins:
+            return "turn left large"
+        simulator = self.world.simulator
+        pose, target = simulator.truth(), simulator.home.target
+        bearing_deg = math.degrees(pose.bearing_to(target.x, target.y))
+        if pose.distance_to(target.x, target.y) < REACHED_M + target.radius / 2:
+            return "stop"
+        if abs(bearing_deg) > 10:
+            side, size = "left" if bearing_deg > 0 else "right", "large" if abs(bearing_deg) > 40 else "small"
+            return f"turn {side} {size}"
+        return "move forward medium"

@@ -1,0 +1,63 @@
+"""Faults under way, one of each kind: the robot stands in time, and the goal says how it ended."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+
+from outrider.runtime import safety, safety_world
+from outrider.runtime.safety import FAULTS, Fault, Trial, evaluate_safety, figures_of, run_trial
+from outrider.simulation.homes import generate_home
+
+HOME = generate_home(0, safety.TARGET, "in_view")
+MOVING_STEPS = 600
+
+
+def run(name: str) -> Trial:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    return run_trial(HOME, fault, np.random.default_rng(3), MOVING_STEPS)
+
+
+trial_of = functools.cache(run)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> None:
+    trial = trial_of(fault.name)
+    assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed
+    assert not trial.unclear, trial
+    assert trial.reached or trial.message
+
+
+@pytest.mark.parametrize(
+    "name", ["navigator killed", "action node killed", "network blackout", "camera frozen", "late verdict"]
+)
+def test_the_search_goes_on_once_the_cause_is_gone(name: str) -> None:
+    assert trial_of(name).reached
+
+
+def test_what_the_models_or_a_person_ended_says_so() -> None:
+    assert "degrees of turning" in trial_of("turns without end").message
+    assert trial_of("emergency stop").error == "EMERGENCY_STOP"
+
+
+def test_a_robot_that_stops_too_late_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safety_world, "CAMERA_SILENCE_S", 2.0)
+    late = run("camera silent")
+    assert late.missed
+    figures = figures_of([late, trial_of("emergency stop")])
+    assert figures["missed"] == 1 and figures["worst_to_zero_s"] == round(late.to_zero_s, 3)
+    assert figures["faults"]["emergency stop"]["missed"] == 0
+
+
+def test_an_end_without_a_reason_is_unclear() -> None:
+    assert Trial("x", 0.1, False, "NONE", "why").unclear and Trial("x", 0.1, False, "NO_SENSOR", "").unclear
+    assert not Trial("x", 0.1, False, "NO_SENSOR", "no odometry").unclear
+
+
+def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(safety, "usable_homes", lambda seed: [(HOME, MOVING_STEPS)])
+    evaluate_safety(2, 1, tmp_path / "safety.json")
+    figures = json.loads((tmp_path / "safety.json").read_text())
+    assert figures["injections"] == len(figures["trials"]) == 2 and figures["missed"] == 0
