@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, Verified
 
+SLOW_CAMERA = {"camera_silence_s": 3.0}
+"""For a navigator that shares one process with the rendering."""
 ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
 
 

@@ -7,13 +7,14 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 from conftest import Client, wait_until
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import MotionReport, VerifiedText
 from rclpy.action import ActionClient
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.nodes import convert, qos
@@ -64,6 +65,22 @@ class FakeBase:
         return all(
             velocity == Velocity() for time_s, velocity in self.commands if time_s > moment_s + within_s
         )
+
+
+class StillCamera:
+    """Ten pictures a second of nothing; frozen, it repeats the last one with its stamp."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.frozen = False
+        self._picture = convert.image_message(np.zeros((28, 56, 3), np.uint8), convert.time_of(0.0), "camera")
+        self._images = client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
+        client.node.create_timer(0.1, self._publish)
+
+    def _publish(self) -> None:
+        if not self.frozen:
+            self._picture.header.stamp = self._client.node.get_clock().now().to_msg()
+        self._images.publish(self._picture)
 
 
 class Speaker:

@@ -12,7 +12,8 @@ from conftest import Client, NodeThread, wait_until
 from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
-from support_ros import FakeBase, Speaker
+from std_srvs.srv import SetBool
+from support_ros import FakeBase, Speaker, result_of
 from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError, OutriderError
@@ -95,6 +96,21 @@ def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> 
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.EMERGENCY_STOP
     assert base.stands_after(moment_s, within_s=0.5)
+
+
+def test_the_emergency_stop_is_a_service_too(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    service = client.node.create_client(SetBool, "set_e_stop")
+    wait_until(service.service_is_ready, "the service")
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    answer = result_of(service.call_async(SetBool.Request(data=True)))
+    assert answer.success and "engaged" in answer.message and node.pilot.emergency
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.EMERGENCY_STOP
+    assert "released" in result_of(service.call_async(SetBool.Request(data=False))).message
+    speaker.say(2, "turn left small")
+    wait_until(base.is_moving, "a motion after the release")
 
 
 def test_the_joystick_overrides_a_motion_and_gives_the_robot_back(run_node: Run, client: Client) -> None:

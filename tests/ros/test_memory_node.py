@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
-from fakes import ScriptedDecoder
+from fakes import SLOW_CAMERA, ScriptedDecoder
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
@@ -125,7 +125,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     simulation = run_node(lambda: SimulationNode(options))
     run_node(ActionNode)
     run_node(lambda: MemoryNode(memory))
-    run_node(lambda: ScriptedNavigator(memory), threads=4)
+    run_node(lambda: ScriptedNavigator({**memory, **SLOW_CAMERA}), threads=4)
     goals, services = Goals(client), Services(client)
     odometry = client.listen(OdometryMsg, "odom", qos.SENSOR)
     wait_until(lambda: odometry, "the simulation")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import NodeThread
-from fakes import ROUND
+from fakes import ROUND, SLOW_CAMERA
 from rich.console import Console
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
@@ -80,7 +80,7 @@ def run_mission(
             return Edge(decoder, None)
 
     run_node(lambda: ActionNode(clock))
-    run_node(lambda: GuidedNavigator(clock), threads=4)
+    run_node(lambda: GuidedNavigator({**clock, **SLOW_CAMERA}), threads=4)
     mission = MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
     printed = StringIO()
     try:

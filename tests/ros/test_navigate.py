@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
-from fakes import ScriptedDecoder, link_error
+from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
-from support_ros import Goals, result_of
+from support_ros import FakeBase, Goals, StillCamera, result_of
 
 from outrider.core.values import Pose2D
+from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
 from outrider.nodes.action_node import ActionNode
 from outrider.nodes.navigator_node import NavigatorNode
@@ -58,7 +59,7 @@ def robot(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Robot
     states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
     run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
     run_node(ActionNode)
-    run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0}), threads=4)
+    run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text") >= 2, "the action node's subscription")
     wait_until(lambda: states, "the simulation")
@@ -185,3 +186,28 @@ def test_a_dead_action_node_ends_the_goal_with_a_reason(
     result = goals.result(goals.send("find the red chair"))
     assert result.error_code == Navigate.Result.MOTION_FAILED and "action node" in result.message
     assert time.monotonic() - started_s < 20.0
+
+
+def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_with_it(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """With the same stamp again and again, as a driver does that has lost its camera."""
+    decoder = ScriptedDecoder(["move forward large\nlook: x"])
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+    camera = StillCamera(client)
+    base = FakeBase(client)
+    run_node(ActionNode)
+    run_node(lambda: ScriptedNavigator({"camera_silence_s": 0.4}), threads=4)
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    handle = goals.send("find the red chair")
+    wait_until(base.is_moving, "motion")
+    camera.frozen = True
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == Ending.STOPPED.value and "no new picture" in report.message
+    camera.frozen = False
+    assert goals.result(handle).success

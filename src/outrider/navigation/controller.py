@@ -62,6 +62,7 @@ class MotionController:
     ) -> None:
         """`period_s` between updates: a measurement that would be stale at the next one is stale now."""
         self.motion = motion
+        self.odometry_froze = False
         self._period_s = period_s
         self.limits = limits or MotionLimits()
         self.footprint = footprint or Footprint()
@@ -111,6 +112,7 @@ class MotionController:
             if now_s - stamp_s > self.limits.stale_after_s - self._period_s:
                 return Command(done=True, error=f"{name} is {now_s - stamp_s:.2f} s old: check its source")
         if self._is_frozen(odometry, now_s):
+            self.odometry_froze = True
             if odometry.velocity == Velocity():
                 return self._give_up()
             return Command(done=True, error="odometry moves but repeats its pose: check its source")
@@ -119,15 +121,17 @@ class MotionController:
         return None
 
     def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
-        """Whether nothing of the odometry has changed for too long, bit for bit, under way.
+        """Whether message after message repeats the last one, bit for bit, for too long under way.
 
-        A change is seen up to a period after it came.
+        A change is seen up to a period after it came. One message that grows old is no repetition.
         """
-        before, self._repeated = self._repeated, odometry
-        changed = (odometry.pose, odometry.velocity) != (before.pose, before.velocity)
+        first = self._repeated
+        changed = (odometry.pose, odometry.velocity) != (first.pose, first.velocity)
         if changed or not self._commands_motion:
-            self._changed_s = now_s
-        return now_s - self._changed_s > self.limits.stale_after_s - 2 * self._period_s
+            self._repeated, self._changed_s = odometry, now_s
+        limit_s = self.limits.stale_after_s - 2 * self._period_s
+        repeated_s = odometry.stamp_s - self._repeated.stamp_s
+        return now_s - self._changed_s > limit_s and repeated_s > limit_s / 2
 
     def _measure(self, odometry: Odometry, now_s: float) -> None:
         """Progress since the start, and when there last was any."""

@@ -120,7 +120,7 @@ class Pilot:
         self.settings = settings
         self.emergency = False
         self._running: _Running | None = None
-        self._odometry_at_end: Odometry | None = None
+        self._frozen_odometry: Odometry | None = None
         self._last_key: tuple[str, int] | None = None
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
@@ -238,23 +238,22 @@ class Pilot:
             return None
         odometry, scan = _on_motion_clock(odometry, now), scan and _on_motion_clock(scan, now)
         if running.start is None:
-            if self._repeats_its_end(odometry):
-                self._finish(Ending.FAILED, "odometry still repeats what it said under way", now)
+            if self._is_still_frozen(odometry):
+                self._finish(Ending.FAILED, "odometry still repeats itself: check its source", now)
                 return None
             running.start = odometry
             running.controller.start(odometry, now.motion_s)
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
             self._finish(_ending_of(command), command.error or command.note, now, odometry)
-            self._odometry_at_end = odometry
+            self._frozen_odometry = odometry if running.controller.odometry_froze else None
             return None
         return clamp(command.velocity, self.settings.limits)
 
-    def _repeats_its_end(self, odometry: Odometry) -> bool:
-        """Whether it still says, bit for bit, that the base moves, which has been told to stand since."""
-        last = self._odometry_at_end
-        moves = odometry.velocity != STANDSTILL
-        return moves and last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
+    def _is_still_frozen(self, odometry: Odometry) -> bool:
+        """Whether it is, bit for bit, what the last motion was ended for."""
+        last = self._frozen_odometry
+        return last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
 
     def _fault(self, odometry: Odometry | None, scan: RangeScan | None, real_s: float) -> str:
         """Why nothing may move now, or an empty text."""

@@ -72,9 +72,8 @@ class CameraNode(OutriderNode):
     def _relay(self, read: Callable[[], Picture], stamp: convert.Time | None = None) -> None:
         """Publish what `read` gives, stamped now by default; one that cannot be read is only warned of."""
         try:
-            picture = read()
+            picture, self._trouble = read(), ""
             self._publish(picture, stamp or self.get_clock().now().to_msg())
-            self._trouble = ""
         except FrameError as error:
             self._warn(str(error))
 

@@ -35,6 +35,7 @@ from outrider.simulation.vocabulary import target_of
 
 CANCEL_TIMEOUT_S = 5.0
 LAST_LOOK_S = 1.0
+ANSWER_S = 20.0
 STOPPED = 130
 
 
@@ -97,7 +98,10 @@ class MissionNode(Node):
 
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
-        handle = self._wait(self._goals.send_goal_async(goal), view, threading.Event())
+        handle = self._wait(self._goals.send_goal_async(goal), view, stopping, ANSWER_S)
+        if handle is None:
+            message = f"the navigator did not answer the goal within {ANSWER_S:.0f} s: try again"
+            return GoalResult(False, GoalError.CANCELLED, message, 0)
         if not handle.accepted:
             return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
         self._started_s = time.monotonic()
