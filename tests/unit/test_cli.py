@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import time
 
 import pytest
 from typer.testing import CliRunner
@@ -41,9 +40,7 @@ def test_help_names_all_groups_and_imports_nothing_heavy():
         "heavy &= set(sys.modules); "
         "assert not heavy, heavy"
     )
-    started_s = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert time.perf_counter() - started_s < 5.0, "a generous bound for a busy machine; idle it takes 0.3 s"
     for name in ("demo", "verifier", "eval", "bench", "train", "doctor"):
         assert name in done.stdout
 
