@@ -24,7 +24,7 @@ from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
 from outrider.decoding.aggregation.sizes import zipf_row_bytes
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
-from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld
+from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, VirtualPeers
 from outrider.decoding.replay import ReplayModel
 from outrider.runtime.aggregation_comparison import (
     DEADLINE_S,
@@ -34,6 +34,7 @@ from outrider.runtime.aggregation_comparison import (
     compare,
     decode_texts,
     figures,
+    share_documents,
     synthetic_requests,
 )
 from outrider.runtime.aggregation_gain import measure_gain
@@ -206,16 +207,13 @@ def scheduled_s(
     seed: int,
     num_tokens: int = SCHEDULED_TOKENS,
 ) -> float:
-    """The mean time of a text when device and cloud are accepted with these rates."""
+    """The mean time of a text when device and cloud are accepted with these rates, one text after another."""
     target = AcceptanceTarget(*rates)
-    results = decode_texts(
-        certain_pair(target, seed),
-        lambda number: replace(METHODS[method], window=SCHEDULED_WINDOW),
-        lambda number: _swinging_world(regime, delay_s, seed + number),
-        synthetic_requests(texts, num_tokens),
-        target.device_share,
-    )
-    return sum(decoded.elapsed_s for decoded, _, _ in results) / len(results)
+    config = replace(METHODS[method], window=SCHEDULED_WINDOW)
+    world = _swinging_world(regime, delay_s, seed)
+    peers = VirtualPeers(*certain_pair(target, seed), config, world, *share_documents(target.device_share))
+    requests = synthetic_requests(texts, num_tokens)
+    return sum(peers.decode(request).elapsed_s for request in requests) / texts
 
 
 def _swinging_world(regime: AggregationRegime, delay_s: float, seed: int) -> PeerWorld:

@@ -19,6 +19,7 @@ from outrider.core.ports import Array, Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.peer import PeerText
+from outrider.decoding.aggregation.scheduling import Profile
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.edge import error_of
 
@@ -34,6 +35,7 @@ class DeviceMachine:
         self._config = config
         self._tokenizer = tokenizer
         self._epoch = 0
+        self._profile = Profile()
         self.cloud_prefill_s = 0.0
         self.failure: OutriderError | None = None
 
@@ -52,6 +54,7 @@ class DeviceMachine:
             max_new_tokens,
             self._tokenizer.eos_id,
             self._tokenizer.vocab_size,
+            profile=self._profile,
         )
         self._asked_s = now_s
         self._join = Join(

@@ -59,10 +59,12 @@ class PeerText:
         eos_id: int,
         vocab_size: int,
         share: int | None = None,
+        profile: Profile | None = None,
     ) -> None:
+        """`profile`: what earlier texts of the same peers have taught of times and acceptance."""
         self.side = side
         self.share = FULL_SHARE if rules.sync == "alone" else share
-        self.profile = Profile()
+        self.profile = profile or Profile()
         self.aggregator: PeerSide = "cloud" if rules.aggregator == "cloud" else "device"
         self.num_switches = 0
         self.num_drafted = 0

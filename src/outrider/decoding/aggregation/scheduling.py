@@ -14,6 +14,7 @@ from outrider.decoding.aggregation.rule import other_side
 from outrider.decoding.estimates import Mean
 
 PRIOR_RATE, PRIOR_TRIALS = 0.7, 4.0
+MEMORY = 0.995
 
 
 def token_s(local_s: float, remote_s: float, round_trip_s: float, remote_rate: float) -> float:
@@ -54,8 +55,8 @@ class _Rate:
     trials: float = PRIOR_TRIALS
 
     def add(self, hit: bool) -> None:
-        self.hits += hit
-        self.trials += 1.0
+        self.hits = MEMORY * self.hits + hit
+        self.trials = MEMORY * self.trials + 1.0
 
     @property
     def value(self) -> float:
@@ -68,7 +69,7 @@ class _Rate:
 
 
 class Profile:
-    """What a side has seen of one text: decode times, the round trip, how often each side's drafts stood."""
+    """What a side has seen: decode times, the round trip, how often each side's drafts stood of late."""
 
     def __init__(self) -> None:
         self._decode = {"device": Mean(), "cloud": Mean()}
