@@ -34,7 +34,6 @@ class Robot:
             self.clients[go2_api.OBSTACLES_AVOID] if avoidance else None,
             self.warnings.append,
             lambda: self.now_s,
-            self.advance,
         )
 
     def _client(self, service: str) -> ServiceClient:
@@ -42,7 +41,14 @@ class Robot:
             self._unread[service] = message
             self.ids.append(message.header.identity.id)
 
-        return ServiceClient(service, publish, lambda: self.connected, lambda: self.now_s, first_id=50)
+        return ServiceClient(
+            service,
+            publish,
+            lambda: self.connected,
+            lambda: self.now_s,
+            first_id=50,
+            poll=lambda: self.advance(PERIOD_S),
+        )
 
     def advance(self, duration_s: float) -> None:
         """The robot looks at what came last, and time goes on."""
@@ -168,6 +174,13 @@ def test_obstacle_avoidance_moves_it_and_is_given_back_as_it_was(before: bool) -
         (go2_api.AVOID_USE_API, '{"is_remote_commands_from_api": false}'),
         (go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(before)),
     ]
+
+
+def test_avoidance_that_is_not_given_back_is_told() -> None:
+    robot = standing(avoidance=True)
+    robot.codes[go2_api.OBSTACLES_AVOID, go2_api.AVOID_SWITCH_SET] = None
+    robot.command.close()
+    assert "obstacles_avoid SwitchSet was not answered" in robot.warnings[-1]
 
 
 def test_answers_to_other_programs_are_not_ours() -> None:

@@ -116,8 +116,8 @@ def test_left_is_left_in_pose_and_picture(backend: dict[str, Any], run_node: Run
     look = Caller(client, go2_api.VIDEOHUB)
     before = decode_picture(go2_api.binary_of(look(go2_api.GET_IMAGE_SAMPLE)), is_jpeg=True)
     reports = client.listen(MotionReport, "motion_report", qos.EVENTS)
-    action = run_node(lambda: ActionNode(backend)).node
-    speaker = Speaker(client)
+    thread = run_node(lambda: ActionNode(backend))
+    action, speaker = thread.node, Speaker(client)
     wait_until(lambda: action._odometry and action._scan, "odometry and scan")
     wait_until(lambda: getattr(action._base, "is_ready", True), "a robot that stands")
     start = node.simulator.truth()
@@ -130,6 +130,9 @@ def test_left_is_left_in_pose_and_picture(backend: dict[str, Any], run_node: Run
     assert shift_px(before, after) > 40
     assert shift_px(np.fliplr(before), np.fliplr(after)) < -40, "a mirrored camera is seen as one"
     assert action.health()[1]["refused"] == 0
+    assert node._go2.avoidance_on == node._go2.moved_by_api == ("robot_avoidance" in backend)
+    thread.stop()
+    wait_until(lambda: not (node._go2.avoidance_on or node._go2.moved_by_api), "avoidance given back")
 
 
 def test_left_is_left_in_a_stamped_twist(run_node: Run, client: Client) -> None:

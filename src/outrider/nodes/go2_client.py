@@ -8,12 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rclpy.duration import Duration
-
 from outrider.nodes import go2_api, qos
 from outrider.nodes.base import OutriderNode
 
-FLUSH_S = 0.2
+POLL_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Calls(Protocol):
 
     def expire(self) -> None: ...
 
-    def flush(self) -> None: ...
+    def settle(self, timeout_s: float) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -63,10 +61,10 @@ class ServiceClient:
         is_connected: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         first_id: int = 1,
-        flush: Callable[[], Any] = lambda: None,
+        poll: Callable[[], Any | None] = lambda: None,
     ) -> None:
         self.service = service
-        self._publish, self._is_connected, self._clock, self._flush = publish, is_connected, clock, flush
+        self._publish, self._is_connected, self._clock, self._poll = publish, is_connected, clock, poll
         self._ids = itertools.count(first_id)
         self._open: dict[int, _Open] = {}
 
@@ -99,9 +97,15 @@ class ServiceClient:
             if call is not None:
                 call.then(Answer(call.api_id, None))
 
-    def flush(self) -> None:
-        """Wait until what was sent has arrived; blocks for up to FLUSH_S."""
-        self._flush()
+    def settle(self, timeout_s: float) -> None:
+        """Block until no call is open: for use where no executor brings the responses any more."""
+        deadline_s = self._clock() + timeout_s
+        while self._open and self._clock() < deadline_s:
+            message = self._poll()
+            if message is None:
+                time.sleep(POLL_S)
+            else:
+                self.on_response(message)
 
     @property
     def unanswered(self) -> int:
@@ -116,13 +120,18 @@ def open_service(node: OutriderNode, service: str) -> ServiceClient:
         answering = node.count_publishers(go2_api.response_topic(service))
         return bool(publisher.get_subscription_count() and answering)
 
+    def poll() -> Any | None:
+        taken = subscription.handle.take_message(go2_api.Response, False)
+        return taken and taken[0]
+
     client = ServiceClient(
         service,
         publisher.publish,
         is_connected,
         # Ids must not repeat those of a run before, whose answers may still be on their way.
         first_id=time.monotonic_ns(),
-        flush=lambda: publisher.wait_for_all_acked(Duration(seconds=FLUSH_S)),
+        poll=poll,
     )
-    node.subscription(go2_api.Response, go2_api.response_topic(service), client.on_response, qos.EVENTS)
+    topic = go2_api.response_topic(service)
+    subscription = node.subscription(go2_api.Response, topic, client.on_response, qos.EVENTS)
     return client

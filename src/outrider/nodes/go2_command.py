@@ -13,6 +13,7 @@ from outrider.nodes.go2_client import Answer, Calls
 
 START_DEADLINE_S = 5.0
 COMMAND_DEADLINE_S = 0.5
+GIVE_BACK_S = 0.3
 # The robot takes requests one at a time: a second one within this time may overwrite the first.
 GAP_S = 0.02
 STAND_UP_S = 1.5
@@ -46,10 +47,9 @@ class Go2Command:
         avoidance: Calls | None,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._sport, self._avoidance = sport, avoidance
-        self._warn, self._clock, self._sleep = warn, clock, sleep
+        self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
         self._waiting = False
         self._next_s = 0.0
@@ -106,7 +106,7 @@ class Go2Command:
         self._command(self._sport, go2_api.STOP_MOVE, "", self._on_stop)
 
     def close(self) -> None:
-        """Give the obstacle avoidance back as it was found. Blocks for half a second at most."""
+        """Give the obstacle avoidance back as it was found. Blocks for three times GIVE_BACK_S at most."""
         if self._avoidance is None or self._avoided_before is None:
             return
         before, self._avoided_before = self._avoided_before, None
@@ -114,9 +114,15 @@ class Go2Command:
             (go2_api.AVOID_USE_API, go2_api.use_api_parameter(False)),
             (go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(before)),
         ):
-            self._sleep(GAP_S)
-            self._avoidance.call(api_id, parameter, COMMAND_DEADLINE_S, lambda _: None)
-            self._avoidance.flush()
+            # One after the other: the robot keeps only the newest unread request.
+            self._avoidance.settle(GIVE_BACK_S)
+            self._avoidance.call(api_id, parameter, GIVE_BACK_S, self._on_given_back)
+        self._avoidance.settle(GIVE_BACK_S)
+        self._avoidance.expire()
+
+    def _on_given_back(self, answer: Answer) -> None:
+        if not answer.is_ok and self._avoidance is not None:
+            self._complain(self._avoidance, answer)
 
     def warning(self) -> str:
         """What is wrong now, or was a moment ago; an empty text where nothing is."""

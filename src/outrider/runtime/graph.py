@@ -327,6 +327,8 @@ SIM_GRAPH = Graph(
         "link_profile",
         "draft_model",
         "model",
+        "command_interface",
+        "robot_avoidance",
     ),
     "sim.yaml",
 )

@@ -103,8 +103,9 @@ def _commands(view: GraphView) -> Check:
     """Velocities must reach a base, and come from the action node alone."""
     name = "velocity commands"
     topic = view.topics.get("/cmd_vel", TopicView(""))
-    if "/api/sport/request" in view.topics and not topic.publishers:
-        listeners = view.topics["/api/sport/request"].subscribers
+    sport = view.topics.get("/api/sport/request", TopicView(""))
+    if sport.publishers and not topic.publishers:
+        listeners = sport.subscribers
         grade = Grade.OK if listeners else Grade.FAIL
         return Check(
             name, grade, f"sport API, heard by {', '.join(listeners) or 'nobody'}", "start the robot"
