@@ -28,7 +28,7 @@ from outrider.runtime.held_out import load_pair
 
 TEXTS = 400
 TEMPERATURE = 2.0
-PROMPTS = (random_prompt(1), random_prompt(2, "find the red chair"))
+PROMPTS = (random_prompt(1, "stop"), random_prompt(2, "find the red chair"))
 LOG_RELEVANCES = (0.4, 0.0)
 SHARE = device_share(*LOG_RELEVANCES)
 
