@@ -42,8 +42,12 @@ class FakeBase:
             client.node.create_subscription(Twist, "cmd_vel", self._on_command, qos.COMMAND)
         client.node.create_timer(PERIOD_S, self._step)
 
+    def drive(self, velocity: Velocity) -> None:
+        """Move so from now on."""
+        self._velocity = velocity
+
     def _on_command(self, message: Twist) -> None:
-        self._velocity = convert.velocity_of(message)
+        self.drive(convert.velocity_of(message))
         self.commands.append((time.monotonic(), self._velocity))
 
     def _step(self) -> None:

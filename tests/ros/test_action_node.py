@@ -153,6 +153,7 @@ def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client
     silent = threading.Event()
     requests = answer_everything(client, silent)
     node, base, speaker = start(run_node, client, {"command_interface": "sport"})
+    moves_by(client, base)
     wait_until(lambda: node._base.is_ready, "a robot that stands")
     speaker.say(1, "move forward large")
     wait_until(lambda: requests[-1].header.identity.api_id == go2_api.MOVE, "a Move")
@@ -165,6 +166,16 @@ def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client
     assert "not answered" in node.health()[0] and node.health()[1]["unanswered"] > 0
     silent.clear()
     wait_until(lambda: node._base.is_ready, "trust again")
+
+
+def moves_by(client: Client, base: FakeBase) -> None:
+    """Let the base obey Move requests."""
+
+    def take(message: Request) -> None:
+        if message.header.identity.api_id == go2_api.MOVE:
+            base.drive(go2_api.velocity_of(message.parameter))
+
+    client.node.create_subscription(Request, go2_api.request_topic(go2_api.SPORT), take, qos.EVENTS)
 
 
 def answer_everything(client: Client, silent: threading.Event | None = None) -> list[Request]:
