@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from conftest import Client, NodeThread, wait_until
 from sensor_msgs.msg import CameraInfo, Image
+from unitree_api.msg import Request
 
 from outrider.core.errors import FrameError, OutriderError
-from outrider.nodes import convert, qos
+from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.camera_node import CameraNode
+from outrider.nodes.go2_client import ServiceClient
 from outrider.nodes.picture_source import open_rtp, rtp_pipeline
+from outrider.nodes.videohub import Videohub
 
 pytestmark = pytest.mark.ros
 STAMP = convert.time_of(12.5)
@@ -143,3 +146,24 @@ def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:
         with pytest.raises(OutriderError, match=words):
             node.start()
         node.destroy_node()
+
+
+def test_a_robot_s_picture_that_takes_long_is_followed_by_the_next_at_once() -> None:
+    sent: list[Request] = []
+    pictures: list[np.ndarray] = []
+    calls = ServiceClient(go2_api.VIDEOHUB, sent.append, lambda: True)
+    hub = Videohub(calls, lambda read, _: pictures.append(read()), pytest.fail, lambda: STAMP)
+
+    def answer() -> None:
+        calls.on_response(go2_api.response(sent[-1], go2_api.CODE_OK, binary=jpeg()))
+
+    hub.ask()
+    answer()
+    assert len(sent) == 1 and pictures[0].shape == picture().shape
+    hub.ask()
+    hub.ask()
+    assert len(sent) == 2, "one at a time"
+    answer()
+    assert len(sent) == 3
+    answer()
+    assert len(sent) == 3 and len(pictures) == 3

@@ -24,13 +24,15 @@ class Videohub:
         stamp: Callable[[], Time],
     ) -> None:
         self._calls, self._relay, self._warn, self._stamp = calls, relay, warn, stamp
-        self._waiting = False
+        self._waiting = self._due = False
 
     def ask(self) -> None:
-        """Ask for a picture unless one is on its way."""
+        """Ask for a picture; while one is on its way, as soon as it has come."""
         self._calls.expire()
         if self._waiting:
+            self._due = True
             return
+        self._due = False
         if not self._calls.is_connected():
             topic = go2_api.request_topic(go2_api.VIDEOHUB)
             self._warn(f"nobody answers on {topic}: is DDS on the interface of the robot's network?")
@@ -42,6 +44,8 @@ class Videohub:
     def _take(self, answer: Answer, asked: Time) -> None:
         self._waiting = False
         self._relay(lambda: _picture_of(answer), asked)
+        if self._due and answer.is_ok:
+            self.ask()
 
 
 def _picture_of(answer: Answer) -> Picture:
