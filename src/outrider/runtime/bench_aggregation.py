@@ -181,7 +181,8 @@ def _measure_scheduling(
 ) -> list[dict[str, Any]]:
     """Section 7.4: time for 100 tokens, the delay swinging by a fifth over 20 pi seconds, each way."""
     table = Table(title=f"scheduling: seconds for {SCHEDULED_TOKENS} tokens", box=SIMPLE_HEAD)
-    for heading in ("one way, ms", "acceptance", *SCHEDULED_METHODS, "over the better side"):
+    sides = (method.removeprefix("dragon-") for method in SCHEDULED_METHODS)
+    for heading in ("one way, ms", "accepted", *sides, "over better"):
         table.add_column(heading, justify="right")
     rows = []
     cases = [(delay_ms, rates) for delay_ms in SCHEDULED_DELAYS_MS for rates in RATE_PAIRS]
