@@ -6,7 +6,6 @@ pair. Beside each figure stand the paper's own formula and the speed that it mea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -35,6 +34,7 @@ from outrider.runtime.comparison import (
     synthetic_requests,
     world_of,
 )
+from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
 from outrider.runtime.regimes import Regime, load_regimes
 
@@ -68,6 +68,7 @@ def bench_decoding(
     pair = pair or load_pair(models)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "drafters": sources}
     result |= measure_all(regimes, pair, texts, seed, sources)
+    write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
     if plots is not None:
         result["round_trips"] = draw_all(plots, regimes, seed)
     if ablations:
@@ -76,9 +77,7 @@ def bench_decoding(
         prompts = list(held_out_prompts(LIVE_FRAMES, seed))
         result["live"] = bench_live(list(regimes), prompts, pair, models)
     result["overhead"] = bench_overhead()
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(result, indent=1) + "\n")
+    write_figures(json_file, result)
     return result
 
 
