@@ -1,4 +1,4 @@
-"""The cloud's side: ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=server.key"""
+"""The cloud: ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=verifier.key"""
 
 from launch import LaunchDescription
 

@@ -140,6 +140,7 @@ def test_a_port_in_use_is_named() -> None:
     for endpoint in ("nonsense", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:port"):
         with pytest.raises(ConfigError, match="must read tcp://HOST:PORT"):
             check_endpoint_free(endpoint)
+    check_endpoint_free("tcp://a..b:5757")  # no name: the connection says so
 
 
 @pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission"])

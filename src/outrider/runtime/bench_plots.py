@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.timeline import TimelineEvent
+from outrider.runtime.figures import writing_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,5 +176,6 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, bbox_inches="tight")
+    with writing_to(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120, bbox_inches="tight")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from outrider.core.errors import ModelError
 from outrider.core.ports import ModelSession
 from outrider.core.values import Prompt
 from outrider.models import QwenModel
+from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.runtime.speculation import Verification, verifications
 
@@ -157,9 +157,7 @@ def evaluate_exits(
         "exits": [asdict(one) for one in exits],
     }
     _print(exits, figures)
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(figures, indent=1) + "\n")
+    write_figures(json_file, figures)
     return figures
 
 

@@ -410,3 +410,12 @@ def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value
     """A ROS parameter file of these parameters."""
     content = {node: {"ros__parameters": dict(values)} for node, values in parameters.items()}
     path.write_text(yaml.safe_dump(content, sort_keys=True))
+
+
+def argument_value(name: str, text: str) -> Any:
+    """A launch argument's text in its parameter's type. Raises ConfigError for another."""
+    kind = type(ARGUMENTS[name].default())
+    try:
+        return {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError) as error:
+        raise ConfigError(f"{name}:={text!r} must be of type {kind.__name__}") from error

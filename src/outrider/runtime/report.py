@@ -10,7 +10,7 @@ from typing import Any
 
 from outrider.core.values import Pose2D, RoundStats
 from outrider.runtime.drawing import draw_trajectory
-from outrider.runtime.figures import REPORT_FILE, write_figures
+from outrider.runtime.figures import REPORT_FILE, write_figures, writing_to
 from outrider.runtime.film import Shot, write_film
 from outrider.simulation.homes import Home
 
@@ -112,8 +112,9 @@ def path_length_m(poses: list[PoseRecord]) -> float:
 
 def write_report(run: RunRecord, folder: Path) -> Path:
     """Write all four files; the path of report.json. Files of an earlier run are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "rounds.jsonl").open("w") as lines:
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with writing_to(folder), (folder / "rounds.jsonl").open("w") as lines:
         for record in run.rounds:
             lines.write(json.dumps({"step": record.step, **asdict(record.stats)}) + "\n")
     odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]

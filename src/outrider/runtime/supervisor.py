@@ -217,11 +217,16 @@ def free_port() -> int:
 def check_endpoint_free(endpoint: str) -> None:
     """ConfigError for a malformed endpoint, or where something already listens at a local one."""
     check_endpoint(endpoint)
-    address = urlsplit(endpoint)
-    if address.port is None:
+    try:
+        address = urlsplit(endpoint)
+        port = address.port
+    except ValueError as error:
+        raise ConfigError(f"endpoint {endpoint!r} has no usable address ({error})") from None
+    if port is None:
         return
-    with contextlib.suppress(OSError), socket.create_connection((address.hostname, address.port), PROBE_S):
-        raise ConfigError(f"port {address.port} is in use: stop its listener or give another endpoint")
+    local = address.hostname, port
+    with contextlib.suppress(OSError, UnicodeError), socket.create_connection(local, PROBE_S):
+        raise ConfigError(f"port {port} is in use: stop its listener or give another endpoint")
 
 
 @contextlib.contextmanager

@@ -151,7 +151,7 @@ def read_shard(path: Path) -> list[Example]:
 def shard_paths(folder: Path) -> list[Path]:
     paths = sorted(folder.glob("shard-*.msgpack"))
     if not paths:
-        raise ConfigError(f"{folder} holds no training data; run `outrider train data --out {folder}` first")
+        raise ConfigError(f"{folder} holds no training data; run `outrider train data {folder}` first")
     return paths
 
 

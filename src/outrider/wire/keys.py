@@ -50,7 +50,10 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
     pairs = {name: _key_pair() for name in robots}
     server = ServerKeys(public, secret, {name: pair[0] for name, pair in pairs.items()})
     clients = {f"{name}.key": ClientKeys(*pair, public) for name, pair in pairs.items()}
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
     return [_write(folder / name, keys) for name, keys in {SERVER_KEY_FILE: server, **clients}.items()]
 
 
@@ -78,6 +81,8 @@ def _write(path: Path, keys: msgspec.Struct) -> Path:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise ConfigError(f"{path} exists already: move it away or choose another folder") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
     return path

@@ -15,6 +15,7 @@ from outrider.runtime.graph import (
     ROBOT_GRAPH,
     SIM_GRAPH,
     Graph,
+    argument_value,
     graph_parameters,
     read_parameter_file,
     write_parameter_file,
@@ -119,3 +120,11 @@ def test_what_is_remembered_in_one_simulated_home_does_not_hold_in_another() -> 
     assert home(instruction="find my keys", holds="silver bottle") == home()
     assert len({home(), home(seed=3), home(placement="in_view"), home(instruction="find the red cup")}) == 4
     assert graph_parameters(ROBOT_GRAPH, {}, {"home": "flat 7"})["memory"]["home"] == "flat 7"
+
+
+def test_a_launch_argument_is_read_in_its_parameters_type() -> None:
+    assert argument_value("robot_avoidance", "false") is False
+    assert argument_value("robot_avoidance", "True") is True
+    for text in ("yes", "0"):
+        with pytest.raises(ConfigError, match="robot_avoidance"):
+            argument_value("robot_avoidance", text)

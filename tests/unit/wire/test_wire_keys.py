@@ -69,3 +69,10 @@ def test_malformed_endpoints_are_refused(endpoint):
 def test_what_only_this_machine_can_reach(endpoint, expected):
     check_endpoint(endpoint)
     assert is_loopback(endpoint) is expected
+
+
+def test_keys_that_cannot_be_written_are_refused_by_name(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(ConfigError, match="cannot make the folder"):
+        create_keys(file)
