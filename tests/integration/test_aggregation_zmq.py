@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,13 +28,6 @@ from outrider.wire.server import RouterServer
 MODELS = toy_pair(4, 0.7, eos_bias=-9.0)
 ASKED = request(max_new_tokens=40)
 RULES = {"coupled": 1.0, "rejection": 1.0, "greedy": 0.0}
-
-
-@pytest.fixture
-def endpoint() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -36,13 +35,6 @@ models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=
 from outrider.runtime.decoders import serve
 serve(sys.argv[1])
 """
-
-
-@pytest.fixture
-def endpoint() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -35,13 +34,6 @@ OPENING = Open(1, 4, 0, "find it", b"", (), 8, "toy", RULES)
 NO_LIMIT = GateLimits(units_per_s=1e9, burst_units=1e9)
 NEWS_MS = 20_000
 """How long a test waits for news from a socket before it fails; no test waits that long in order to pass."""
-
-
-@pytest.fixture
-def endpoint() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 @pytest.fixture

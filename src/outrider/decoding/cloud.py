@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from outrider.core.errors import ConfigError, FrameError, ModelError, ProtocolError
+from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
     Behind,
     Cancel,
@@ -28,14 +28,8 @@ from outrider.core.frames import (
 from outrider.core.ports import Tokenizer
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, SessionKey, Verify
 from outrider.decoding.pace import Pace
+from outrider.decoding.refusals import reason_of
 from outrider.decoding.session import TargetText
-
-_REASONS: dict[type[Exception], RefusalReason] = {
-    FrameError: "frame",
-    ConfigError: "config",
-    ModelError: "model",
-    ProtocolError: "protocol",
-}
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,7 @@ class CloudMachine:
         try:
             frames = self._dispatch(key, frame, now_s)
         except (ConfigError, ProtocolError, ModelError) as error:
-            frames = self._refuse(key, frame.epoch, _REASONS[type(error)], str(error))
+            frames = self._refuse(key, frame.epoch, reason_of(error), str(error))
         return [Reply(peer, answer) for answer in frames]
 
     def next_job(self, now_s: float) -> CloudJob | None:
@@ -134,7 +128,7 @@ class CloudMachine:
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
         """A job could not be done: its text ends, nobody else's does."""
-        reason = _REASONS.get(type(error), "internal")
+        reason = reason_of(error)
         if self._text_of(job.key, job.epoch) is None:
             return []
         return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]

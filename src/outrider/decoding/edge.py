@@ -10,11 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from outrider.core.errors import (
-    BusyError,
-    ConfigError,
-    FrameError,
-    LinkError,
-    ModelError,
     OutriderError,
     ProtocolError,
 )
@@ -29,7 +24,6 @@ from outrider.core.frames import (
     Opened,
     PrefillAgain,
     Proposal,
-    RefusalReason,
     Refused,
     Resume,
     Rules,
@@ -44,6 +38,7 @@ from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
 from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
+from outrider.decoding.refusals import error_of
 from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.schemes import certain_row, pack_evidence, settle
 from outrider.decoding.token_runs import pack_runs, token_bytes
@@ -83,20 +78,6 @@ class Fail:
 
 
 EdgeAction = Send | Commit | Fail
-
-_ERRORS: dict[RefusalReason, type[OutriderError]] = {
-    "busy": BusyError,
-    "frame": FrameError,
-    "config": ConfigError,
-    "model": ModelError,
-    "protocol": ProtocolError,
-    "internal": LinkError,
-}
-
-
-def error_of(frame: Refused) -> OutriderError:
-    """What a refusal means to the caller."""
-    return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
 
 
 class EdgeMachine:

@@ -21,7 +21,7 @@ from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyTokenizer
 
 VOCAB_SIZE = 16
-MAX_LENGTH = 1024
+MAX_LENGTH = 4096
 PROMPT_LENGTH = 8
 CERTAIN_GAP = 60.0
 """Logits by which the target prefers its token: beyond the reach of any sampling noise."""
@@ -124,7 +124,7 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
     exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(VOCAB_SIZE))
     target = SyntheticModel(
         f"synthetic-{settings.seed}",
-        torch.eye(VOCAB_SIZE) * CERTAIN_GAP,
+        certain_rows(),
         lambda digest: _target_token(settings.seed, digest),
         exits if num_exits else None,
         (lambda digest: _exit_indices(settings, digest)) if num_exits else None,
@@ -135,6 +135,11 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
         lambda digest: _draft_index(settings, digest),
     )
     return target, draft
+
+
+def certain_rows() -> Array:
+    """Logits (V, V): row i is certain of token i."""
+    return torch.eye(VOCAB_SIZE) * CERTAIN_GAP
 
 
 def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool) -> float:

@@ -21,7 +21,7 @@ from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.scheduling import Profile
 from outrider.decoding.digest import prompt_digest
-from outrider.decoding.edge import error_of
+from outrider.decoding.refusals import error_of
 
 
 class DeviceMachine:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled, LinkError
-from outrider.core.frames import Close, EdgeFrame, Join, Joined
+from outrider.core.frames import Close, EdgeFrame
 from outrider.core.ports import Array, FrameLink, LanguageModel
-from outrider.core.values import Decoded, DecodeRequest, LinkState, SpeculationStats, Verified
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
+from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
@@ -80,7 +81,7 @@ class PeerDecoder:
                 self._advance(request.deadline_s)
         finally:
             self._send(self._machine.cancel())
-        return self._decoded()
+        return self._account.decoded(self._clock() - self._start_s, self._link.state, target_passes=0)
 
     def close(self) -> None:
         """Free the session at the cloud and the link here."""
@@ -90,8 +91,7 @@ class PeerDecoder:
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._start_s = self._heard_s = self._clock()
         self._generation = self._link.generation
-        self._on_verified = on_verified
-        self._bytes_up = self._bytes_down = self._prompt_bytes = self._told = 0
+        self._account = Account(self._machine, self._tokenizer, on_verified)
         self._answer: _Answer | None = None
         contexts = self._documents(request.prompt)
         weight = log_weight(contexts)
@@ -111,12 +111,12 @@ class PeerDecoder:
         received = self._link.receive(self._wait_s())
         if received is not None:
             frame, num_bytes = received
-            self._count_down(isinstance(frame, Joined), num_bytes)
+            self._account.on_received(frame, num_bytes)
             self._heard_s = self._clock()
             self._send(self._machine.receive(frame, self._clock()))
         if self._machine.failure is not None:
             raise self._machine.failure
-        self._tell_owner()
+        self._account.tell_owner(self._clock() - self._start_s)
 
     def _work(self, now_s: float) -> None:
         answer = self._answer
@@ -130,7 +130,7 @@ class PeerDecoder:
             self._answer = None
             decode_s = now_s - answer.started_s
             self._send(self._machine.on_drafted(answer.prefix, answer.probs, decode_s, now_s))
-            self._tell_owner()
+            self._account.tell_owner(self._clock() - self._start_s)
 
     def _run(self, prefix: tuple[int, ...]) -> _Answer:
         started_s = self._clock()
@@ -156,40 +156,4 @@ class PeerDecoder:
 
     def _send(self, frames: list[EdgeFrame]) -> None:
         for frame in frames:
-            num_bytes = self._link.send(frame)
-            if isinstance(frame, Join):
-                self._prompt_bytes += num_bytes
-            else:
-                self._bytes_up += num_bytes
-
-    def _count_down(self, of_prompt: bool, num_bytes: int) -> None:
-        if of_prompt:
-            self._prompt_bytes += num_bytes
-        else:
-            self._bytes_down += num_bytes
-
-    def _tell_owner(self) -> None:
-        tokens = self.text.tokens
-        if len(tokens) > self._told:
-            new, self._told = tokens[self._told :], len(tokens)
-            self._on_verified(Verified(new, self._words(tokens), self._clock() - self._start_s))
-
-    def _words(self, tokens: tuple[int, ...]) -> str:
-        return self._tokenizer.decode([token for token in tokens if token != self._tokenizer.eos_id])
-
-    def _decoded(self) -> Decoded:
-        return Decoded(
-            text=self._words(self.text.tokens),
-            token_ids=self.text.tokens,
-            finished=True,
-            elapsed_s=self._clock() - self._start_s,
-            prefill_s=self._machine.cloud_prefill_s,
-            target_passes=0,
-            link=self._link.state,
-            speculation=SpeculationStats(
-                drafted_tokens=self.text.num_drafted,
-                bytes_up=self._bytes_up,
-                bytes_down=self._bytes_down,
-                prompt_bytes=self._prompt_bytes,
-            ),
-        )
+            self._account.on_sent(frame, self._link.send(frame))

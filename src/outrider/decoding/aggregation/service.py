@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outrider.core.errors import ConfigError, FrameError, ModelError, OutriderError, ProtocolError
+from outrider.core.errors import ConfigError, OutriderError, ProtocolError
 from outrider.core.frames import (
     LOG_WEIGHT_UNIT,
     Behind,
@@ -22,7 +22,6 @@ from outrider.core.frames import (
     Ping,
     Pong,
     PrefillAgain,
-    RefusalReason,
     Refused,
     Settled,
 )
@@ -35,14 +34,9 @@ from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_w
 from outrider.decoding.cloud import CloudLimits, Reply
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.jobs import SessionKey
+from outrider.decoding.refusals import reason_of
 
 _log = logging.getLogger(__name__)
-_REASONS: dict[type[Exception], RefusalReason] = {
-    FrameError: "frame",
-    ConfigError: "config",
-    ModelError: "model",
-    ProtocolError: "protocol",
-}
 
 
 @dataclass(frozen=True)
@@ -247,7 +241,7 @@ class AggregationService:
         return session if same else None
 
     def _refuse(self, key: SessionKey, epoch: int, error: Exception) -> list[CloudFrame]:
-        refusal = Refused(key.session, epoch, _REASONS.get(type(error), "internal"), str(error)[:500])
+        refusal = Refused(key.session, epoch, reason_of(error), str(error)[:500])
         session = self._sessions.get(key)
         if session is not None and session.join.epoch == epoch:
             session.refusal = refusal

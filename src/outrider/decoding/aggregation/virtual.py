@@ -10,10 +10,11 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from outrider.core.errors import Cancelled, LinkError
-from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Join, Joined, Peer, PeerSide
+from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, PeerSide
 from outrider.core.link_profile import Channel, LinkProfile
 from outrider.core.ports import LanguageModel
-from outrider.core.values import Decoded, DecodeRequest, LinkState, SpeculationStats, Verified
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
+from outrider.decoding.aggregation.account import Account
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
@@ -153,7 +154,9 @@ class VirtualPeers:
             if self.now_s - self._start_s > request.deadline_s:
                 raise LinkError(f"no full text within {request.deadline_s:g} virtual s")
             self._next_event()
-        return self._decoded()
+        other = self._service.text_of(_KEY)
+        passes = other.num_drafted if other is not None else 0
+        return self._account.decoded(self.now_s - self._start_s, LinkState.CONNECTED, passes)
 
     def close(self) -> None:
         self._agenda.clear()
@@ -161,9 +164,7 @@ class VirtualPeers:
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._agenda.clear()
         self._start_s = self._heard_s = self.now_s
-        self._on_verified = on_verified
-        self._told = 0
-        self._bytes_up = self._bytes_down = self._prompt_bytes = 0
+        self._account = Account(self._machine, self._tokenizer, on_verified)
         self._device = _Computer(self._world.device, number=self._device.number + 1)
         self._cloud = _Computer(self._world.cloud, number=self._cloud.number + 1)
         contexts = self._documents(request.prompt)
@@ -195,7 +196,7 @@ class VirtualPeers:
         self._start_cloud()
         self.now_s, _, action = heapq.heappop(self._agenda)
         action()
-        self._tell_owner()
+        self._account.tell_owner(self.now_s - self._start_s)
 
     def _start_device(self) -> None:
         prefix, text = self._machine.text.next_prefix(), self._machine.text
@@ -239,10 +240,7 @@ class VirtualPeers:
     def _send_up(self, frames: list[EdgeFrame]) -> None:
         for frame in frames:
             num_bytes = self._world.frame_bytes(frame)
-            if isinstance(frame, Join):
-                self._prompt_bytes += num_bytes
-            else:
-                self._bytes_up += num_bytes
+            self._account.on_sent(frame, num_bytes)
             arrival_s = self._arrival_s(self._uplink, frame, num_bytes)
             if arrival_s is not None:
                 self._at(arrival_s - self.now_s, partial(self._hear_up, frame))
@@ -256,10 +254,7 @@ class VirtualPeers:
     def _send_down(self, frames: list[CloudFrame]) -> None:
         for frame in frames:
             num_bytes = self._world.frame_bytes(frame)
-            if isinstance(frame, Joined):
-                self._prompt_bytes += num_bytes
-            else:
-                self._bytes_down += num_bytes
+            self._account.on_received(frame, num_bytes)
             arrival_s = self._arrival_s(self._downlink, frame, num_bytes)
             if arrival_s is not None:
                 self._at(arrival_s - self.now_s, partial(self._hear_down, frame))
@@ -275,30 +270,3 @@ class VirtualPeers:
         self._send_up(self._machine.receive(frame, self.now_s))
         if self._machine.failure is not None:
             raise self._machine.failure
-
-    def _tell_owner(self) -> None:
-        tokens = self._machine.text.tokens
-        if len(tokens) > self._told:
-            new, self._told = tokens[self._told :], len(tokens)
-            self._on_verified(Verified(new, self._words(tokens), self.now_s - self._start_s))
-
-    def _words(self, tokens: tuple[int, ...]) -> str:
-        return self._tokenizer.decode([token for token in tokens if token != self._tokenizer.eos_id])
-
-    def _decoded(self) -> Decoded:
-        tokens, other = self._machine.text.tokens, self._service.text_of(_KEY)
-        return Decoded(
-            text=self._words(tokens),
-            token_ids=tokens,
-            finished=True,
-            elapsed_s=self.now_s - self._start_s,
-            prefill_s=self._machine.cloud_prefill_s,
-            target_passes=other.num_drafted if other is not None else 0,
-            link=LinkState.CONNECTED,
-            speculation=SpeculationStats(
-                drafted_tokens=self._machine.text.num_drafted,
-                bytes_up=self._bytes_up,
-                bytes_down=self._bytes_down,
-                prompt_bytes=self._prompt_bytes,
-            ),
-        )

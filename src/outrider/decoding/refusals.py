@@ -1,0 +1,34 @@
+"""Why a verifier refuses, as a word on the wire and as an error: the one list, read both ways."""
+
+from __future__ import annotations
+
+from outrider.core.errors import (
+    BusyError,
+    ConfigError,
+    FrameError,
+    LinkError,
+    ModelError,
+    OutriderError,
+    ProtocolError,
+)
+from outrider.core.frames import RefusalReason, Refused
+
+_ERRORS: dict[RefusalReason, type[OutriderError]] = {
+    "busy": BusyError,
+    "frame": FrameError,
+    "config": ConfigError,
+    "model": ModelError,
+    "protocol": ProtocolError,
+    "internal": LinkError,
+}
+_REASONS: dict[type[Exception], RefusalReason] = {kind: reason for reason, kind in _ERRORS.items()}
+
+
+def error_of(frame: Refused) -> OutriderError:
+    """What a refusal is to the side that was refused."""
+    return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
+
+
+def reason_of(error: Exception) -> RefusalReason:
+    """What an error is to the other side; one of no known kind is the verifier's own."""
+    return _REASONS.get(type(error), "internal")
