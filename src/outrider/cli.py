@@ -278,6 +278,20 @@ def bench_memory(
     bench_memory(records, kills, seed, encrypted, json_file)
 
 
+@bench_app.command("models", epilog="Example:  outrider bench models --frames 20 --json models.json")
+def bench_models(
+    frames: Frames = 20,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    models: Models = None,
+) -> None:
+    """A draft step, a verification with exits and weights of fewer bits, as ratios."""
+    from outrider.runtime.bench_models import bench_models
+
+    bench_models(frames, seed, models, json_file, plots)
+
+
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
 def train_data(
     folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],

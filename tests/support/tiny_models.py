@@ -147,7 +147,7 @@ def random_adapters(layers: tuple[int, ...], hidden: int, token_ids: torch.Tenso
 def add_exits(folder: Path, layers: tuple[int, ...], token_ids: torch.Tensor) -> ExitAdapters:
     """Write random exits into a tiny model's folder; give what was written, to the precision of the file."""
     text = load_model(folder).text
-    adapters = random_adapters(layers, text.head.shape[1], token_ids)
+    adapters = random_adapters(layers, text.head.shape[0], token_ids)
     write_exits(folder, adapters, text)
     stored = (part.bfloat16().float() for part in (adapters.down, adapters.up))
     return ExitAdapters(layers, token_ids, *stored)

@@ -12,8 +12,10 @@ from transformers import Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ModelError
+from outrider.core.precision import Precision
 from outrider.models.card import read_json
 from outrider.models.images import PatchGeometry
+from outrider.models.matrices import INT4_GROUP, DenseMatrix, Matrix, pack
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.vision import VisionEncoder
@@ -39,8 +41,11 @@ def check_checkpoint(folder: Path) -> None:
         _check_weight_file(path)
 
 
-def read_checkpoint(folder: Path, dtype: torch.dtype) -> Qwen2VLForConditionalGeneration:
-    """The checked folder's modules, every weight of them read. Raises ModelError where one is missing."""
+def read_checkpoint(folder: Path, dtype: torch.dtype | str) -> Qwen2VLForConditionalGeneration:
+    """The checked folder's modules, every weight of them read; dtype "auto" is the file's own.
+
+    Raises ModelError where a weight is missing.
+    """
     transformers_logging.disable_progress_bar()
     try:
         modules, report = Qwen2VLForConditionalGeneration.from_pretrained(
@@ -58,8 +63,10 @@ def read_checkpoint(folder: Path, dtype: torch.dtype) -> Qwen2VLForConditionalGe
     return modules.eval().requires_grad_(False)
 
 
-def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) -> TextStack:
-    """Fuse the language half; its modules are emptied layer by layer, so that large ones fit in memory."""
+def build_text_stack(
+    modules: Qwen2VLForConditionalGeneration, vocab_size: int, precision: Precision = "fp32"
+) -> TextStack:
+    """Fuse and pack the language half; its modules are emptied layer by layer, so that large ones fit."""
     language, config = modules.model.language_model, modules.config.text_config
     head_dim = config.hidden_size // config.num_attention_heads
     shape = TextShape(
@@ -70,29 +77,39 @@ def build_text_stack(modules: Qwen2VLForConditionalGeneration, vocab_size: int) 
     )
     layers = []
     for index in range(len(language.layers)):
-        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps))
+        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps, precision))
         language.layers[index] = torch.nn.Identity()
-    embeddings = language.embed_tokens.weight.detach()
+    embeddings = language.embed_tokens.weight.detach().to(whole_dtype(precision))
     return TextStack(
         shape=shape,
-        rotary=_rotary_table(config, head_dim, embeddings.dtype),
+        rotary=_rotary_table(config, head_dim),
         embeddings=embeddings,
         layers=tuple(layers),
-        final_norm=RmsNorm.of(language.norm.weight.detach(), config.rms_norm_eps),
-        head=modules.lm_head.weight.detach()[:vocab_size],
+        final_norm=RmsNorm.of(language.norm.weight.detach().float(), config.rms_norm_eps),
+        head=_pack_head(_head_weight(modules, embeddings)[:vocab_size], precision),
+        cache_dtype=whole_dtype(precision),
     )
 
 
-def build_vision_encoder(modules: Qwen2VLForConditionalGeneration) -> VisionEncoder:
+def build_vision_encoder(
+    modules: Qwen2VLForConditionalGeneration, precision: Precision = "fp32"
+) -> VisionEncoder:
+    """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
     config = modules.config.vision_config
     geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
     tower = modules.model.visual
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
+    tower.to(whole_dtype(precision))
     return VisionEncoder(tower, geometry)
 
 
-def check_text_config(folder: Path, config: Any, vocab_size: int) -> None:
+def check_text_config(folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32") -> None:
     """Raises ModelError for what the runtime's forward does not compute or a tokenizer too large for it."""
+    if precision == "int4" and (config.hidden_size % INT4_GROUP or config.intermediate_size % INT4_GROUP):
+        raise ModelError(
+            f"{folder} is {config.hidden_size} and {config.intermediate_size} wide; precision int4 needs "
+            f"multiples of {INT4_GROUP}: use int8"
+        )
     rope_type = config.rope_parameters.get("rope_type", "default")
     wrong = {
         "hidden_act": (config.hidden_act, "silu"),
@@ -145,26 +162,42 @@ def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
     return linear
 
 
-def _matrix(weight: Tensor) -> Tensor:
-    """A Linear's (out, in) weight as a contiguous (in, out) matrix."""
-    return weight.detach().t().contiguous()
+def whole_dtype(precision: Precision) -> torch.dtype:
+    """Of what is not packed: vision, embeddings, keys and values."""
+    return torch.float32 if precision == "fp32" else torch.bfloat16
 
 
-def _fuse_layer(layer: Any, eps: float) -> LayerWeights:
+def _head_weight(modules: Qwen2VLForConditionalGeneration, embeddings: Tensor) -> Tensor:
+    """The LM head (V, hidden): the embeddings themselves where they are tied."""
+    tied = modules.lm_head.weight.data_ptr() == modules.model.language_model.embed_tokens.weight.data_ptr()
+    return embeddings if tied else modules.lm_head.weight.detach().to(embeddings.dtype)
+
+
+def _pack_head(weight: Tensor, precision: Precision) -> Matrix:
+    """The LM head (V, hidden), which may be the embeddings too: whole, it is not copied."""
+    return pack(weight, precision) if precision in ("int8", "int4") else DenseMatrix(weight.t())
+
+
+def _fuse_layer(layer: Any, eps: float, precision: Precision) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
-        input_norm=RmsNorm.of(layer.input_layernorm.weight.detach(), eps),
-        qkv=_matrix(torch.cat([projection.weight for projection in projections])),
-        qkv_bias=torch.cat([projection.bias for projection in projections]).detach(),
-        attention_out=_matrix(attention.o_proj.weight),
-        mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach(), eps),
-        gate_up=_matrix(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
-        down=_matrix(mlp.down_proj.weight),
+        input_norm=RmsNorm.of(layer.input_layernorm.weight.detach().float(), eps),
+        qkv=_fused([projection.weight for projection in projections], precision),
+        qkv_bias=torch.cat([projection.bias for projection in projections]).detach().float(),
+        attention_out=_fused([attention.o_proj.weight], precision),
+        mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach().float(), eps),
+        gate_up=_fused([mlp.gate_proj.weight, mlp.up_proj.weight], precision),
+        down=_fused([mlp.down_proj.weight], precision),
     )
 
 
-def _rotary_table(config: Any, head_dim: int, dtype: torch.dtype) -> RotaryTable:
+def _fused(weights: list[Tensor], precision: Precision) -> Matrix:
+    """Weights (out, in) of the same rows side by side."""
+    return pack(torch.cat(weights).detach(), precision)
+
+
+def _rotary_table(config: Any, head_dim: int) -> RotaryTable:
     parameters = config.rope_parameters
     section = parameters.get("mrope_section", [16, 24, 24])
-    return RotaryTable(head_dim, float(parameters["rope_theta"]), list(section), dtype)
+    return RotaryTable(head_dim, float(parameters["rope_theta"]), list(section))

@@ -91,7 +91,7 @@ class ExitTap:
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
     """Adapters as one matrix per exit, in the stack's dtype."""
-    head = text.head[adapters.token_ids].t().contiguous()
+    head = text.head.columns(adapters.token_ids).contiguous()
     gain = text.final_norm.gain
     matrices = tuple(
         gain.unsqueeze(1) * head + math.sqrt(len(gain)) * (down.to(head) @ (up.to(head) @ head))
@@ -159,7 +159,7 @@ def _objection(tensors: Mapping[str, Tensor], text: TextStack) -> str | None:
     if set(tensors) != {_LAYERS, _TOKEN_IDS, _DOWN, _UP}:
         return f"holds {', '.join(sorted(tensors)) or 'nothing'}"
     layers, token_ids, down, up = (tensors[name] for name in (_LAYERS, _TOKEN_IDS, _DOWN, _UP))
-    vocab_size, hidden = text.head.shape
+    hidden, vocab_size = text.head.shape
     if not _ascends(layers, 1, text.shape.num_layers):
         return f"layers {layers.tolist()} are not ascending numbers below {text.shape.num_layers}"
     if not _ascends(token_ids, 0, vocab_size):

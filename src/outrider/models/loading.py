@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.core.precision import PRECISIONS, Precision
 from outrider.models.card import read_card, write_figures
 from outrider.models.checkpoint import (
     build_text_stack,
@@ -31,9 +32,11 @@ def load_model(
     threads: int = 1,
     tokenizer_folder: Path | None = None,
     max_length: int = DEFAULT_MAX_LENGTH,
+    precision: Precision = "fp32",
 ) -> QwenModel:
-    """Read a Qwen2-VL checkpoint to run in fp32 on the CPU with `threads` threads (of the whole process).
+    """Read a Qwen2-VL checkpoint to run on the CPU with `threads` threads (of the whole process).
 
+    `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     `max_length` bounds a prompt and its text, image tokens included; `role` only names the model in
     logs. Early exits are read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the
     folder itself or in `tokenizer/` beside it.
@@ -41,6 +44,8 @@ def load_model(
     """
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
     if max_length < 1:
         raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
     folder = Path(folder)
@@ -48,10 +53,10 @@ def load_model(
     card = read_card(folder)
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     torch.set_num_threads(threads)
-    modules = read_checkpoint(folder, torch.float32)
-    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size)
-    text = build_text_stack(modules, tokenizer.vocab_size)
-    vision = build_vision_encoder(modules)
+    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size, precision)
+    text = build_text_stack(modules, tokenizer.vocab_size, precision)
+    vision = build_vision_encoder(modules, precision)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     return QwenModel(f"{role}:{folder.name}", tokenizer, text, vision, max_length, card, exit_heads)
 

@@ -36,15 +36,13 @@ def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -
 class RotaryTable:
     """Cosines and sines for positions (3, M) under a checkpoint's `mrope_section`."""
 
-    def __init__(self, head_dim: int, theta: float, mrope_section: list[int], dtype: torch.dtype) -> None:
+    def __init__(self, head_dim: int, theta: float, mrope_section: list[int]) -> None:
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
         self._frequencies = 1.0 / theta**exponents
         self._axis_of_frequency = torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
-        self._dtype = dtype
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(cos, sin), each (M, 1, head_dim); the sine's first half is negated, ready for swapped halves."""
         angles = positions[self._axis_of_frequency].T.float() * self._frequencies
         cos, sin = angles.cos(), angles.sin()
-        rotation = torch.cat([cos, cos], dim=1), torch.cat([-sin, sin], dim=1)
-        return rotation[0].unsqueeze(1).to(self._dtype), rotation[1].unsqueeze(1).to(self._dtype)
+        return torch.cat([cos, cos], dim=1).unsqueeze(1), torch.cat([-sin, sin], dim=1).unsqueeze(1)

@@ -100,8 +100,9 @@ class QwenModel:
     def open_session(self) -> QwenSession:
         shape = self.text.shape
         num_slots = next_span(self.max_length - 1) + DECODE_ROWS
-        dtype = self.text.embeddings.dtype
-        cache = allocate_cache(shape.num_layers, shape.num_kv_heads, num_slots, shape.head_dim, dtype)
+        cache = allocate_cache(
+            shape.num_layers, shape.num_kv_heads, num_slots, shape.head_dim, self.text.cache_dtype
+        )
         return QwenSession(self, cache)
 
 
@@ -169,7 +170,7 @@ class QwenSession:
     def _run_prompt(self, layout: _PromptLayout, start: int, end: int) -> Tensor:
         """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
         text = self._model.text
-        hidden = text.embeddings[torch.tensor(layout.token_ids[start:end], dtype=torch.long)]
+        hidden = text.embed(layout.token_ids[start:end])
         if layout.features is not None and start == layout.head_length:
             hidden[: layout.features.shape[0]] = layout.features
         return text.forward(hidden, layout.positions[:, start:end], self._cache, start, end)
@@ -180,8 +181,9 @@ class QwenSession:
         padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
         positions = text_positions(start + self._rope_delta, DECODE_ROWS)
         after_layer = None if tap is None else partial(tap.hear, count=count)
-        embedded = text.embeddings[torch.tensor(padded)]
-        hidden = text.forward(embedded, positions, self._cache, start, next_span(start), after_layer)
+        hidden = text.forward(
+            text.embed(padded), positions, self._cache, start, next_span(start), after_layer
+        )
         return text.logits(hidden)[:count]
 
 

@@ -7,7 +7,7 @@ the shipped pair the number of operations costs most. Stateless: the same weight
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.models.cache import StaticCache
+from outrider.models.matrices import Matrix
 from outrider.models.positions import RotaryTable
 
 
@@ -37,15 +38,15 @@ class RmsNorm:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One decoder layer. Matrices are (in, out); qkv is [q | k | v] and gate_up [gate | up] along out."""
+    """One decoder layer; qkv is [q | k | v] and gate_up [gate | up] along the outputs."""
 
     input_norm: RmsNorm
-    qkv: Tensor
+    qkv: Matrix
     qkv_bias: Tensor
-    attention_out: Tensor
+    attention_out: Matrix
     mlp_norm: RmsNorm
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Matrix
+    down: Matrix
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,22 @@ class TextShape:
 
 @dataclass(frozen=True)
 class TextStack:
-    """Weights of the language half; `head` is (V, hidden) with V the tokenizer's real vocabulary."""
+    """Weights of the language half; `head` is (hidden, V) with V the tokenizer's real vocabulary.
+
+    What runs from layer to layer is float32; `cache_dtype` is the type of keys and values.
+    """
 
     shape: TextShape
     rotary: RotaryTable
     embeddings: Tensor
     layers: tuple[LayerWeights, ...]
     final_norm: RmsNorm
-    head: Tensor
+    head: Matrix
+    cache_dtype: torch.dtype = torch.float32
+
+    def embed(self, token_ids: Sequence[int]) -> Tensor:
+        """Embedded tokens (M, hidden)."""
+        return self.embeddings[torch.tensor(token_ids, dtype=torch.long)].float()
 
     def forward(
         self,
@@ -85,7 +94,7 @@ class TextStack:
         and its output before the next one runs.
         """
         rotation = self.rotary.at(positions)
-        mask = _causal_mask(hidden, start, span, self.shape)
+        mask = _causal_mask(hidden.shape[0], start, span, self.shape).to(cache.keys.dtype)
         for index, layer in enumerate(self.layers):
             slots = cache.keys[index], cache.values[index]
             hidden = _attend(hidden, layer, rotation, mask, slots, start, self.shape)
@@ -96,16 +105,14 @@ class TextStack:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (M, V) of the last layer's output (M, hidden)."""
-        return F.linear(self.final_norm(hidden), self.head)
+        return self.head.times(self.final_norm(hidden))
 
 
-def _causal_mask(hidden: Tensor, start: int, span: int, shape: TextShape) -> Tensor:
+def _causal_mask(count: int, start: int, span: int, shape: TextShape) -> Tensor:
     """Additive mask (group * M, span): rows are the M tokens once for each query head of a group."""
     slots = torch.arange(span)
-    last_visible = torch.arange(start, start + hidden.shape[0]).unsqueeze(1)
-    mask = torch.zeros(hidden.shape[0], span, dtype=hidden.dtype).masked_fill_(
-        slots > last_visible, -torch.inf
-    )
+    last_visible = torch.arange(start, start + count).unsqueeze(1)
+    mask = torch.zeros(count, span).masked_fill_(slots > last_visible, -torch.inf)
     return mask.repeat(shape.num_heads // shape.num_kv_heads, 1)
 
 
@@ -130,22 +137,22 @@ def _attend(
     count, span = hidden.shape[0], mask.shape[1]
     num_kv, head_dim = shape.num_kv_heads, shape.head_dim
     normed = layer.input_norm(hidden)
-    heads = torch.addmm(layer.qkv_bias, normed, layer.qkv).view(count, -1, head_dim)
+    heads = layer.qkv.times(normed, layer.qkv_bias).view(count, -1, head_dim)
     turned = _rotate(heads[:, : shape.num_heads + num_kv], rotation)
     keys, values = slots
     keys[:, start : start + count] = turned[:, shape.num_heads :].transpose(0, 1)
     values[:, start : start + count] = heads[:, shape.num_heads + num_kv :].transpose(0, 1)
     grouped = turned[:, : shape.num_heads].view(count, num_kv, -1, head_dim).permute(1, 2, 0, 3)
-    queries = grouped.reshape(1, num_kv, -1, head_dim)
+    queries = grouped.reshape(1, num_kv, -1, head_dim).to(keys.dtype)
     mixed = F.scaled_dot_product_attention(
         queries, keys[None, :, :span], values[None, :, :span], attn_mask=mask[None, None]
     )
-    flat = mixed.view(num_kv, -1, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1)
-    return torch.addmm(hidden, flat, layer.attention_out)
+    flat = mixed.view(num_kv, -1, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1).to(hidden.dtype)
+    return layer.attention_out.times(flat, hidden)
 
 
 def _transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
     """The gated feed-forward part with its residual."""
-    both = torch.mm(layer.mlp_norm(hidden), layer.gate_up)
+    both = layer.gate_up.times(layer.mlp_norm(hidden))
     gate, up = both.chunk(2, dim=1)
-    return torch.addmm(hidden, F.silu(gate) * up, layer.down)
+    return layer.down.times(F.silu(gate) * up, hidden)

@@ -59,7 +59,8 @@ class VisionEncoder:
     def _run_tower(self, jpeg: bytes, digest: bytes) -> ImageTokens:
         rgb = fit_to_model(decode_jpeg(jpeg), self._geometry.factor_px)
         rows, columns = (side // self._geometry.patch_px for side in rgb.shape[:2])
-        patches = torch.from_numpy(patchify(rgb, self._geometry))
+        dtype = next(self._tower.parameters()).dtype
+        patches = torch.from_numpy(patchify(rgb, self._geometry)).to(dtype)
         features = self._tower(patches, grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
         merge = self._geometry.merge
-        return ImageTokens(features, rows // merge, columns // merge, digest)
+        return ImageTokens(features.float(), rows // merge, columns // merge, digest)

@@ -79,6 +79,7 @@ class NavigatorNode(OutriderNode):
             self.value("draft_model"),
             config,
             self.value("threads"),
+            self.value("precision"),
             self.value("key_file"),
             self.value("link_profile"),
         )

@@ -20,7 +20,9 @@ class VerifierNode(OutriderNode):
         from outrider.models import load_model  # seconds to import
 
         folder = model_folder(self.value("model"))
-        self._model: LanguageModel = load_model(folder, role="target", threads=self.value("threads"))
+        self._model: LanguageModel = load_model(
+            folder, role="target", threads=self.value("threads"), precision=self.value("precision")
+        )
         self._server: threading.Thread | None = None
 
     def activate(self) -> None:

@@ -61,6 +61,18 @@ def draw_ablation(
     _save(figure, path)
 
 
+def draw_ratios(path: Path, title: str, bars: Mapping[str, tuple[float, float]]) -> None:
+    """A bar for each ratio, and a tick where its bound lies. Raises ConfigError without matplotlib."""
+    figure, axes = _canvas(8.0, 0.6 * len(bars) + 1.2)
+    places = range(len(bars))
+    axes.barh(places, [value for value, _ in bars.values()], color=_DRAFT_COLOUR, height=0.5)
+    axes.plot([bound for _, bound in bars.values()], places, "|", color="black", markersize=22)
+    axes.set_yticks(places, list(bars))
+    axes.invert_yaxis()
+    axes.set_title(title)
+    _save(figure, path)
+
+
 def draw_timelines(path: Path, title: str, runs: Mapping[str, Sequence[TimelineEvent]]) -> None:
     """A panel a strategy, on one time axis. Raises ConfigError without matplotlib."""
     figure, panels = _panels(len(runs))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.core.ports import TextDecoder
+from outrider.core.precision import Precision
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
@@ -21,6 +22,7 @@ class EdgeSettings:
     draft_model: str
     config: DecodingConfig
     threads: int = 1
+    precision: Precision = "fp32"
     key_file: str = ""
     link_profile: str = ""
 
@@ -45,7 +47,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
     card = read_card(folder)
     draft = None
     if settings.config.needs_model:
-        draft = load_model(folder, role="draft", threads=settings.threads)
+        draft = load_model(folder, role="draft", threads=settings.threads, precision=settings.precision)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None
     decoder = connect_decoder(

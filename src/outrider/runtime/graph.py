@@ -15,6 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
+from outrider.core.precision import PRECISIONS
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.simulation.homes import PLACEMENTS
 from outrider.simulation.vocabulary import target_of
@@ -119,6 +120,7 @@ _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
     Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
     Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
+    Parameter("precision", "fp32", "what the model's weights are kept in", choices=PRECISIONS),
 )
 
 _MEMORY_PARAMETERS = (
@@ -300,7 +302,9 @@ ARGUMENTS = {
         Argument("drafters", (("navigator", "drafters"),)),
         Argument("link_profile", (("navigator", "link_profile"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
+        Argument("draft_precision", (("navigator", "precision"),)),
         Argument("model", (("verifier", "model"),)),
+        Argument("model_precision", (("verifier", "precision"),)),
         Argument("command_interface", (("action", "command_interface"),)),
         Argument("robot_avoidance", (("action", "robot_avoidance"),)),
         Argument("source", (("camera", "source"),)),
@@ -326,7 +330,9 @@ SIM_GRAPH = Graph(
         "drafters",
         "link_profile",
         "draft_model",
+        "draft_precision",
         "model",
+        "model_precision",
         "command_interface",
         "robot_avoidance",
     ),
@@ -345,6 +351,7 @@ ROBOT_GRAPH = Graph(
         "strategy",
         "drafters",
         "draft_model",
+        "draft_precision",
         "command_interface",
         "robot_avoidance",
         "source",
@@ -354,7 +361,7 @@ ROBOT_GRAPH = Graph(
     ),
     "robot.yaml",
 )
-CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "key_file", "model"), "cloud.yaml")
+CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "key_file", "model", "model_precision"), "cloud.yaml")
 
 
 def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:

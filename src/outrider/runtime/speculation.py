@@ -44,9 +44,9 @@ def emitted_tokens(draft: Sequence[int], choices: Sequence[int], eos_id: int) ->
 
 
 def verifications(
-    pair: Pair, exits: ExitInfo, prompt: Prompt, num_draft_tokens: int, max_new_tokens: int = 96
+    pair: Pair, exits: ExitInfo | None, prompt: Prompt, num_draft_tokens: int, max_new_tokens: int = 96
 ) -> Iterator[Verification]:
-    """Decode a prompt greedily, draft by draft."""
+    """Decode a prompt greedily, draft by draft; `exits` are the target's, if it has any."""
     target, draft = pair.target.open_session(), pair.draft.open_session()
     text, eos_id = [int(target.prefill(prompt).argmax())], pair.target.eos_id
     draft.prefill(prompt)
@@ -56,7 +56,7 @@ def verifications(
         logits, said = _listened_forward(target, [text[-1], *drafted])
         choices = logits.argmax(-1).tolist()
         emitted = emitted_tokens(drafted, choices, eos_id)
-        words = [_word(drafted, rows, exits.token_ids, eos_id) for rows in said]
+        words = [_word(drafted, rows, exits.token_ids, eos_id) for rows in said] if exits else []
         yield Verification(drafted, choices, emitted, words)
         text += emitted
         target.truncate(lengths[0] + len(emitted))

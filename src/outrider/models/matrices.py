@@ -1,0 +1,141 @@
+"""Weight matrices as the runtime multiplies by them: whole, or packed to 8 or 4 bits a weight.
+
+Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.
+The kernels are torch's own, the ones that torchao dispatches to. A row's product is the same, bit for bit,
+at whatever row it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from outrider.core.precision import Precision
+
+INT4_GROUP = 32
+_INT4_COLUMNS = 16
+"""The CPU's 4-bit kernel wants a multiple of this many output columns."""
+
+
+class Matrix(Protocol):
+    """A weight (in, out) that any number of sessions share."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(in, out)."""
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
+
+    def columns(self, indices: Tensor) -> Tensor:
+        """The weights (in, len(indices)) of some outputs, in float32."""
+
+
+@dataclass(frozen=True)
+class DenseMatrix:
+    """`weight` (in, out), in whatever order it lies in memory."""
+
+    weight: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.weight.shape[0], self.weight.shape[1]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        if self.weight.dtype != rows.dtype:
+            product = torch.mm(rows.to(self.weight.dtype), self.weight).to(rows.dtype)
+            return product if addend is None else product + addend
+        return torch.mm(rows, self.weight) if addend is None else torch.addmm(addend, rows, self.weight)
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return self.weight[:, indices].float()
+
+
+@dataclass(frozen=True)
+class IntegerWeight:
+    """A weight (out, in) as integers times scales: int8 has a scale for each output, int4 for each group.
+
+    values: (out, in) int8, symmetric about 0. scales: (out, groups) float32, exact in bfloat16.
+    """
+
+    values: Tensor
+    scales: Tensor
+    bits: int
+
+    def dequantized(self) -> Tensor:
+        """The weight (out, in) that the integers stand for, in float32."""
+        outputs, inputs = self.values.shape
+        grouped = self.values.view(outputs, self.scales.shape[1], -1) * self.scales[:, :, None]
+        return grouped.view(outputs, inputs)
+
+
+def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
+    """The nearest integers to a weight (out, in) under scales that just hold the largest of a group.
+
+    Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
+    """
+    outputs, inputs = weight.shape
+    grouped = weight.float().view(outputs, -1, inputs if bits == 8 else INT4_GROUP)
+    largest = 2 ** (bits - 1) - 1
+    scales = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()
+    values = (grouped / scales[:, :, None]).round().clamp(-largest - 1, largest)
+    return IntegerWeight(values.to(torch.int8).view(outputs, inputs), scales, bits)
+
+
+class Int8Matrix:
+    """Eight bits a weight, a scale for each output."""
+
+    def __init__(self, weight: IntegerWeight) -> None:
+        self._values = weight.values.contiguous()
+        self._scales = weight.scales[:, 0].bfloat16()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._values.shape[1], self._values.shape[0]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch._weight_int8pack_mm(rows.bfloat16(), self._values, self._scales).to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return (self._values[indices] * self._scales[indices, None].float()).t()
+
+
+class Int4Matrix:
+    """Four bits a weight, a scale for each INT4_GROUP of them; the kernel is the CPU's."""
+
+    def __init__(self, weight: IntegerWeight) -> None:
+        self._num_outputs, self._num_inputs = weight.values.shape
+        spare = -self._num_outputs % _INT4_COLUMNS
+        nibbles = F.pad(weight.values.int() + 8, (0, 0, 0, spare), value=8)
+        scales = F.pad(weight.scales, (0, 0, 0, spare)).t().bfloat16()
+        self._packed = torch._convert_weight_to_int4pack_for_cpu(nibbles, 1)
+        self._scales_and_zeros = torch.stack([scales, torch.zeros_like(scales)], dim=-1).contiguous()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._num_inputs, self._num_outputs
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch._weight_int4pack_mm_for_cpu(
+            rows.bfloat16(), self._packed, INT4_GROUP, self._scales_and_zeros
+        )
+        product = product[:, : self._num_outputs].to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return self.times(torch.eye(self._num_inputs))[:, indices]
+
+
+def pack(weight: Tensor, precision: Precision) -> Matrix:
+    """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP."""
+    if precision == "int8":
+        return Int8Matrix(round_to_integers(weight, 8))
+    if precision == "int4":
+        return Int4Matrix(round_to_integers(weight, 4))
+    dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+    return DenseMatrix(weight.detach().to(dtype).t().contiguous())

@@ -1,0 +1,48 @@
+"""transformers' own `generate` on the runtime's prompts: what the runtime is measured and tested against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from outrider.core.values import Prompt
+from outrider.models.checkpoint import read_checkpoint
+from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, patchify
+from outrider.models.tokenizer import load_tokenizer
+
+
+class ReferenceGenerator:
+    """The modules of a checkpoint as transformers runs them, in float32."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ModelError as `load_model` does."""
+        self._tokenizer = load_tokenizer(folder)
+        self._modules = read_checkpoint(folder, torch.float32)
+
+    @torch.inference_mode()
+    def generate(self, prompt: Prompt, num_tokens: int) -> list[int]:
+        """Exactly this many tokens, greedily; an end token does not end them."""
+        inputs = self._inputs(prompt)
+        ids = self._modules.generate(
+            **inputs, max_new_tokens=num_tokens, min_new_tokens=num_tokens, do_sample=False
+        )
+        new: list[int] = ids[0, inputs["input_ids"].shape[1] :].tolist()
+        return new
+
+    def _inputs(self, prompt: Prompt) -> dict[str, Tensor]:
+        geometry, image_id = PatchGeometry(), self._tokenizer.image_id
+        rgb = fit_to_model(decode_jpeg(prompt.jpeg), geometry.factor_px)
+        rows, columns = (side // geometry.patch_px for side in rgb.shape[:2])
+        token_ids = self._tokenizer.encode(prompt.text)
+        at = token_ids.index(image_id)
+        token_ids[at : at + 1] = [image_id] * (rows * columns // geometry.merge**2)
+        ids = torch.tensor([token_ids])
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "mm_token_type_ids": (ids == image_id).int(),
+            "pixel_values": torch.from_numpy(patchify(rgb, geometry)),
+            "image_grid_thw": torch.tensor([[1, rows, columns]]),
+        }

@@ -1,0 +1,186 @@
+"""`outrider bench models`: what a draft step, a verification and weights of fewer bits cost, as ratios.
+
+Times are of this thread's processor, which other programs do not lengthen; what is compared is timed in turn,
+and a figure is the median of paired ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from outrider.core.ports import ModelSession
+from outrider.core.precision import PRECISIONS
+from outrider.core.values import Prompt
+from outrider.runtime.bench_plots import draw_ratios
+from outrider.runtime.figures import write_figures
+from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
+from outrider.runtime.paths import models_folder
+from outrider.runtime.speculation import verifications
+
+NUM_DRAFT_TOKENS = 4
+REFERENCE_TOKENS = 32
+REPEATS = 60
+REFERENCE_REPEATS = 7
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A measured ratio and the bound it is to keep: at least `bound`, or at most where `is_limit`."""
+
+    what: str
+    value: float
+    bound: float
+    is_limit: bool
+    detail: str
+
+    @property
+    def kept(self) -> bool:
+        return self.value <= self.bound if self.is_limit else self.value >= self.bound
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """What a draft of some precision is worth: tokens accepted of those drafted, and its step."""
+
+    precision: str
+    rounds: int
+    accepted: float
+    step_ms: float
+
+
+def bench_models(
+    frames: int,
+    seed: int,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    plots: Path | None = None,
+) -> dict[str, Any]:
+    """Measure, print, write JSON and pictures. Raises ModelError without models."""
+    check_frames(frames, seed)
+    folder, pair = models_folder(models), load_pair(models)
+    prompts = list(held_out_prompts(frames, seed))
+    draftings = [
+        measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
+        for precision in track(PRECISIONS, "precisions", console=Console(stderr=True))
+    ]
+    ratios = [
+        draft_over_generate(folder / "draft", prompts[0]),
+        verify_over_step(pair, prompts[0]),
+        *precision_ratios(draftings),
+    ]
+    figures = {
+        "frames": frames,
+        "seed": seed,
+        "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
+        "drafts": [asdict(one) for one in draftings],
+    }
+    print_figures(Console(), ratios, draftings)
+    write_figures(json_file, figures)
+    if plots is not None:
+        bars = {one.what: (one.value, one.bound) for one in ratios}
+        draw_ratios(plots / "models.png", "outrider bench models", bars)
+    return figures
+
+
+def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:
+    """A token by transformers' `generate` over a step of ours, the same model and prompt."""
+    from outrider.models import ReferenceGenerator, load_model  # seconds to import
+
+    reference, session = ReferenceGenerator(folder), load_model(folder, role="draft").open_session()
+    session.prefill(prompt)
+    theirs, ours = [], []
+    for _ in range(REFERENCE_REPEATS):
+        longer_s, shorter_s = (
+            cpu_seconds(partial(reference.generate, prompt, count)) for count in (1 + REFERENCE_TOKENS, 1)
+        )
+        theirs.append((longer_s - shorter_s) / REFERENCE_TOKENS)
+        ours.append(statistics.median(forward_seconds(session, 1) for _ in range(REFERENCE_TOKENS)))
+    value = statistics.median(their / our for their, our in zip(theirs, ours, strict=True))
+    detail = f"{_ms(theirs)} against {_ms(ours)} ms a token"
+    return Ratio("generate of transformers over a draft step", value, 1.5, False, detail)
+
+
+def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
+    """A verification with all exits over a forward of one token."""
+    session = pair.target.open_session()
+    session.prefill(prompt)
+    steps, verifies = [], []
+    for _ in range(REPEATS):
+        steps.append(forward_seconds(session, 1))
+        verifies.append(forward_seconds(session, NUM_DRAFT_TOKENS + 1, exits=True))
+    value = statistics.median(verify / step for verify, step in zip(verifies, steps, strict=True))
+    detail = f"{_ms(verifies)} against {_ms(steps)} ms"
+    return Ratio("verify of 5 tokens with exits over a step", value, 1.35, True, detail)
+
+
+def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:
+    """Greedy drafts of NUM_DRAFT_TOKENS judged by the target, over whole texts."""
+    rounds = [
+        one for prompt in prompts for one in verifications(pair, pair.target.exits, prompt, NUM_DRAFT_TOKENS)
+    ]
+    accepted = [
+        sum(token == drafted for token, drafted in zip(one.emitted, one.draft, strict=False))
+        for one in rounds
+    ]
+    session = pair.draft.open_session()
+    session.prefill(prompts[0])
+    step_s = statistics.median(forward_seconds(session, 1) for _ in range(REPEATS))
+    return Drafting(precision, len(rounds), statistics.mean(accepted), 1e3 * step_s)
+
+
+def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
+    """Accepted tokens of each precision over those of fp32; int8 is held to 0.95."""
+    whole = next(one for one in draftings if one.precision == "fp32")
+    int8 = next(one for one in draftings if one.precision == "int8")
+    detail = f"{int8.accepted:.2f} against {whole.accepted:.2f} of {NUM_DRAFT_TOKENS} drafted"
+    return [Ratio("accepted of an int8 draft over fp32", int8.accepted / whole.accepted, 0.95, False, detail)]
+
+
+def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
+    """Of one forward after the session's content, which stays."""
+    length, token_ids = session.length, list(range(10, 10 + num_tokens))
+    took_s = cpu_seconds(lambda: session.forward(token_ids, (lambda index, rows: None) if exits else None))
+    session.truncate(length)
+    return took_s
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    began_s = time.thread_time()
+    work()
+    return time.thread_time() - began_s
+
+
+def print_figures(console: Console, ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> None:
+    table = Table(title="models, as ratios")
+    for heading in ("what", "ratio", "is to be", "measured"):
+        table.add_column(heading)
+    for one in ratios:
+        bound = f"{'at most' if one.is_limit else 'at least'} {one.bound:g}"
+        table.add_row(one.what, f"{one.value:.2f}", bound + ("" if one.kept else ": missed"), one.detail)
+    console.print(table)
+    drafts = Table(title=f"drafts of {NUM_DRAFT_TOKENS} tokens")
+    for heading in ("precision", "accepted", "step, ms"):
+        drafts.add_column(heading, justify="right")
+    for drafting in draftings:
+        drafts.add_row(drafting.precision, f"{drafting.accepted:.3f}", f"{drafting.step_ms:.2f}")
+    console.print(drafts)
+
+
+def _draft(folder: Path, precision: Any) -> Any:
+    from outrider.models import load_model
+
+    return load_model(folder / "draft", role="draft", precision=precision)
+
+
+def _ms(seconds: Sequence[float]) -> str:
+    return f"{1e3 * statistics.median(seconds):.2f}"

@@ -1,0 +1,85 @@
+"""Weights of fewer bits: what a packed product is, and that packed models keep the runtime's promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import TinySize, build_tiny_model, random_prompt
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.core.precision import PRECISIONS, Precision
+from outrider.models import QwenModel, load_model
+from outrider.models.matrices import INT4_GROUP, pack, round_to_integers
+
+PACKED: tuple[Precision, ...] = ("int8", "int4")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[Precision, QwenModel]:
+    """One model in every precision."""
+    folder = build_tiny_model(tmp_path_factory.mktemp("precision") / "target", TinySize(hidden=64))
+    return {precision: load_model(folder, precision=precision) for precision in PRECISIONS}
+
+
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((actual - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("precision", PACKED)
+def test_integers_stand_for_the_nearest_weights(precision: Precision) -> None:
+    weight = torch.randn(21, 2 * INT4_GROUP, generator=torch.Generator().manual_seed(0))
+    packed = round_to_integers(weight, int(precision[3:]))
+    step = packed.scales.repeat_interleave(weight.shape[1] // packed.scales.shape[1], dim=1)
+    # The scales themselves are rounded to bfloat16, so the largest weight may lie a little past its integer.
+    assert ((packed.dequantized() - weight).abs() <= 0.51 * step + 2.0**-8 * weight.abs()).all()
+    assert packed.values.int().abs().max() == 2 ** (packed.bits - 1) - 1
+
+
+@pytest.mark.parametrize("precision", PACKED)
+def test_a_packed_product_is_that_of_the_integers(precision: Precision) -> None:
+    seeded = torch.Generator().manual_seed(1)
+    weight, rows = torch.randn(21, 64, generator=seeded), torch.randn(8, 64, generator=seeded)
+    bias = torch.randn(21, generator=seeded)
+    packed = pack(weight, precision)
+    meant = round_to_integers(weight, int(precision[3:])).dequantized()
+    assert packed.shape == (64, 21)
+    assert relative_error(packed.times(rows, bias), rows @ meant.t() + bias) < 0.01
+    assert torch.equal(packed.times(rows.flip(0)).flip(0), packed.times(rows))
+    some = torch.tensor([0, 7, 20])
+    assert relative_error(packed.columns(some), meant.t()[:, some]) < 0.01
+
+
+@pytest.mark.parametrize("precision", [one for one in PRECISIONS if one != "fp32"])
+def test_a_packed_model_says_nearly_the_same(
+    models: dict[Precision, QwenModel], precision: Precision
+) -> None:
+    logits = {one: models[one].open_session().prefill(random_prompt(1)) for one in ("fp32", precision)}
+    likeness = torch.cosine_similarity(logits["fp32"], logits[precision], dim=0)
+    assert (0.85 if precision == "int4" else 0.999) < likeness < 1.0 - 1e-7
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_one_token_and_a_chunk_give_the_same_bits(
+    models: dict[Precision, QwenModel], precision: Precision
+) -> None:
+    one, chunk = models[precision].open_session(), models[precision].open_session()
+    first = one.prefill(random_prompt(2))
+    assert torch.equal(chunk.prefill(random_prompt(2)), first)
+    token_ids = [int(first.argmax())]
+    rows = []
+    for _ in range(5):
+        rows.append(one.forward(token_ids[-1:])[0])
+        token_ids.append(int(rows[-1].argmax()))
+    assert torch.equal(chunk.forward(token_ids[:5]), torch.stack(rows))
+
+
+def test_an_unknown_precision_and_a_width_without_groups_are_refused(
+    tiny_model_folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="int8"):
+        load_model(tiny_model_folder / "target", precision="fp8")  # type: ignore[arg-type]
+    narrow = build_tiny_model(tmp_path / "target", TinySize(hidden=48))
+    with pytest.raises(ModelError, match=f"multiples of {INT4_GROUP}"):
+        load_model(narrow, precision="int4")

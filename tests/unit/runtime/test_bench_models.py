@@ -1,0 +1,64 @@
+"""The benchmark of the models on tiny ones: what it reports, not how fast they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import add_exits, build_tiny_pair, random_prompt
+
+from outrider.models import ReferenceGenerator, load_model
+from outrider.runtime import bench_models as bench
+from outrider.runtime.held_out import Pair
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = build_tiny_pair(tmp_path_factory.mktemp("bench"))
+    add_exits(folder / "target", (1,), torch.arange(20))
+    return folder
+
+
+def test_the_reference_says_what_the_runtime_says(folder: Path) -> None:
+    prompt, count = random_prompt(1), 12
+    session = load_model(folder / "target").open_session()
+    token_ids = [int(session.prefill(prompt).argmax())]
+    while len(token_ids) < count:
+        token_ids.append(int(session.forward(token_ids[-1:])[0].argmax()))
+    eos_id = load_model(folder / "target").eos_id
+    assert eos_id not in token_ids, "the reference is told not to end"
+    assert ReferenceGenerator(folder / "target").generate(prompt, count) == token_ids
+
+
+def test_a_draft_that_is_its_target_is_accepted_whole(folder: Path) -> None:
+    target = load_model(folder / "target")
+    drafting = bench.measure_drafting(Pair(target, target), "fp32", [random_prompt(1)])
+    assert drafting.accepted == bench.NUM_DRAFT_TOKENS
+    other = bench.measure_drafting(Pair(target, load_model(folder / "draft")), "fp32", [random_prompt(1)])
+    assert other.accepted < bench.NUM_DRAFT_TOKENS
+
+
+def test_int8_is_held_to_its_share_of_fp32() -> None:
+    def ratio(accepted: float) -> bench.Ratio:
+        drafts = [bench.Drafting("fp32", 10, 3.0, 1.0), bench.Drafting("int8", 10, accepted, 1.0)]
+        return bench.precision_ratios(drafts)[0]
+
+    assert ratio(2.9).kept and ratio(2.9).value == pytest.approx(2.9 / 3.0)
+    assert not ratio(2.8).kept
+
+
+def test_figures_and_pictures_are_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "held_out_prompts", lambda frames, seed: [random_prompt(seed)] * frames)
+    monkeypatch.setattr(bench, "REPEATS", 2)
+    monkeypatch.setattr(bench, "PRECISIONS", ("fp32", "int8"))
+    monkeypatch.setattr(bench, "REFERENCE_REPEATS", 1)
+    monkeypatch.setattr(bench, "REFERENCE_TOKENS", 4)
+    bench.bench_models(1, 3, folder, tmp_path / "models.json", tmp_path / "plots")
+    figures = json.loads((tmp_path / "models.json").read_text())
+    assert {one["precision"] for one in figures["drafts"]} == {"fp32", "int8"}
+    assert all(one["value"] > 0.0 for one in figures["ratios"])
+    assert (tmp_path / "plots" / "models.png").stat().st_size > 1000
