@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -55,6 +55,15 @@ class Tokenizer(Protocol):
     def decode(self, token_ids: Sequence[int]) -> str: ...
 
 
+def finish(parts: Generator[None, None, Array]) -> Array:
+    """Run what is done in parts to its end."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            return end.value
+
+
 class ModelSession(Protocol):
     """One sequence in one static KV cache. Rollback is a length, never a copy. Not thread-safe."""
 
@@ -67,6 +76,11 @@ class ModelSession(Protocol):
 
         Reuses the cached prefix it shares with the previous prompt.
         Raises FrameError for a bad JPEG and ConfigError for a prompt that does not fit.
+        """
+
+    def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
+        """`prefill` in parts, between which other sessions may run; the same bits. Abandoned on the way, the
+        session holds nothing.
         """
 
     def expected(self, count: int) -> Successors:
@@ -87,6 +101,15 @@ class ModelSession(Protocol):
         """Forget everything past `length` tokens."""
 
 
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """What one session's `forward` is asked for, as a part of a batch."""
+
+    session: ModelSession
+    token_ids: Sequence[int]
+    on_exit: OnExit | None = None
+
+
 class LanguageModel(Protocol):
     """Weights that any number of sessions share; no per-session state lives on its modules."""
 
@@ -103,6 +126,12 @@ class LanguageModel(Protocol):
     def tokenizer(self) -> Tokenizer: ...
 
     def open_session(self) -> ModelSession: ...
+
+    def forward_together(self, chunks: Sequence[Chunk]) -> list[Array]:
+        """Each chunk's `ModelSession.forward`, for different sessions of this model in one pass.
+
+        The logits are those of the sessions' own forwards. If an `on_exit` raises, no session has changed.
+        """
 
 
 class TextDecoder(Protocol):

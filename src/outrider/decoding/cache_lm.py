@@ -20,6 +20,7 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, OnExit
 from outrider.core.values import Prompt, Successors
+from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
 
 SEPARATOR = "|"
 END = "."
@@ -50,7 +51,7 @@ class WordTokenizer:
         return " ".join(self._words[token_id] for token_id in token_ids)
 
 
-class CacheModel:
+class CacheModel(UnbatchedModel):
     """A LanguageModel; see the module."""
 
     max_length = 4096
@@ -97,7 +98,7 @@ class CacheModel:
         return probs
 
 
-class CacheSession:
+class CacheSession(WholePrefill):
     """A ModelSession: the cache is the list of tokens."""
 
     def __init__(self, model: CacheModel) -> None:

@@ -10,6 +10,7 @@ import torch
 from outrider.core.ports import Array, ExitInfo, LanguageModel, OnExit, Tokenizer
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
+from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
 
 _Text = tuple[Prompt, tuple[int, ...]]
 
@@ -24,7 +25,7 @@ class _Trace:
     expected: dict[tuple[Prompt, int], Successors] = field(default_factory=dict)
 
 
-class ReplayModel:
+class ReplayModel(UnbatchedModel):
     """A LanguageModel with the rows of another. The same text gives the same row, bit for bit, however it
     was cut into forwards."""
 
@@ -53,7 +54,7 @@ class ReplayModel:
         return ReplaySession(self._model, self._trace)
 
 
-class ReplaySession:
+class ReplaySession(WholePrefill):
     """A ModelSession that runs the model only on texts not seen before."""
 
     def __init__(self, model: LanguageModel, trace: _Trace) -> None:

@@ -19,6 +19,7 @@ from outrider.core.ports import Array, ExitInfo, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyTokenizer
+from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
 
 VOCAB_SIZE = 16
 MAX_LENGTH = 4096
@@ -48,7 +49,7 @@ class SyntheticSettings:
     exit_agreement: tuple[float, ...] = ()
 
 
-class SyntheticModel:
+class SyntheticModel(UnbatchedModel):
     """A LanguageModel whose rows are looked up in a table: `table[index(digest)]`."""
 
     eos_id = 0
@@ -85,7 +86,7 @@ class SyntheticModel:
         return self._exit_table[torch.tensor([self._exit_indices(digest) for digest in digests]).T]
 
 
-class SyntheticSession:
+class SyntheticSession(WholePrefill):
     """A ModelSession: the cache is the list of digests."""
 
     def __init__(self, model: SyntheticModel) -> None:

@@ -13,6 +13,7 @@ from outrider.core.errors import ConfigError, FrameError
 from outrider.core.ports import Array, ExitInfo, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
 
 EOS_ID = 0
 WRONG_EXIT_SPREAD = 0.5
@@ -55,7 +56,7 @@ class ToySettings:
     shortlist_size: int | None = None
 
 
-class ToyModel:
+class ToyModel(UnbatchedModel):
     """A LanguageModel without weights."""
 
     def __init__(self, settings: ToySettings | None = None) -> None:
@@ -100,7 +101,7 @@ def _row(settings: ToySettings, digest: int) -> Array:
     return row
 
 
-class ToySession:
+class ToySession(WholePrefill):
     """A ModelSession: the cache is the list of digests."""
 
     def __init__(self, model: ToyModel) -> None:

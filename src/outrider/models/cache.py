@@ -1,7 +1,9 @@
-"""The static KV cache: room for a whole sequence at once, so that rollback is a length and shapes stay."""
+"""The static KV cache: room for whole sequences at once, so that rollback is a length and shapes stay."""
 
 from __future__ import annotations
 
+import heapq
+import weakref
 from dataclasses import dataclass
 
 import torch
@@ -9,16 +11,63 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class CacheShape:
+    """Of one sequence's keys, and of its values."""
+
+    num_layers: int
+    num_slots: int
+    num_kv_heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, eq=False)
+class CacheBlock:
+    """Keys and values of each layer, (sequences, slots, kv_heads, head_dim), of sequences side by side."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class StaticCache:
-    """Keys and values (layers, kv_heads, slots, head_dim). Its user knows how many slots are valid."""
+    """One sequence's place in a block. Its user knows how many slots are valid."""
 
-    keys: Tensor
-    values: Tensor
+    block: CacheBlock
+    index: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Neighbours follow each other in this order."""
+        return id(self.block), self.index
 
 
-def allocate_cache(
-    num_layers: int, num_kv_heads: int, num_slots: int, head_dim: int, dtype: torch.dtype
-) -> StaticCache:
-    """Zeroed: what lies past the valid length is masked out, but must be finite."""
-    shape = (num_layers, num_kv_heads, num_slots, head_dim)
-    return StaticCache(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+class CachePool:
+    """Gives places to sequences and takes them back when nobody holds them any more.
+
+    Neighbours are attended to in one operation, so the lowest place that is free goes first. Where all are
+    taken, another block of `block_size` is allocated.
+    """
+
+    def __init__(self, shape: CacheShape, dtype: torch.dtype, block_size: int = 1) -> None:
+        self._shape = shape
+        self._dtype = dtype
+        self._block_size = block_size
+        self._blocks: list[CacheBlock] = []
+        self._free: list[tuple[int, int]] = []
+
+    def take(self) -> StaticCache:
+        if not self._free:
+            self._grow()
+        place = heapq.heappop(self._free)
+        cache = StaticCache(self._blocks[place[0]], place[1])
+        weakref.finalize(cache, heapq.heappush, self._free, place)
+        return cache
+
+    def _grow(self) -> None:
+        """Zeroed: what lies past the valid length is masked out, but must be finite."""
+        shape = self._shape
+        size = (shape.num_layers, self._block_size, shape.num_slots, shape.num_kv_heads, shape.head_dim)
+        keys, values = torch.zeros(size, dtype=self._dtype), torch.zeros(size, dtype=self._dtype)
+        for index in range(self._block_size):
+            heapq.heappush(self._free, (len(self._blocks), index))
+        self._blocks.append(CacheBlock(keys.unbind(), values.unbind()))

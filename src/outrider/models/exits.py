@@ -56,6 +56,10 @@ class ExitHeads:
         matrices = tuple(self.matrices[index] for index in indices)
         return replace(self, info=replace(self.info, layers=layers), matrices=matrices)
 
+    def index_of(self, layer: int) -> int | None:
+        """The exit after a layer, if any."""
+        return self.info.layers.index(layer) if layer in self.info.layers else None
+
     def logits(self, index: int, hidden: Tensor) -> Tensor:
         """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
         length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
@@ -63,28 +67,20 @@ class ExitHeads:
 
 
 class ExitTap:
-    """Listens to the layers of one forward of `num_rows` tokens, cut into slices or not.
+    """Listens to one chunk of `num_rows` tokens, whose forward may be cut into slices.
 
     `on_exit` is called when an exit's rows are complete: in the last slice, right after the exit's layer.
     """
 
-    def __init__(self, heads: ExitHeads, num_rows: int, on_exit: OnExit) -> None:
-        self._heads = heads
+    def __init__(self, num_exits: int, num_rows: int, on_exit: OnExit) -> None:
         self._num_rows = num_rows
         self._on_exit = on_exit
-        self._index_of_layer = {layer: index for index, layer in enumerate(heads.info.layers)}
-        self._slices: list[list[Tensor]] = [[] for _ in heads.info.layers]
+        self._slices: list[list[Tensor]] = [[] for _ in range(num_exits)]
 
-    def hear(self, layer: int, hidden: Tensor, count: int) -> None:
-        """A layer's output for one slice (rows, hidden), of which the first `count` rows are tokens.
-
-        Spare rows are computed too, so that a row's logits are the same bits in whatever chunk it comes.
-        """
-        index = self._index_of_layer.get(layer)
-        if index is None:
-            return
+    def hear(self, index: int, logits: Tensor) -> None:
+        """The logits (rows, S) of exit `index` for one slice."""
         slices = self._slices[index]
-        slices.append(self._heads.logits(index, hidden)[:count])
+        slices.append(logits)
         if sum(map(len, slices)) == self._num_rows:
             self._on_exit(index, torch.cat(slices))
 

@@ -33,13 +33,15 @@ def load_model(
     tokenizer_folder: Path | None = None,
     max_length: int = DEFAULT_MAX_LENGTH,
     precision: Precision = "fp32",
+    sessions: int = 1,
 ) -> QwenModel:
     """Read a Qwen2-VL checkpoint to run on the CPU with `threads` threads (of the whole process).
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
-    `max_length` bounds a prompt and its text, image tokens included; `role` only names the model in
-    logs. Early exits are read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the
-    folder itself or in `tokenizer/` beside it.
+    `max_length` bounds a prompt and its text, image tokens included. Caches are allocated for so many
+    `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
+    read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
+    `tokenizer/` beside it.
     Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
     """
     if threads < 1:
@@ -48,6 +50,8 @@ def load_model(
         raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
     if max_length < 1:
         raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
+    if sessions < 1:
+        raise ConfigError(f"sessions must be at least 1, got {sessions}")
     folder = Path(folder)
     check_checkpoint(folder)
     card = read_card(folder)
@@ -58,7 +62,8 @@ def load_model(
     text = build_text_stack(modules, tokenizer.vocab_size, precision)
     vision = build_vision_encoder(modules, precision)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
-    return QwenModel(f"{role}:{folder.name}", tokenizer, text, vision, max_length, card, exit_heads)
+    name = f"{role}:{folder.name}"
+    return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions)
 
 
 def install_exits(folder: Path, adapters: ExitAdapters, figures: dict[str, Any]) -> None:

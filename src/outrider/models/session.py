@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.ports import ExitInfo, OnExit
+from outrider.core.ports import Chunk, ExitInfo, ModelSession, OnExit, finish
 from outrider.core.values import Prompt, Successors
-from outrider.models.cache import StaticCache, allocate_cache
+from outrider.models.attention import Segment
+from outrider.models.batch import Appended, next_span, run_together
+from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads, ExitTap
-from outrider.models.positions import prompt_positions, text_positions
+from outrider.models.positions import prompt_positions
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import IMAGE_TOKEN, QwenTokenizer
 from outrider.models.vision import VisionEncoder
 
-DECODE_ROWS = 8
-"""Every forward after the prompt runs this many rows, so that one token and a whole draft give equal bits."""
-SPAN_STEP = 128
-"""A token at slot j attends over the first multiple of this past j: equal bits again, and little to read."""
+PREFILL_ROWS = 128
+"""A prompt runs in parts of so many rows, between which other sessions may have their turn."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +47,6 @@ class _PromptLayout:
         return int(self.positions.max()) + 1 - self.length
 
 
-def next_span(slot: int) -> int:
-    """How many slots a token at `slot` attends over."""
-    return (slot // SPAN_STEP + 1) * SPAN_STEP
-
-
-def decode_slices(start: int, count: int) -> list[tuple[int, int]]:
-    """Cut tokens at slots start..start+count into forwards of one shape: few enough rows, all of one span."""
-    slices, begin = [], 0
-    while begin < count:
-        until_next_span = next_span(start + begin) - (start + begin)
-        end = min(count, begin + min(DECODE_ROWS, until_next_span))
-        slices.append((begin, end))
-        begin = end
-    return slices
-
-
 class QwenModel:
     """Implements `core.ports.LanguageModel`: weights that any number of sessions share."""
 
@@ -76,7 +59,9 @@ class QwenModel:
         max_length: int,
         card: ModelCard,
         exit_heads: ExitHeads | None = None,
+        sessions: int = 1,
     ) -> None:
+        """The caches of so many `sessions` are allocated at a time."""
         self.name = name
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocab_size
@@ -86,6 +71,9 @@ class QwenModel:
         self.text = text
         self.vision = vision
         self.exit_heads = exit_heads
+        shape, num_slots = text.shape, next_span(max_length - 1)
+        cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
+        self._pool = CachePool(cache, text.cache_dtype, sessions)
 
     @property
     def exits(self) -> ExitInfo | None:
@@ -98,12 +86,19 @@ class QwenModel:
         return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
 
     def open_session(self) -> QwenSession:
-        shape = self.text.shape
-        num_slots = next_span(self.max_length - 1) + DECODE_ROWS
-        cache = allocate_cache(
-            shape.num_layers, shape.num_kv_heads, num_slots, shape.head_dim, self.text.cache_dtype
-        )
-        return QwenSession(self, cache)
+        return QwenSession(self, self._pool.take())
+
+    @torch.inference_mode()
+    def forward_together(self, chunks: Sequence[Chunk]) -> list[Tensor]:
+        """Raises ConfigError where a text outgrows its cache; then no session has changed."""
+        sessions = [_own(chunk.session, self) for chunk in chunks]
+        if len(set(map(id, sessions))) < len(sessions):
+            raise ValueError("a batch takes one chunk of a session")
+        texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
+        logits = run_together(self.text, self.exit_heads, texts)
+        for session, chunk in zip(sessions, chunks, strict=True):
+            session.grow(len(chunk.token_ids))
+        return logits
 
 
 class QwenSession:
@@ -119,20 +114,31 @@ class QwenSession:
         self._prompt_hidden: Tensor | None = None
 
     @property
+    def model(self) -> QwenModel:
+        return self._model
+
+    @property
     def length(self) -> int:
         return self._length
 
-    @torch.inference_mode()
     def prefill(self, prompt: Prompt) -> Tensor:
-        """The part before the image is run apart and kept while prompts share it: a prompt's logits are the
+        return finish(self.prefill_parts(prompt))
+
+    @torch.inference_mode()
+    def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
+        """The frame's encoding, then up to PREFILL_ROWS rows at a time.
+
+        The part before the image is run apart and kept while prompts share it: a prompt's logits are the
         same bits whether or not its head was in the cache already.
         """
         layout = _lay_out(self._model, prompt)
-        head = layout.token_ids[: layout.head_length]
-        if head and head != self._cached_head:
-            self._run_prompt(layout, 0, layout.head_length)
+        head, cached = layout.token_ids[: layout.head_length], self._cached_head
+        self._length, self._shortest, self._cached_head = 0, 0, ()
+        yield
+        if head and head != cached:
+            yield from self._run_prompt(layout, 0, layout.head_length)
+        hidden = yield from self._run_prompt(layout, layout.head_length, layout.length)
         self._cached_head = head
-        hidden = self._run_prompt(layout, layout.head_length, layout.length)
         self._length = layout.length
         self._shortest = layout.image_end
         self._rope_delta = layout.rope_delta
@@ -147,19 +153,22 @@ class QwenSession:
         best = self._model.text.logits(self._prompt_hidden).softmax(-1).topk(count)
         return Successors(best.indices.tolist(), best.values.tolist())
 
-    @torch.inference_mode()
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
-        start, count = self._length, len(token_ids)
-        _require_room(start + count, self._model.max_length)
-        heads = self._model.exit_heads
-        tap = None if heads is None or on_exit is None else ExitTap(heads, count, on_exit)
-        parts = decode_slices(start, count)
-        logits = torch.cat(
-            [self._decode_rows(token_ids[begin:end], start + begin, tap) for begin, end in parts]
-        )
-        self._length = start + count
-        return logits
+        return self._model.forward_together([Chunk(self, token_ids, on_exit)])[0]
+
+    def appended(self, chunk: Chunk) -> Appended:
+        """A chunk of this session as rows for a batch. Raises ConfigError."""
+        count, heads = len(chunk.token_ids), self._model.exit_heads
+        _require_room(self._length + count, self._model.max_length)
+        tap = None
+        if heads is not None and chunk.on_exit is not None:
+            tap = ExitTap(len(heads.info.layers), count, chunk.on_exit)
+        return Appended(chunk.token_ids, self._cache, self._length, self._rope_delta, tap)
+
+    def grow(self, count: int) -> None:
+        """The batch has put so many tokens into the cache."""
+        self._length += count
 
     def truncate(self, length: int) -> None:
         """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
@@ -167,24 +176,27 @@ class QwenSession:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
         self._length = length
 
-    def _run_prompt(self, layout: _PromptLayout, start: int, end: int) -> Tensor:
+    def _run_prompt(self, layout: _PromptLayout, start: int, end: int) -> Generator[None, None, Tensor]:
         """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
-        text = self._model.text
+        text, parts = self._model.text, []
         hidden = text.embed(layout.token_ids[start:end])
         if layout.features is not None and start == layout.head_length:
             hidden[: layout.features.shape[0]] = layout.features
-        return text.forward(hidden, layout.positions[:, start:end], self._cache, start, end)
+        for begin in range(start, end, PREFILL_ROWS):
+            stop = min(end, begin + PREFILL_ROWS)
+            count = stop - begin
+            runs = text.runs([Segment(self._cache, begin, 0, count, stop, count)], count)
+            rows = hidden[begin - start : stop - start]
+            parts.append(text.forward(rows, layout.positions[:, begin:stop], runs))
+            if stop < end:
+                yield
+        return torch.cat(parts)
 
-    def _decode_rows(self, token_ids: Sequence[int], start: int, tap: ExitTap | None) -> Tensor:
-        """Run up to DECODE_ROWS tokens from slot `start`. Spare rows repeat the last; no token sees them."""
-        text, count = self._model.text, len(token_ids)
-        padded = [*token_ids, *[token_ids[-1]] * (DECODE_ROWS - count)]
-        positions = text_positions(start + self._rope_delta, DECODE_ROWS)
-        after_layer = None if tap is None else partial(tap.hear, count=count)
-        hidden = text.forward(
-            text.embed(padded), positions, self._cache, start, next_span(start), after_layer
-        )
-        return text.logits(hidden)[:count]
+
+def _own(session: ModelSession, model: QwenModel) -> QwenSession:
+    if not isinstance(session, QwenSession) or session.model is not model:
+        raise ValueError("a batch takes sessions of one model")
+    return session
 
 
 def _lay_out(model: QwenModel, prompt: Prompt) -> _PromptLayout:

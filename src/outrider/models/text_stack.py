@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from outrider.models.cache import StaticCache
+from outrider.models.attention import Run, Segment, runs_of
 from outrider.models.matrices import Matrix
 from outrider.models.positions import RotaryTable
 
@@ -82,38 +82,31 @@ class TextStack:
         self,
         hidden: Tensor,
         positions: Tensor,
-        cache: StaticCache,
-        start: int,
-        span: int,
+        runs: Sequence[Run],
         after_layer: Callable[[int, Tensor], None] | None = None,
     ) -> Tensor:
-        """Run M embedded tokens (M, hidden) at cache slots start..; the last layer's output (M, hidden).
+        """Run M embedded tokens (M, hidden) of one or more sequences; the last layer's output (M, hidden).
 
-        Token i attends to slots 0..start+i below `span`. A row's result is the same, bit for bit, at whatever
-        row it stands, as long as M and span are the same. `after_layer` is shown each layer's number, from 1,
-        and its output before the next one runs.
+        Rows of no run are spare. A row's result is the same, bit for bit, at whatever row it stands and
+        whatever stands beside it, as long as its run's window and span are the same. `after_layer` is shown
+        each layer's number, from 1, and its output before the next one runs.
         """
         rotation = self.rotary.at(positions)
-        mask = _causal_mask(hidden.shape[0], start, span, self.shape).to(cache.keys.dtype)
         for index, layer in enumerate(self.layers):
-            slots = cache.keys[index], cache.values[index]
-            hidden = _attend(hidden, layer, rotation, mask, slots, start, self.shape)
+            hidden = _attend(hidden, layer, rotation, runs, index, self.shape)
             hidden = _transform(hidden, layer)
             if after_layer is not None:
                 after_layer(index + 1, hidden)
         return hidden
 
+    def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
+        """How `forward` takes what its `num_rows` rows are; segments in their order."""
+        group = self.shape.num_heads // self.shape.num_kv_heads
+        return runs_of(segments, num_rows, group, self.cache_dtype)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (M, V) of the last layer's output (M, hidden)."""
         return self.head.times(self.final_norm(hidden))
-
-
-def _causal_mask(count: int, start: int, span: int, shape: TextShape) -> Tensor:
-    """Additive mask (group * M, span): rows are the M tokens once for each query head of a group."""
-    slots = torch.arange(span)
-    last_visible = torch.arange(start, start + count).unsqueeze(1)
-    mask = torch.zeros(count, span).masked_fill_(slots > last_visible, -torch.inf)
-    return mask.repeat(shape.num_heads // shape.num_kv_heads, 1)
 
 
 def _rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
@@ -128,27 +121,21 @@ def _attend(
     hidden: Tensor,
     layer: LayerWeights,
     rotation: tuple[Tensor, Tensor],
-    mask: Tensor,
-    slots: tuple[Tensor, Tensor],
-    start: int,
+    runs: Sequence[Run],
+    index: int,
     shape: TextShape,
 ) -> Tensor:
-    """Attention with its residual; writes the tokens' keys and values into `slots` first."""
-    count, span = hidden.shape[0], mask.shape[1]
-    num_kv, head_dim = shape.num_kv_heads, shape.head_dim
+    """Attention with its residual; writes the tokens' keys and values into their caches first."""
+    count, num_turned = hidden.shape[0], shape.num_heads + shape.num_kv_heads
     normed = layer.input_norm(hidden)
-    heads = layer.qkv.times(normed, layer.qkv_bias).view(count, -1, head_dim)
-    turned = _rotate(heads[:, : shape.num_heads + num_kv], rotation)
-    keys, values = slots
-    keys[:, start : start + count] = turned[:, shape.num_heads :].transpose(0, 1)
-    values[:, start : start + count] = heads[:, shape.num_heads + num_kv :].transpose(0, 1)
-    grouped = turned[:, : shape.num_heads].view(count, num_kv, -1, head_dim).permute(1, 2, 0, 3)
-    queries = grouped.reshape(1, num_kv, -1, head_dim).to(keys.dtype)
-    mixed = F.scaled_dot_product_attention(
-        queries, keys[None, :, :span], values[None, :, :span], attn_mask=mask[None, None]
-    )
-    flat = mixed.view(num_kv, -1, count, head_dim).permute(2, 0, 1, 3).reshape(count, -1).to(hidden.dtype)
-    return layer.attention_out.times(flat, hidden)
+    heads = layer.qkv.times(normed, layer.qkv_bias).view(count, -1, shape.head_dim)
+    turned, values = _rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
+    queries, keys = turned[:, : shape.num_heads], turned[:, shape.num_heads :]
+    mixed = torch.zeros(count, shape.num_heads * shape.head_dim, dtype=hidden.dtype)
+    for run in runs:
+        run.write(index, keys, values)
+        mixed[run.rows] = run.attend(index, queries)
+    return layer.attention_out.times(mixed, hidden)
 
 
 def _transform(hidden: Tensor, layer: LayerWeights) -> Tensor:

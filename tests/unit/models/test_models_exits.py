@@ -15,9 +15,9 @@ from transformers import Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ModelError
 from outrider.models import QwenModel, QwenSession, load_model
+from outrider.models.batch import DECODE_ROWS, SPAN_STEP, decode_slices
 from outrider.models.exits import EXITS_FILE, ExitAdapters, write_exits
 from outrider.models.images import PatchGeometry, decode_jpeg, patchify
-from outrider.models.session import DECODE_ROWS, SPAN_STEP, decode_slices
 
 LAYERS = (1, 3)
 TOKEN_IDS = torch.arange(3, 150, 4)

@@ -13,8 +13,8 @@ from outrider.core.errors import ConfigError, FrameError
 from outrider.core.prompt import PROMPT_PREFIX
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
+from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.images import PatchGeometry, decode_jpeg, patchify
-from outrider.models.session import DECODE_ROWS, SPAN_STEP
 
 GENERATED = 30
 

@@ -1,0 +1,112 @@
+"""Chunks of several sessions in one forward: the bits of each are those of the session alone."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import random_prompt
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Chunk, finish
+from outrider.core.values import Prompt
+from outrider.models import QwenModel, QwenSession, load_model
+from outrider.models.batch import next_span
+from outrider.models.session import PREFILL_ROWS
+
+PROMPTS = [random_prompt(1), random_prompt(2), Prompt("find the cup", b""), random_prompt(3)]
+
+
+@pytest.fixture(scope="module")
+def pooled(tiny_model_folder: Path) -> QwenModel:
+    return load_model(tiny_model_folder / "target", sessions=3)
+
+
+def prefilled(model: QwenModel) -> list[QwenSession]:
+    sessions = [model.open_session() for _ in PROMPTS]
+    for session, prompt in zip(sessions, PROMPTS, strict=True):
+        session.prefill(prompt)
+    return sessions
+
+
+def random_chunks(seed: int, vocab_size: int) -> list[list[int]]:
+    rng = random.Random(seed)
+    return [[rng.randrange(vocab_size) for _ in range(rng.randrange(1, 20))] for _ in PROMPTS]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_batch_gives_each_session_its_own_bits(pooled: QwenModel, seed: int) -> None:
+    together, alone, spans = prefilled(pooled), prefilled(pooled), []
+    for turn in range(5):
+        texts = random_chunks(seed * 5 + turn, pooled.vocab_size)
+        spans.append(len({next_span(session.length) for session in together}))
+        rows = pooled.forward_together([Chunk(*pair) for pair in zip(together, texts, strict=True)])
+        for session, other, text, batched in zip(together, alone, texts, rows, strict=True):
+            assert torch.equal(batched, other.forward(text))
+            assert session.length == other.length
+    assert max(spans) == 2, "the batch is to hold two spans"
+
+
+def test_exits_speak_to_the_session_that_listens(pooled: QwenModel) -> None:
+    heard: dict[int, list[torch.Tensor]] = {0: [], 2: []}
+    expected: dict[int, list[torch.Tensor]] = {0: [], 2: []}
+    together, alone = prefilled(pooled), prefilled(pooled)
+    texts = random_chunks(7, pooled.vocab_size)
+    listeners = {index: (lambda _, rows, to=to: to.append(rows)) for index, to in heard.items()}
+    pooled.forward_together(
+        [Chunk(session, texts[i], listeners.get(i)) for i, session in enumerate(together)]
+    )
+    for index, rows in expected.items():
+        alone[index].forward(texts[index], lambda _, exit_rows, to=rows: to.append(exit_rows))
+        assert len(rows) == len(heard[index])
+        assert all(torch.equal(a, b) for a, b in zip(rows, heard[index], strict=True))
+
+
+def test_a_batch_that_fails_changes_no_session(pooled: QwenModel) -> None:
+    sessions = prefilled(pooled)
+    lengths = [session.length for session in sessions]
+    with pytest.raises(ConfigError, match="max_length"):
+        pooled.forward_together([Chunk(sessions[0], [1]), Chunk(sessions[1], [1] * pooled.max_length)])
+    with pytest.raises(ValueError, match="one chunk"):
+        pooled.forward_together([Chunk(sessions[0], [1]), Chunk(sessions[0], [2])])
+    assert [session.length for session in sessions] == lengths
+
+
+def test_places_are_given_back_and_leave_no_trace(pooled: QwenModel) -> None:
+    first = prefilled(pooled)
+    expected = first[1].forward([3, 4, 5])
+    place = first[1]._cache.place
+    del first[1]
+    again = pooled.open_session()
+    assert again._cache.place == place
+    again.prefill(PROMPTS[1])
+    assert torch.equal(again.forward([3, 4, 5]), expected)
+
+
+def test_a_long_prompt_runs_in_parts_between_which_others_go_on(pooled: QwenModel) -> None:
+    prompt = Prompt("find the cup " * 100, b"")
+    whole = pooled.open_session().prefill(prompt)
+    session, other = pooled.open_session(), prefilled(pooled)[0]
+    parts, turns = session.prefill_parts(prompt), 0
+    try:
+        while True:
+            next(parts)
+            other.forward([turns])
+            turns += 1
+    except StopIteration as end:
+        logits = end.value
+    assert turns > session.length // PREFILL_ROWS > 1
+    assert torch.equal(logits, whole)
+
+
+def test_a_prefill_that_is_abandoned_leaves_nothing(pooled: QwenModel) -> None:
+    expected = pooled.open_session().prefill(random_prompt(2))
+    session = pooled.open_session()
+    session.prefill(random_prompt(1))
+    abandoned = session.prefill_parts(random_prompt(3))
+    next(abandoned)
+    abandoned.close()
+    assert session.length == 0
+    assert torch.equal(finish(session.prefill_parts(random_prompt(2))), expected)
