@@ -79,6 +79,7 @@ def demo(
     store: Store = "",
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
+    record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
     from outrider.runtime.supervisor import run_demo
@@ -97,8 +98,42 @@ def demo(
             real_time_factor=real_time_factor,
             holds=holds,
             memory_store=store,
+            record=record,
         )
     )
+
+
+@app.command(epilog="Example:  outrider record run.mcap")
+def record(
+    file: Annotated[Path, typer.Argument(help="MCAP file to write; none is overwritten.")] = Path("run.mcap"),
+) -> None:
+    """Record what the nodes of this ROS domain publish, until interrupted."""
+    from outrider.runtime.supervisor import run_recorder
+
+    raise typer.Exit(run_recorder(file))
+
+
+@app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
+def replay(
+    file: Annotated[Path, typer.Argument(help="MCAP file of `outrider record` or `demo --record`.")],
+    strategy: Annotated[
+        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
+    ] = "outrider",
+    drafters: Annotated[str, typer.Option(help="Where drafts come from, as for `demo`.")] = "model,suffix",
+    endpoint: Annotated[
+        str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
+    ] = None,
+    link: Annotated[str | None, typer.Option(help="Network to emulate, as for `demo`.")] = None,
+    models: Models = None,
+    json_file: Json = None,
+) -> None:
+    """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one."""
+    from outrider.decoding.config import DecodingConfig, drafter_names
+    from outrider.runtime.replay import replay
+
+    config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
+    figures = replay(file, config, endpoint, link, models, json_file)
+    raise typer.Exit(0 if figures["agree"] == figures["compared"] else 1)
 
 
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")

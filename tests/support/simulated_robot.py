@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.core.actions import ActionTable
-from outrider.core.values import Decoded, Odometry
+from outrider.core.values import Decoded, DecodeRequest, Odometry
 from outrider.memory.observer import Observer
 from outrider.navigation.driving import carry_out
 from outrider.navigation.floor_map import FloorMap
@@ -55,6 +55,9 @@ class SimulatedSide:
         if not motion.is_stop:
             carry_out(self.simulator, motion)
         return MotionEnd(update.session_id, update.step, update.action, Ending.DONE)
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Nobody reads them here."""

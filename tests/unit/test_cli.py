@@ -9,6 +9,8 @@ from outrider.core.errors import LinkError
 
 COMMANDS = [
     ["demo"],
+    ["record"],
+    ["replay"],
     ["verifier"],
     ["keys"],
     ["doctor"],

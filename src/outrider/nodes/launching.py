@@ -18,6 +18,7 @@ from outrider.runtime.graph import (
     argument_value,
     graph_parameters,
     read_parameter_file,
+    wanted_nodes,
 )
 from outrider.runtime.paths import config_file
 
@@ -39,7 +40,7 @@ def _start(context: LaunchContext, graph: Graph) -> list[Any]:
     base = read_parameter_file(config_file(graph.parameter_file))
     parameters = graph_parameters(graph, base, given)
     # Without an instruction the robot waits for goals from elsewhere.
-    names = [name for name in graph.nodes if name != "mission" or "instruction" in given]
+    names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, parameters[name]) for name in names}
     if "mission" not in nodes:
         return list(nodes.values())

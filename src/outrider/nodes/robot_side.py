@@ -14,7 +14,7 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
-from outrider.core.values import Decoded, LinkState, Odometry
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
 from outrider.navigation.frames import model_jpeg
 from outrider.navigation.pilot import MotionEnd
 from outrider.nodes import convert, step_messages
@@ -29,6 +29,7 @@ class RosRobotSide:
     """Implements `goal_run.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
 
     texts: Any
+    prompts: Any
     rounds: Any
     strategy: str
 
@@ -116,6 +117,10 @@ class RosRobotSide:
         with self._changed:
             self._update = update
             self._publish(update)
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        if self.prompts.get_subscription_count() > 0:
+            self.prompts.publish(step_messages.prompt_message(update, request, self._header(update)))
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         stamp = self._header(update)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from outrider_interfaces.msg import MotionReport, SpeculationStats, VerifiedText
+from array import array
+
+from outrider_interfaces.msg import MotionReport, SpeculationStats, StepPrompt, VerifiedText
 from std_msgs.msg import Header
 
-from outrider.core.values import LinkState, RoundStats
+from outrider.core.values import DecodeRequest, LinkState, RoundStats
 from outrider.navigation.pilot import Ending, MotionEnd
 from outrider.runtime.goal_run import StepState, StepUpdate
 
@@ -31,6 +33,18 @@ def text_message(update: StepUpdate, link: LinkState, header: Header) -> Verifie
     """The header's stamp is the frame's."""
     fields = {name: getattr(update, name) for name in _TEXT_FIELDS}
     return VerifiedText(header=header, state=update.state.value, link_state=link.value, **fields)
+
+
+def prompt_message(update: StepUpdate, request: DecodeRequest, header: Header) -> StepPrompt:
+    """The header's stamp is the frame's."""
+    return StepPrompt(
+        header=header,
+        session_id=update.session_id,
+        step=update.step,
+        prompt=request.prompt.text,
+        jpeg=array("B", request.prompt.jpeg),
+        max_new_tokens=request.max_new_tokens,
+    )
 
 
 def update_of(message: VerifiedText) -> StepUpdate:

@@ -129,6 +129,9 @@ class RobotSide(Protocol):
     def tell(self, update: StepUpdate) -> None:
         """Publish; the receiver moves the robot when an action is complete."""
 
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Publish what the step's text is about to be decoded from."""
+
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Publish the statistics of a finished text, round by round."""
 
@@ -263,6 +266,7 @@ class GoalRun:
         """The finished text, told as it grows; None where link or frame failed and may yet recover."""
         growing = _Growing(self, navigator, key, update)
         request = DecodeRequest(prompt, self.settings.max_new_tokens, self.settings.answer_deadline_s)
+        self.robot.tell_prompt(update, request)
         try:
             decoded = self.decoder.decode(request, growing.on_verified, self.cancelled)
         except Cancelled:

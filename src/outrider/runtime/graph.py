@@ -280,8 +280,15 @@ MISSION = NodeSpec(
     ),
 )
 
+RECORD = NodeSpec(
+    "record",
+    "record_node",
+    (AUTOSTART, Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording")),
+)
+
 NODES = {
-    spec.name: spec for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION)
+    spec.name: spec
+    for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD)
 }
 
 ARGUMENTS = {
@@ -293,6 +300,7 @@ ARGUMENTS = {
         Argument("memory_key_file", (("memory", "memory_key_file"), ("navigator", "memory_key_file"))),
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
+        Argument("record", (("record", "file"),)),
         Argument("seed", (("simulation", "seed"),)),
         Argument("placement", (("simulation", "placement"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
@@ -315,13 +323,14 @@ ARGUMENTS = {
 }
 
 SIM_GRAPH = Graph(
-    ("verifier", "simulation", "action", "memory", "navigator", "mission"),
+    ("verifier", "simulation", "record", "action", "memory", "navigator", "mission"),
     (
         "instruction",
         "holds",
         "memory_store",
         "memory_key_file",
         "out",
+        "record",
         "seed",
         "placement",
         "real_time_factor",
@@ -339,13 +348,14 @@ SIM_GRAPH = Graph(
     "sim.yaml",
 )
 ROBOT_GRAPH = Graph(
-    ("camera", "go2_state", "action", "memory", "navigator", "mission"),
+    ("camera", "go2_state", "record", "action", "memory", "navigator", "mission"),
     (
         "instruction",
         "memory_store",
         "memory_key_file",
         "home",
         "out",
+        "record",
         "endpoint",
         "key_file",
         "strategy",
@@ -400,6 +410,11 @@ def graph_parameters(
         for values in checked.values():
             values["use_sim_time"] = True
     return checked
+
+
+def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) -> tuple[str, ...]:
+    """The nodes to start: not a recorder without a file."""
+    return tuple(name for name in graph.nodes if name != RECORD.name or parameters[name]["file"])
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:

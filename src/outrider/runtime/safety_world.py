@@ -96,6 +96,9 @@ class SafetyWorld:
         self._update = update
         self._deliver()
 
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Nobody listens."""
+
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         """Nobody listens."""
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,15 +24,18 @@ from outrider.navigation.instructions import check_instruction
 from outrider.runtime.figures import REPORT_FILE, amend_figures, writing_to
 from outrider.runtime.graph import (
     NODES,
+    RECORD,
     SIM_GRAPH,
     Graph,
     graph_parameters,
     read_parameter_file,
+    wanted_nodes,
     write_parameter_file,
 )
 from outrider.runtime.links import load_network
 from outrider.runtime.memory import PeakMemory
 from outrider.runtime.paths import config_file, models_folder
+from outrider.runtime.recording import check_new
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.wire.endpoint import check_endpoint
 
@@ -146,6 +150,7 @@ def run_demo(
     real_time_factor: float = 1.0,
     holds: str | None = None,
     memory_store: str = "",
+    record: Path | None = None,
 ) -> int:
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
 
@@ -158,6 +163,7 @@ def run_demo(
         "holds": holds,
         "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
         "out": str(out.resolve()),
+        "record": str(record.resolve()) if record else None,
         "strategy": strategy,
         "drafters": drafters,
         "link_profile": link_profile,
@@ -174,6 +180,8 @@ def run_demo(
         DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
     if link_profile is not None:
         load_network(link_profile)
+    if record is not None:
+        check_new(record)
     given = {name: value for name, value in arguments.items() if value is not None}
     report, memory = out / REPORT_FILE, PeakMemory()
     # That of an earlier run must not pass for this one's.
@@ -196,7 +204,7 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
     stopping = threading.Event()
     env = ros_environment(free_domain())
     with _signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
-        for name in graph.nodes:
+        for name in wanted_nodes(graph, parameters):
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping)
         # The mission first, which cancels its goal and writes its report; then the robot's side, which must
@@ -205,6 +213,23 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
         supervisor.stop("action")
         supervisor.stop("navigator")
         return status
+
+
+def run_recorder(file: Path) -> int:
+    """Record on the domain of ROS_DOMAIN_ID until SIGINT or SIGTERM; the recorder's exit status.
+
+    Raises ConfigError where the file is there already.
+    """
+    check_new(file)
+    stopping = threading.Event()
+    with tempfile.TemporaryDirectory() as folder, _signals(stopping):
+        parameter_file = Path(folder) / "parameters.yaml"
+        write_parameter_file(parameter_file, {RECORD.name: RECORD.checked({"file": str(file.resolve())})})
+        with Supervisor(Path(folder), ros_environment()) as supervisor:
+            supervisor.start(RECORD.name, parameter_file, to_terminal=True)
+            print(f"recording to {file} until Ctrl-C", flush=True)
+            status = supervisor.wait(RECORD.name, stopping)
+    return 0 if stopping.is_set() else status
 
 
 def free_port() -> int:

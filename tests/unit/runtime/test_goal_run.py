@@ -33,6 +33,7 @@ class FakeRobot:
     reports: bool = True
     clock_s: float = 50.0
     told: list[StepUpdate] = field(default_factory=list)
+    prompts: list[tuple[int, DecodeRequest]] = field(default_factory=list)
 
     def now_s(self) -> float:
         return self.clock_s
@@ -46,6 +47,9 @@ class FakeRobot:
 
     def tell(self, update: StepUpdate) -> None:
         self.told.append(update)
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        self.prompts.append((update.step, request))
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
         assert update.state is StepState.FINISHED
@@ -116,6 +120,13 @@ def test_the_action_is_told_before_the_text_is_finished_and_only_once_its_line_i
     first = [update for update in robot.told if update.step == 1 and update.state is StepState.DECODING]
     assert [update.action for update in first] == ["", "turn left small", "turn left small"]
     assert first[1].text == "turn left small\n" and first[1].latency_s >= 0.0
+
+
+def test_what_a_text_is_decoded_from_is_told_before_it() -> None:
+    robot, decoder = FakeRobot(), Script(LEFT)
+    run(robot, decoder)
+    assert [step for step, _ in robot.prompts] == [1, 2]
+    assert [request.prompt.text for _, request in robot.prompts] == decoder.prompts
 
 
 def test_a_text_that_was_cut_short_in_its_first_line_is_no_action() -> None:

@@ -1,0 +1,145 @@
+"""Records a run as an MCAP file that rosbag2, Foxglove and `outrider replay` read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+from mcap.writer import CompressionType, Writer
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import CompressedImage, Image
+
+from outrider.core.errors import ConfigError, FrameError
+from outrider.nodes import convert
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.message_definitions import full_definition, message_class
+from outrider.runtime.figures import writing_to
+from outrider.runtime.recording import RECORDED_TOPICS, check_new
+
+LOOK_PERIOD_S = 0.5
+CHUNK_BYTES = 256 * 1024
+DEPTH = 50
+IMAGE, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+MAX_WIDTH_PX, PICTURE_QUALITY = 1280, 85
+
+
+class RecordNode(OutriderNode):
+    """Follows the topics of a run from when they are first published, as they are; pictures as JPEG."""
+
+    spec_name = "record"
+
+    def configure(self) -> None:
+        path = Path(self.value("file") or "run.mcap")
+        check_new(path)
+        with writing_to(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = path.open("wb")
+        self._writer = Writer(self._stream, chunk_size=CHUNK_BYTES, compression=CompressionType.LZ4)
+        self._writer.start(profile="ros2", library="outrider")
+        self._path, self._active, self._messages = path, False, 0
+        self._channels: dict[str, int] = {}
+        self._refused: set[str] = set()
+
+    def activate(self) -> None:
+        self._active = True
+        self.active_timer(LOOK_PERIOD_S, self._look)
+
+    def deactivate(self) -> None:
+        self._active = False
+
+    def cleanup(self) -> None:
+        """Only from here on the file has its index; without one it can still be read."""
+        if hasattr(self, "_writer"):
+            self._writer.finish()
+            self._stream.close()
+            del self._writer
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        return self._trouble(), {
+            "file": self._path,
+            "topics": len(self._channels),
+            "messages": self._messages,
+        }
+
+    def _trouble(self) -> str:
+        return f"not recorded: {', '.join(sorted(self._refused))}" if self._refused else ""
+
+    def _look(self) -> None:
+        """Follow what has appeared since, and hand what was written to the system."""
+        for name in RECORDED_TOPICS:
+            topic = self.resolve_topic_name(name)
+            publishers = self.get_publishers_info_by_topic(topic)
+            if publishers and topic not in self._channels and topic not in self._refused:
+                self._follow(topic, publishers)
+        self._stream.flush()
+
+    def _follow(self, topic: str, publishers: list[Any]) -> None:
+        kinds = sorted({publisher.topic_type for publisher in publishers})
+        try:
+            if len(kinds) > 1:
+                raise ConfigError(f"{topic} has publishers of several types: {', '.join(kinds)}")
+            kind = message_class(kinds[0])
+            is_picture = kinds[0] == IMAGE
+            self._channels[topic] = self._add_channel(topic, COMPRESSED if is_picture else kinds[0])
+        except ConfigError as error:
+            self._refused.add(topic)
+            self.get_logger().error(str(error))
+            return
+        on_message = self._on_picture if is_picture else self._write
+        self.subscription(
+            kind,
+            topic,
+            lambda message: on_message(self._channels[topic], message),
+            _qos_of(publishers),
+            raw=not is_picture,
+        )
+
+    def _add_channel(self, topic: str, type_name: str) -> int:
+        schema = self._writer.register_schema(type_name, "ros2msg", full_definition(type_name).encode())
+        name = f"{topic}/compressed" if type_name == COMPRESSED else topic
+        return int(self._writer.register_channel(name, "cdr", schema))
+
+    def _write(self, channel: int, serialized: bytes) -> None:
+        if not self._active:
+            return
+        now_ns = self.get_clock().now().nanoseconds
+        self._writer.add_message(channel, now_ns, serialized, now_ns, self._messages)
+        self._messages += 1
+
+    def _on_picture(self, channel: int, message: Image) -> None:
+        try:
+            picture = cv2.cvtColor(convert.rgb_of(message), cv2.COLOR_RGB2BGR)
+        except FrameError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=2.0)
+            return
+        if picture.shape[1] > MAX_WIDTH_PX:
+            size = MAX_WIDTH_PX, picture.shape[0] * MAX_WIDTH_PX // picture.shape[1]
+            picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        encoded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, PICTURE_QUALITY])[1]
+        compressed = CompressedImage(header=message.header, format="jpeg", data=encoded.tobytes())
+        self._write(channel, serialize_message(compressed))
+
+
+def _qos_of(publishers: list[Any]) -> QoSProfile:
+    """What is compatible with every publisher, and loses as little as that allows."""
+    profiles = [publisher.qos_profile for publisher in publishers]
+    reliable = all(profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles)
+    latched = all(profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles)
+    return QoSProfile(
+        depth=DEPTH,
+        history=HistoryPolicy.KEEP_LAST,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+def main() -> int:
+    return run_node(RecordNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
