@@ -33,7 +33,7 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     context.launch_configurations.update(dict.fromkeys(declared, ""))
     if "instruction" in declared:
         context.launch_configurations["instruction"] = "find the red chair"
-        context.launch_configurations["record"] = "run.mcap"
+        context.launch_configurations |= {"record": "run.mcap", "markers": "true"}
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
     assert len(nodes) == len(graph.nodes)

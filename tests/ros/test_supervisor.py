@@ -17,7 +17,7 @@ from conftest import wait_until
 from outrider.core.errors import ConfigError, InstructionError, ModelError, OutriderError
 from outrider.runtime import supervisor as supervision
 from outrider.runtime.decoders import probe_verifier
-from outrider.runtime.graph import SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.graph import SIM_GRAPH, graph_parameters, wanted_nodes, write_parameter_file
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, check_endpoint_free, free_port, run_demo
 
@@ -66,7 +66,13 @@ def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_mode
 
 def test_an_interrupted_demo_ends_soon_and_leaves_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
     demo = start_demo(tmp_path, tiny_model_folder)
-    wait_until(lambda: len(node_processes(tmp_path)) == len(SIM_GRAPH.nodes) - 1, "all nodes", timeout_s=60.0)
+    wait_until(
+        lambda: (
+            len(node_processes(tmp_path)) == len(wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, {})))
+        ),
+        "all nodes",
+        timeout_s=60.0,
+    )
     demo.send_signal(signal.SIGINT)
     started_s = time.monotonic()
     demo.communicate(timeout=60)

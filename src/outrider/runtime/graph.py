@@ -65,11 +65,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node: its name in the graph, the executable that ROS starts, and its parameters."""
+    """A node: its name in the graph, the executable that ROS starts, and its parameters.
+
+    Where `wanted_by` names a parameter, the node is started only if that is set.
+    """
 
     name: str
     executable: str
     parameters: tuple[Parameter, ...]
+    wanted_by: str = ""
 
     @property
     def module(self) -> str:
@@ -284,11 +288,19 @@ RECORD = NodeSpec(
     "record",
     "record_node",
     (AUTOSTART, Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording")),
+    wanted_by="file",
+)
+
+MARKERS = NodeSpec(
+    "markers",
+    "markers_node",
+    (AUTOSTART, Parameter("draw", False, "publish text, goal and path as markers for RViz and Foxglove")),
+    wanted_by="draw",
 )
 
 NODES = {
     spec.name: spec
-    for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD)
+    for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD, MARKERS)
 }
 
 ARGUMENTS = {
@@ -301,6 +313,7 @@ ARGUMENTS = {
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
         Argument("record", (("record", "file"),)),
+        Argument("markers", (("markers", "draw"),)),
         Argument("seed", (("simulation", "seed"),)),
         Argument("placement", (("simulation", "placement"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
@@ -323,7 +336,7 @@ ARGUMENTS = {
 }
 
 SIM_GRAPH = Graph(
-    ("verifier", "simulation", "record", "action", "memory", "navigator", "mission"),
+    ("verifier", "simulation", "record", "markers", "action", "memory", "navigator", "mission"),
     (
         "instruction",
         "holds",
@@ -331,6 +344,7 @@ SIM_GRAPH = Graph(
         "memory_key_file",
         "out",
         "record",
+        "markers",
         "seed",
         "placement",
         "real_time_factor",
@@ -348,7 +362,7 @@ SIM_GRAPH = Graph(
     "sim.yaml",
 )
 ROBOT_GRAPH = Graph(
-    ("camera", "go2_state", "record", "action", "memory", "navigator", "mission"),
+    ("camera", "go2_state", "record", "markers", "action", "memory", "navigator", "mission"),
     (
         "instruction",
         "memory_store",
@@ -356,6 +370,7 @@ ROBOT_GRAPH = Graph(
         "home",
         "out",
         "record",
+        "markers",
         "endpoint",
         "key_file",
         "strategy",
@@ -413,8 +428,9 @@ def graph_parameters(
 
 
 def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) -> tuple[str, ...]:
-    """The nodes to start: not a recorder without a file."""
-    return tuple(name for name in graph.nodes if name != RECORD.name or parameters[name]["file"])
+    """The nodes of a graph to start: without those that nobody wants."""
+    specs = (NODES[name] for name in graph.nodes)
+    return tuple(s.name for s in specs if not s.wanted_by or parameters[s.name][s.wanted_by])
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:

@@ -18,6 +18,7 @@ from outrider.runtime.graph import (
     argument_value,
     graph_parameters,
     read_parameter_file,
+    wanted_nodes,
     write_parameter_file,
 )
 
@@ -63,6 +64,13 @@ def test_arguments_override_the_file_and_the_file_the_defaults() -> None:
     simulation = graph_parameters(SIM_GRAPH, base, {"seed": 9})["simulation"]
     assert (simulation["seed"], simulation["placement"]) == (9, "in_view")
     assert simulation["camera_hz"] == 10.0
+
+
+def test_what_nobody_wants_is_not_started() -> None:
+    plain = wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, {}))
+    assert set(SIM_GRAPH.nodes) - set(plain) == {"record", "markers"}
+    arguments = {"record": "run.mcap", "markers": True}
+    assert wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, arguments)) == SIM_GRAPH.nodes
 
 
 def test_another_pace_than_real_time_gives_all_nodes_the_simulated_clock() -> None:
