@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from outrider.core.actions import SIZES, STOP, ActionTable
 from outrider.core.errors import MotionError
-from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D, Verified
+from outrider.core.ports import TextDecoder
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D, Sighting, Verified
 from outrider.navigation.floor_map import FloorMap, Point
 
 AHEAD_RAD = math.radians(12.0)
 FACING_RAD = math.radians(20.0)
 LOOK_AHEAD_M = 2.0
+SIGHT_REACH_M = 0.9
+BEEN_THERE_M = 1.2
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,51 @@ class Guide:
                 break
             aim = point
         return aim
+
+
+class LedDecoder:
+    """Implements `core.ports.TextDecoder`: another one, but on the way around to where a thing was seen.
+
+    As long as no straight line leads to that place over the robot's map, its guide says the steps; the
+    decoder says all others, with the sighting in its prompts. Once the robot has been there, or where no way
+    is left, the guide has nothing to say any more.
+    """
+
+    def __init__(
+        self,
+        decoder: TextDecoder,
+        floor: FloorMap,
+        sighting: Sighting,
+        odometry: Callable[[], Odometry | None],
+        table: ActionTable | None = None,
+    ) -> None:
+        self._decoder, self._floor, self._odometry = decoder, floor, odometry
+        self._goal = Destination(sighting.x, sighting.y, SIGHT_REACH_M)
+        self._guide = Guide(floor, self._goal, odometry, table)
+        self._is_over = False
+        self.leading = False
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        odometry = self._odometry()
+        self.leading = odometry is not None and self._is_behind_something(odometry.pose)
+        decoder = self._guide if self.leading else self._decoder
+        return decoder.decode(request, on_verified, cancelled)
+
+    def close(self) -> None:
+        """The decoder belongs to somebody else."""
+
+    def _is_behind_something(self, pose: Pose2D) -> bool:
+        here, goal = (pose.x, pose.y), (self._goal.x, self._goal.y)
+        self._is_over = self._is_over or pose.distance_to(*goal) <= BEEN_THERE_M
+        if self._is_over or (way := self._floor.way(pose, goal, self._goal.reach_m)) is None:
+            self._is_over = True
+            return False
+        return not self._floor.is_clear(here, way[-1])
 
 
 def turn_towards(bearing_rad: float, table: ActionTable) -> str:

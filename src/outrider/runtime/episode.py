@@ -13,6 +13,8 @@ from outrider.core.ports import TextDecoder
 from outrider.core.prompt import render_prompt
 from outrider.core.values import DecodeRequest, Pose2D, Prompt, Sighting, Verified
 from outrider.navigation.driving import carry_out
+from outrider.navigation.floor_map import FloorMap
+from outrider.navigation.guide import LedDecoder
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.runtime.dataset import searched_places
 from outrider.simulation.expert import answer
@@ -65,6 +67,18 @@ def model_answerer(decoder: TextDecoder) -> Answerer:
     def ask(simulator: Simulator, navigator: Navigator) -> str:
         context = navigator.context(simulator.odometry())
         return decode_action(decoder, Prompt(render_prompt(context), simulator.frame_jpeg()))
+
+    return ask
+
+
+def led_answerer(decoder: TextDecoder, simulator: Simulator, sighting: Sighting) -> Answerer:
+    """A model as on a robot with a map of its own, which leads around to a place in memory."""
+    floor = FloorMap()
+    answerer = model_answerer(LedDecoder(decoder, floor, sighting, simulator.odometry))
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        floor.see(simulator.odometry().pose, simulator.scan())
+        return answerer(simulator, navigator)
 
     return ask
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.errors import InstructionError, MemoryStoreError
 from outrider.core.ports import TextDecoder
+from outrider.core.values import Sighting
 from outrider.memory.language import AskSeen, Find, Remember, understand
 from outrider.navigation.floor_map import FloorMap
-from outrider.navigation.guide import Destination, Guide
+from outrider.navigation.guide import Destination, Guide, LedDecoder
 from outrider.navigation.instructions import check_instruction
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings, RobotSide
 from outrider.runtime.recollection import Recollection
@@ -20,7 +21,8 @@ from outrider.runtime.recollection import Recollection
 class Errand:
     """What errands are run with. Without a `recollection` nothing is remembered, nor answered.
 
-    `leading` is true while the robot goes to a remembered place by itself, which needs no link.
+    `leading` is true while the robot goes to a remembered place by itself, which needs no link: the whole way
+    to where somebody said, and around walls to where it has seen the thing.
     """
 
     robot: RobotSide
@@ -29,7 +31,13 @@ class Errand:
     settings: GoalSettings
     recollection: Recollection | None = None
     floor: FloorMap | None = None
-    leading: bool = field(default=False, init=False)
+    _by_map: bool = field(default=False, init=False)
+    _led: LedDecoder | None = field(default=None, init=False)
+
+    @property
+    def leading(self) -> bool:
+        led = self._led
+        return self._by_map or (led is not None and led.leading)
 
     def run(self, sentence: str, cancelled: Callable[[], bool]) -> GoalResult:
         """Blocks until the errand has ended."""
@@ -76,12 +84,20 @@ class Errand:
             steps = led.steps
             if led.error in (GoalError.CANCELLED, GoalError.EMERGENCY_STOP, GoalError.NO_SENSOR):
                 return led
-        sightings = self.recollection.sightings(wish) if self.recollection and wish else ()
-        run = GoalRun(
-            instruction, uuid.uuid4().hex, self.robot, self.decoder, self.settings, cancelled, sightings
-        )
+        sightings = self.recollection.sightings(wish) if self.recollection and wish else []
+        self._led = self._led_to(sightings)
+        decoder = self._led or self.decoder
+        run = GoalRun(instruction, uuid.uuid4().hex, self.robot, decoder, self.settings, cancelled, sightings)
         result = run.run()
+        self._led = None
         return GoalResult(result.success, result.error, result.message, steps + result.steps)
+
+    def _led_to(self, sightings: Sequence[Sighting]) -> LedDecoder | None:
+        """The models, led by the robot's map to where the thing was seen last."""
+        if self.floor is None or not sightings:
+            return None
+        table = self.settings.navigator.table
+        return LedDecoder(self.decoder, self.floor, sightings[-1], self.robot.odometry, table)
 
     def _destination(self, wish: Find | None) -> Destination | None:
         if self.recollection is None or self.floor is None or wish is None:
@@ -95,10 +111,10 @@ class Errand:
         run = GoalRun(
             "go to a remembered place", uuid.uuid4().hex, self.robot, guide, self.settings, cancelled
         )
-        self.leading = True
+        self._by_map = True
         try:
             result = run.run()
         finally:
-            self.leading = False
+            self._by_map = False
         message = "stands at the remembered place" if result.success else result.message
         return GoalResult(result.success, result.error, message, result.steps)

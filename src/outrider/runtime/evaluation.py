@@ -23,12 +23,20 @@ from outrider.decoding.config import DecodingConfig
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.runtime.dataset import ODOMETRY_NOISE
 from outrider.runtime.decoders import local_decoder
-from outrider.runtime.episode import EpisodeResult, expert_answerer, model_answerer, run_episode
+from outrider.runtime.episode import (
+    Answerer,
+    EpisodeResult,
+    expert_answerer,
+    led_answerer,
+    model_answerer,
+    run_episode,
+)
 from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import first_home_seed, load_pair
 from outrider.runtime.paths import models_folder
 from outrider.simulation.contexts import phrase, true_sighting
 from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.simulator import Simulator
 
 MODELS = ("target", "draft", "pair", "expert")
 MEMORY = ("on", "off")
@@ -77,8 +85,12 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known)
     if task.model == "expert":
         return EpisodePair(expert, expert)
-    answerer = model_answerer(_decoder(task.model, task.folder))
-    result = run_episode(home, instruction, lambda _: answerer, settings, ODOMETRY_NOISE, known)
+    decoder = _decoder(task.model, task.folder)
+
+    def make_answerer(simulator: Simulator) -> Answerer:
+        return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
+
+    result = run_episode(home, instruction, make_answerer, settings, ODOMETRY_NOISE, known)
     return EpisodePair(result, expert)
 
 

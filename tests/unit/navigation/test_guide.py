@@ -9,9 +9,18 @@ from support.floors import Floor
 
 from outrider.core.actions import ActionTable, split_answer
 from outrider.core.errors import MotionError
-from outrider.core.values import DecodeRequest, Odometry, Pose2D, Prompt, RangeScan, Velocity
+from outrider.core.values import (
+    Decoded,
+    DecodeRequest,
+    Odometry,
+    Pose2D,
+    Prompt,
+    RangeScan,
+    Sighting,
+    Velocity,
+)
 from outrider.navigation.floor_map import FloorMap
-from outrider.navigation.guide import Destination, Guide, move_towards, turn_towards
+from outrider.navigation.guide import Destination, Guide, LedDecoder, move_towards, turn_towards
 
 TABLE = ActionTable()
 REQUEST = DecodeRequest(Prompt("", b""))
@@ -95,3 +104,46 @@ def test_turns_and_moves_are_of_the_table() -> None:
         "move forward medium",
         "move forward large",
     ]
+
+
+class Models:
+    """Implements TextDecoder: counts what it is asked, and says the same."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def decode(self, request, on_verified=lambda _: None, cancelled=lambda: False):
+        self.asked += 1
+        return Decoded("move forward large\nrecall: going on.", (), True, 0.0, 0.0, 1)
+
+    def close(self) -> None:
+        raise AssertionError("the decoder belongs to somebody else")
+
+
+def led_over(floor: Floor, start: Pose2D) -> tuple[LedDecoder, Models]:
+    """A robot that has looked around where it stands; the ball was seen 4 m ahead."""
+    known, models = FloorMap(), Models()
+    known.see(start, floor.scan(start))
+    return LedDecoder(models, known, Sighting("red ball", 4.0, 0.0), lambda: standing(start)), models
+
+
+def standing(pose: Pose2D) -> Odometry:
+    return Odometry(pose, Velocity(), 0.0)
+
+
+def test_the_map_leads_around_what_hides_the_place_and_the_models_go_the_rest() -> None:
+    hidden, models = led_over(WALL, Pose2D(0.0, 0.0, 0.0))
+    assert split_answer(hidden.decode(REQUEST).text).action.startswith("turn left")
+    assert hidden.leading and models.asked == 0
+    free, models = led_over(WALL, Pose2D(2.8, 2.0, 0.0))
+    assert "going on" in free.decode(REQUEST).text and not free.leading and models.asked == 1
+    free.close()
+
+
+@pytest.mark.parametrize("start", [Pose2D(0.0, 0.0, 0.0), Pose2D(3.5, 0.0, 0.0)])
+def test_where_no_way_is_left_or_the_place_is_reached_the_models_search(start: Pose2D) -> None:
+    floor = ROOM if start.x == 0.0 else Floor([(3.7, -3.0, 3.9, 3.0)])
+    led, models = led_over(floor, start)
+    for _ in range(2):
+        assert "going on" in led.decode(REQUEST).text and not led.leading
+    assert models.asked == 2
