@@ -51,6 +51,7 @@ ROS_WHEELS = tuple(
 )
 INTERFACE_PACKAGES = (
     "ros2_ws/src/outrider_interfaces",
+    "ros2_ws/stand_ins/nav2_msgs",
     "ros2_ws/stand_ins/tf2_msgs",
     "ros2_ws/stand_ins/unitree_api",
     "ros2_ws/stand_ins/unitree_go",
@@ -217,7 +218,7 @@ def packages_to_build(ros: Path | None) -> list[str]:
     found = {
         name
         for prefix in prefixes
-        for name in ("tf2_msgs", "unitree_api", "unitree_go")
+        for name in ("nav2_msgs", "tf2_msgs", "unitree_api", "unitree_go")
         if (prefix / "share" / name).is_dir()
     }
     return [path for path in INTERFACE_PACKAGES if Path(path).name not in found]

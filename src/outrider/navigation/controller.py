@@ -106,11 +106,9 @@ class MotionController:
         """The command that ends the motion before anything moves, or None."""
         if self.motion.is_stop:
             return Command(done=True)
-        if not _is_finite(odometry):
-            return Command(done=True, error="odometry is not a number: check the odometry source")
-        for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
-            if now_s - stamp_s > self.limits.stale_after_s - self._period_s:
-                return Command(done=True, error=f"{name} is {now_s - stamp_s:.2f} s old: check its source")
+        unusable = measurement_fault(odometry, scan, now_s, self.limits.stale_after_s - self._period_s)
+        if unusable:
+            return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):
             self.odometry_froze = True
             if odometry.velocity == Velocity():
@@ -226,6 +224,16 @@ class MotionController:
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
         return Command(safe_velocity(clamp(wanted, self.limits), points, self.footprint))
+
+
+def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:
+    """Why nothing may move by these measurements, or an empty text."""
+    if not _is_finite(odometry):
+        return "odometry is not a number: check the odometry source"
+    for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
+        if now_s - stamp_s > max_age_s:
+            return f"{name} is {now_s - stamp_s:.2f} s old: check its source"
+    return ""
 
 
 def _is_finite(odometry: Odometry) -> bool:

@@ -6,9 +6,10 @@ Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from outrider.core.actions import ActionTable, Motion
 from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
@@ -105,19 +106,37 @@ class PilotSettings:
     limits: MotionLimits = field(default_factory=MotionLimits)
 
 
+class MotionExecutor(Protocol):
+    """Carries out one motion: `MotionController`, or whatever has a planner of its own."""
+
+    odometry_froze: bool
+
+    def start(self, odometry: Odometry, now_s: float) -> None:
+        """Begin from where the robot stands. Called once, before the first update."""
+
+    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        """The next command."""
+
+
 @dataclass
 class _Running:
     text: StepText
-    controller: MotionController
+    controller: MotionExecutor
     started_s: float
     start: Odometry | None = None
 
 
 class Pilot:
-    """Starts at most one motion for each (session, step), ends it, and reports how."""
+    """Starts at most one motion for each (session, step), ends it, and reports how.
 
-    def __init__(self, settings: PilotSettings) -> None:
+    `make_executor` gives what carries out a motion; by default a controller that makes velocities of it.
+    """
+
+    def __init__(
+        self, settings: PilotSettings, make_executor: Callable[[Motion], MotionExecutor] | None = None
+    ) -> None:
         self.settings = settings
+        self._make_executor = make_executor or self._controller
         self.emergency = False
         self._running: _Running | None = None
         self._frozen_odometry: Odometry | None = None
@@ -220,8 +239,10 @@ class Pilot:
             self._report(text, Ending.DONE)
         else:
             self._heard_s = now.real_s
-            controller = MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
-            self._running = _Running(text, controller, now.motion_s)
+            self._running = _Running(text, self._make_executor(motion), now.motion_s)
+
+    def _controller(self, motion: Motion) -> MotionController:
+        return MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
 
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""

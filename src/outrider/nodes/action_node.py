@@ -34,6 +34,9 @@ class ActionNode(OutriderNode):
             lateral_mps=self.value("max_lateral_mps"),
             yaw_rps=self.value("max_yaw_rps"),
         )
+        self._base: BaseCommand | None = open_base_command(
+            self, self.value("command_interface"), limits, self.value("robot_avoidance")
+        )
         self.pilot = Pilot(
             PilotSettings(
                 silence_s=self.value("deadman_s"),
@@ -42,14 +45,12 @@ class ActionNode(OutriderNode):
                 period_s=1.0 / self.value("rate_hz"),
                 use_scan=self.value("use_scan"),
                 limits=limits,
-            )
+            ),
+            self._base.make_executor,
         )
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
         self._active = False
-        self._base: BaseCommand | None = open_base_command(
-            self, self.value("command_interface"), self.value("robot_avoidance")
-        )
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)

@@ -1,13 +1,17 @@
-"""The ways to command a base: Twist or TwistStamped on cmd_vel, the Go2's sport API, or only in the log."""
+"""The ways to command a base: Twist (stamped or not) on cmd_vel, the Go2's sport API, nav2, or the log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from geometry_msgs.msg import Twist, TwistStamped
 
+from outrider.core.actions import Motion
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.pilot import MotionExecutor
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.convert import header, twist_message
@@ -28,6 +32,10 @@ class BaseCommand(Protocol):
     def is_ready(self) -> bool:
         """Whether a velocity would move the base."""
 
+    @property
+    def make_executor(self) -> Callable[[Motion], MotionExecutor] | None:
+        """What carries out whole motions by itself; None where velocities are wanted."""
+
     def start(self) -> None: ...
 
     def tick(self) -> None: ...
@@ -47,6 +55,7 @@ class _Unanswered:
 
     refused = overdue = 0
     is_ready = True
+    make_executor = None
 
     def start(self) -> None:
         """Ready as it is."""
@@ -101,17 +110,31 @@ class DryRunCommand(_Unanswered):
         return "dry run: nothing is sent to a base"
 
 
-def open_base_command(node: OutriderNode, interface: str, avoid_obstacles: bool = False) -> BaseCommand:
+def open_base_command(
+    node: OutriderNode, interface: str, limits: MotionLimits, avoid_obstacles: bool = False
+) -> BaseCommand:
     """The command of a `command_interface` parameter; ConfigError for one that is unknown."""
     if avoid_obstacles and interface != "sport":
         raise ConfigError(f"robot_avoidance=true needs command_interface=sport, not {interface!r}")
     if interface == "sport":
         return _open_go2(node, avoid_obstacles)
+    if interface == "nav2":
+        return _open_nav2(node, limits)
     if interface == "dry_run":
         return DryRunCommand(node)
     if interface in ("twist", "twist_stamped"):
         return TwistCommand(node, stamped=interface == "twist_stamped")
     raise ConfigError(f"command_interface={interface!r} must be one of {', '.join(COMMAND_INTERFACES)}")
+
+
+def _open_nav2(node: OutriderNode, limits: MotionLimits) -> BaseCommand:
+    try:
+        from outrider.nodes.nav2_command import Nav2Command
+    except ImportError as error:
+        raise ConfigError(
+            "command_interface=nav2 needs nav2_msgs: install nav2 or build ros2_ws/stand_ins"
+        ) from error
+    return Nav2Command(node, TwistCommand(node, stamped=False), limits)
 
 
 def _open_go2(node: OutriderNode, avoid_obstacles: bool) -> BaseCommand:

@@ -41,6 +41,8 @@ class Go2Command:
     velocities go through the robot's own obstacle avoidance, which `close` leaves as `start` found it.
     """
 
+    make_executor = None
+
     def __init__(
         self,
         sport: Calls,

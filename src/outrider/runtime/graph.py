@@ -23,7 +23,7 @@ from outrider.simulation.vocabulary import target_of
 Value = bool | int | float | str
 DEFAULT_INSTRUCTION = "find the silver bottle"
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
-COMMAND_INTERFACES = ("twist", "twist_stamped", "sport", "dry_run")
+COMMAND_INTERFACES = ("twist", "twist_stamped", "sport", "nav2", "dry_run")
 CAMERA_SOURCES = ("device", "file", "topic", "videohub", "rtp")
 ODOMETRY_SOURCES = ("topic", "sportmodestate")
 

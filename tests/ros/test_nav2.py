@@ -1,0 +1,160 @@
+"""`command_interface: nav2` against a stand-in of nav2's action server, over DDS."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from geometry_msgs.msg import Twist
+from nav2_msgs.action import NavigateToPose
+from outrider_interfaces.msg import MotionReport
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from support_ros import FakeBase, Speaker
+
+from outrider.core.actions import Motion
+from outrider.core.values import Pose2D, Velocity
+from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
+from outrider.nodes.base import OutriderNode
+from outrider.nodes.nav2_command import covered_share, target_of
+
+pytestmark = pytest.mark.ros
+Run = Callable[..., NodeThread]
+
+
+class FakeNav2(OutriderNode):
+    """Takes goals, remembers them, and ends them as it is told; it moves nothing by itself."""
+
+    spec_name = "mission"  # any spec will do: it has no parameter of its own
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goals: list[Any] = []
+        self.accepts, self.cancelled = True, 0
+        self.ending = threading.Event()
+        self.succeeds = True
+        ActionServer(
+            self,
+            NavigateToPose,
+            "navigate_to_pose",
+            execute_callback=self._execute,
+            goal_callback=lambda _: GoalResponse.ACCEPT if self.accepts else GoalResponse.REJECT,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            callback_group=ReentrantCallbackGroup(),
+        )
+
+    def start(self) -> None:
+        """Not a node of ours: no lifecycle."""
+
+    def _execute(self, goal: Any) -> Any:
+        self.goals.append(goal.request.pose)
+        while not self.ending.is_set() and not goal.is_cancel_requested:
+            time.sleep(0.005)
+        if goal.is_cancel_requested:
+            self.cancelled += 1
+            goal.canceled()
+        elif self.succeeds:
+            goal.succeed()
+        else:
+            goal.abort()
+        return NavigateToPose.Result(error_code=0 if self.succeeds else 208)
+
+
+def start(run_node: Run, client: Client) -> tuple[Any, FakeNav2, FakeBase, Speaker]:
+    nav2 = run_node(FakeNav2, threads=3).node
+    node = run_node(lambda: ActionNode({"command_interface": "nav2"})).node
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: node._odometry and node._scan, "odometry and scan")
+    wait_until(lambda: node._reports.get_subscription_count(), "the reports' subscription")
+    wait_until(lambda: not node._base.warning(), "nav2")
+    return node, nav2, base, speaker
+
+
+def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client: Client) -> None:
+    node, nav2, base, speaker = start(run_node, client)
+    base.pose = Pose2D(1.0, 2.0, math.pi / 2)
+    wait_until(lambda: node._odometry.pose.y == 2.0, "odometry")
+    speaker.say(1, "move forward medium")
+    goal = wait_until(lambda: nav2.goals, "the goal")[0]
+    assert goal.header.frame_id == "odom"
+    pose = convert.pose_of(goal.pose)
+    assert (pose.x, pose.y, pose.yaw) == pytest.approx((1.0, 2.5, math.pi / 2), abs=1e-6)
+    assert all(velocity == Velocity() for _, velocity in base.commands), "velocities are nav2's alone"
+    base.pose = Pose2D(1.0, 2.48, math.pi / 2)
+    wait_until(lambda: node._odometry.pose.y > 2.4, "odometry")
+    nav2.ending.set()
+    report = wait_until(lambda: base.reports, "a report")[0]
+    assert report.outcome == MotionReport.DONE and report.distance_m == pytest.approx(0.48, abs=0.01)
+
+
+@pytest.mark.parametrize("cause", ["silence", "withdrawal", "odometry", "e_stop", "joystick"])
+def test_whatever_stops_the_robot_cancels_the_goal_at_once(run_node: Run, client: Client, cause: str) -> None:
+    node, nav2, base, speaker = start(run_node, client)
+    speaker.say(1, "turn left large")
+    wait_until(lambda: nav2.goals, "the goal")
+    if cause == "silence":
+        speaker.silence()
+    elif cause == "withdrawal":
+        node.pilot.stop("withdrawn", node._now())
+    elif cause == "odometry":
+        base.odometry_on = False
+    elif cause == "e_stop":
+        node._set_e_stop(True)
+    else:
+        client.publish(Twist(), "cmd_vel_joy", qos.COMMAND)
+    wait_until(lambda: nav2.cancelled, "the cancellation")
+    report = wait_until(lambda: base.reports, "a report")[0]
+    assert report.outcome != MotionReport.DONE
+    wait_until(lambda: base.commands and base.commands[-1][1] == Velocity(), "zeros beside it")
+
+
+def test_a_goal_that_nav2_refuses_or_gives_up_ends_the_motion_with_its_reason(
+    run_node: Run, client: Client
+) -> None:
+    _, nav2, base, speaker = start(run_node, client)
+    nav2.accepts = False
+    speaker.say(1, "turn left large")
+    first = wait_until(lambda: base.reports, "a report")[0]
+    assert first.outcome == MotionReport.BLOCKED and "rejected" in first.message
+    nav2.accepts, nav2.succeeds = True, False
+    nav2.ending.set()
+    speaker.say(2, "turn left large")
+    second = wait_until(lambda: base.reports[1:], "a second report")[0]
+    assert second.outcome == MotionReport.BLOCKED and "error code 208" in second.message
+    nav2.succeeds = True
+    speaker.say(3, "turn left large")
+    third = wait_until(lambda: base.reports[2:], "a third report")[0]
+    assert third.outcome == MotionReport.BLOCKED and "goal checker" in third.message
+
+
+def test_without_nav2_nothing_moves_and_the_reason_is_said(run_node: Run, client: Client) -> None:
+    node = run_node(lambda: ActionNode({"command_interface": "nav2"})).node
+    base, speaker = FakeBase(client), Speaker(client)
+    wait_until(lambda: node._odometry and node._scan, "odometry and scan")
+    wait_until(lambda: node._reports.get_subscription_count(), "the reports' subscription")
+    assert "start nav2" in node.health()[0]
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a report")[0]
+    assert report.outcome == MotionReport.FAILED and "start nav2" in report.message
+
+
+@pytest.mark.parametrize(
+    ("motion", "end"),
+    [
+        (Motion(forward_m=0.5), Pose2D(1.0, 1.5, math.pi / 2)),
+        (Motion(turn_rad=math.radians(45.0)), Pose2D(1.0, 1.0, math.radians(135.0))),
+        (Motion(turn_rad=-math.pi / 2), Pose2D(1.0, 1.0, 0.0)),
+    ],
+)
+def test_a_motion_ends_where_its_pose_is(motion: Motion, end: Pose2D) -> None:
+    start_pose = Pose2D(1.0, 1.0, math.pi / 2)
+    target = target_of(start_pose, motion)
+    assert (target.x, target.y, target.yaw) == pytest.approx((end.x, end.y, end.yaw))
+    assert covered_share(start_pose, target, motion) == pytest.approx(1.0)
+    assert covered_share(start_pose, start_pose, motion) == pytest.approx(0.0)
