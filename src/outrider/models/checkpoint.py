@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import Qwen2VLForConditionalGeneration
+from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ModelError
-from outrider.core.precision import Precision
+from outrider.core.model_options import Precision
 from outrider.models.card import read_json
 from outrider.models.images import PatchGeometry
-from outrider.models.matrices import INT4_GROUP, DenseMatrix, Matrix, pack
+from outrider.models.matrices import INT4_GROUP, DenseMatrix, Matrix, pack, pack_exactly
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.vision import VisionEncoder
@@ -25,6 +27,7 @@ WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 ARCHITECTURE = "qwen2_vl"
 ALIGNMENT_BYTES = 64
+Packer = Callable[[Tensor, Precision], Matrix]
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -37,20 +40,35 @@ def check_checkpoint(folder: Path) -> None:
             f"{folder / CONFIG_FILE} is of model_type {architecture!r}, not {ARCHITECTURE!r}: "
             "choose a Qwen2-VL checkpoint"
         )
-    for path in _weight_files(folder):
+    for path in weight_files(folder):
         _check_weight_file(path)
 
 
-def read_checkpoint(folder: Path, dtype: torch.dtype | str) -> Qwen2VLForConditionalGeneration:
+def read_config(folder: Path) -> Qwen2VLConfig:
+    return Qwen2VLConfig.from_pretrained(folder, local_files_only=True)
+
+
+def read_checkpoint(
+    folder: Path, dtype: torch.dtype | str, with_layers: bool = True
+) -> Qwen2VLForConditionalGeneration:
     """The checked folder's modules, every weight of them read; dtype "auto" is the file's own.
 
+    Without layers the language half is left out but for its embeddings and head.
     Raises ModelError where a weight is missing.
     """
-    transformers_logging.disable_progress_bar()
     try:
-        modules, report = Qwen2VLForConditionalGeneration.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, use_safetensors=True, output_loading_info=True
-        )
+        config = read_config(folder)
+        if not with_layers:
+            config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
+        with _quiet_transformers():
+            modules, report = Qwen2VLForConditionalGeneration.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                local_files_only=True,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error
     missing = sorted(report["missing_keys"])
@@ -63,31 +81,43 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str) -> Qwen2VLForConditi
     return modules.eval().requires_grad_(False)
 
 
+@contextlib.contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """What it would print of missing and of spare weights is judged here."""
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+
+
 def build_text_stack(
-    modules: Qwen2VLForConditionalGeneration, vocab_size: int, precision: Precision = "fp32"
+    modules: Qwen2VLForConditionalGeneration,
+    vocab_size: int,
+    precision: Precision = "fp32",
+    exact: bool = False,
 ) -> TextStack:
-    """Fuse and pack the language half; its modules are emptied layer by layer, so that large ones fit."""
+    """Fuse and pack the language half; its modules are emptied layer by layer, so that large ones fit.
+
+    `exact`: integers stay integers, but all arithmetic is float32.
+    """
+    packer = pack_exactly if exact else pack
     language, config = modules.model.language_model, modules.config.text_config
-    head_dim = config.hidden_size // config.num_attention_heads
-    shape = TextShape(
-        config.num_hidden_layers,
-        config.num_attention_heads,
-        config.num_key_value_heads,
-        head_dim,
-    )
     layers = []
     for index in range(len(language.layers)):
-        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps, precision))
+        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps, precision, packer))
         language.layers[index] = torch.nn.Identity()
     embeddings = language.embed_tokens.weight.detach().to(whole_dtype(precision))
     return TextStack(
-        shape=shape,
-        rotary=_rotary_table(config, head_dim),
+        shape=text_shape(config),
+        rotary=rotary_table(config),
         embeddings=embeddings,
         layers=tuple(layers),
         final_norm=RmsNorm.of(language.norm.weight.detach().float(), config.rms_norm_eps),
-        head=_pack_head(_head_weight(modules, embeddings)[:vocab_size], precision),
-        cache_dtype=whole_dtype(precision),
+        head=_pack_head(_head_weight(modules, embeddings)[:vocab_size], precision, packer),
+        cache_dtype=torch.float32 if exact else whole_dtype(precision),
     )
 
 
@@ -126,7 +156,7 @@ def check_text_config(folder: Path, config: Any, vocab_size: int, precision: Pre
         )
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """The single weight file, or the shards its index names."""
     index = folder / WEIGHTS_INDEX_FILE
     if not index.exists():
@@ -173,31 +203,38 @@ def _head_weight(modules: Qwen2VLForConditionalGeneration, embeddings: Tensor) -
     return embeddings if tied else modules.lm_head.weight.detach().to(embeddings.dtype)
 
 
-def _pack_head(weight: Tensor, precision: Precision) -> Matrix:
+def _pack_head(weight: Tensor, precision: Precision, packer: Packer) -> Matrix:
     """The LM head (V, hidden), which may be the embeddings too: whole, it is not copied."""
-    return pack(weight, precision) if precision in ("int8", "int4") else DenseMatrix(weight.t())
+    return packer(weight, precision) if precision in ("int8", "int4") else DenseMatrix(weight.t())
 
 
-def _fuse_layer(layer: Any, eps: float, precision: Precision) -> LayerWeights:
+def _fuse_layer(layer: Any, eps: float, precision: Precision, packer: Packer) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
         input_norm=RmsNorm.of(layer.input_layernorm.weight.detach().float(), eps),
-        qkv=_fused([projection.weight for projection in projections], precision),
+        qkv=packer(_side_by_side([projection.weight for projection in projections]), precision),
         qkv_bias=torch.cat([projection.bias for projection in projections]).detach().float(),
-        attention_out=_fused([attention.o_proj.weight], precision),
+        attention_out=packer(_side_by_side([attention.o_proj.weight]), precision),
         mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach().float(), eps),
-        gate_up=_fused([mlp.gate_proj.weight, mlp.up_proj.weight], precision),
-        down=_fused([mlp.down_proj.weight], precision),
+        gate_up=packer(_side_by_side([mlp.gate_proj.weight, mlp.up_proj.weight]), precision),
+        down=packer(_side_by_side([mlp.down_proj.weight]), precision),
     )
 
 
-def _fused(weights: list[Tensor], precision: Precision) -> Matrix:
-    """Weights (out, in) of the same rows side by side."""
-    return pack(torch.cat(weights).detach(), precision)
+def _side_by_side(weights: list[Tensor]) -> Tensor:
+    """Weights (out, in) of the same rows as one."""
+    return (torch.cat(weights) if len(weights) > 1 else weights[0]).detach()
 
 
-def _rotary_table(config: Any, head_dim: int) -> RotaryTable:
-    parameters = config.rope_parameters
+def text_shape(config: Any) -> TextShape:
+    head_dim = config.hidden_size // config.num_attention_heads
+    return TextShape(
+        config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads, head_dim
+    )
+
+
+def rotary_table(config: Any) -> RotaryTable:
+    parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
     section = parameters.get("mrope_section", [16, 24, 24])
     return RotaryTable(head_dim, float(parameters["rope_theta"]), list(section))

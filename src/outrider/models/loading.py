@@ -8,7 +8,8 @@ from typing import Any, Literal
 import torch
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.precision import PRECISIONS, Precision
+from outrider.core.model_options import PRECISIONS, Precision
+from outrider.models.batch import DECODE_ROWS, next_span
 from outrider.models.card import read_card, write_figures
 from outrider.models.checkpoint import (
     build_text_stack,
@@ -16,8 +17,15 @@ from outrider.models.checkpoint import (
     check_checkpoint,
     check_text_config,
     read_checkpoint,
+    read_config,
+    rotary_table,
+    text_shape,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
+from outrider.models.graphs.language import GraphLanguage
+from outrider.models.graphs.model import GraphModel
+from outrider.models.graphs.providers import find_provider
+from outrider.models.graphs.store import GraphRequest
 from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
@@ -64,6 +72,33 @@ def load_model(
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{folder.name}"
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions)
+
+
+def load_graph_model(
+    folder: Path,
+    *,
+    threads: int = 1,
+    max_length: int = DEFAULT_MAX_LENGTH,
+    precision: Precision = "int4",
+    provider: str = "cpu",
+) -> GraphModel:
+    """A draft that runs as static graphs on an execution provider of onnxruntime.
+
+    Graphs are built and profiled on first use, with a progress bar, into a cache folder (`OUTRIDER_CACHE`).
+    Raises ModelError as `load_model` does, ConfigError for a provider that is not there.
+    """
+    found = find_provider(provider)
+    folder = Path(folder)
+    check_checkpoint(folder)
+    card, tokenizer = read_card(folder), load_tokenizer(folder)
+    torch.set_num_threads(threads)
+    config = read_config(folder).text_config
+    check_text_config(folder, config, tokenizer.vocab_size, precision)
+    num_slots = next_span(max_length - 1)
+    request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
+    language = GraphLanguage(request, text_shape(config), rotary_table(config), provider, threads)
+    vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), precision)
+    return GraphModel(f"draft:{folder.name}", tokenizer, language, vision, max_length, card)
 
 
 def install_exits(folder: Path, adapters: ExitAdapters, figures: dict[str, Any]) -> None:

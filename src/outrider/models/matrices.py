@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from outrider.core.precision import Precision
+from outrider.core.model_options import Precision
 
 INT4_GROUP = 32
 _INT4_COLUMNS = 16
@@ -86,6 +86,24 @@ def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
     return IntegerWeight(values.to(torch.int8).view(outputs, inputs), scales, bits)
 
 
+@dataclass(frozen=True)
+class ExactMatrix:
+    """Integers multiplied in float32: slow, and what exported graphs of the same integers compute."""
+
+    weight: IntegerWeight
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.weight.values.shape[1], self.weight.values.shape[0]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch.mm(rows, self.weight.dequantized().t())
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return self.weight.dequantized()[indices].t()
+
+
 class Int8Matrix:
     """Eight bits a weight, a scale for each output."""
 
@@ -129,6 +147,15 @@ class Int4Matrix:
 
     def columns(self, indices: Tensor) -> Tensor:
         return self.times(torch.eye(self._num_inputs))[:, indices]
+
+
+def pack_exactly(weight: Tensor, precision: Precision) -> Matrix:
+    """As `pack`, for float32 arithmetic."""
+    if precision in ("int8", "int4"):
+        return ExactMatrix(round_to_integers(weight, int(precision[3:])))
+    return DenseMatrix(
+        weight.detach().to(torch.bfloat16 if precision == "bf16" else torch.float32).float().t()
+    )
 
 
 def pack(weight: Tensor, precision: Precision) -> Matrix:

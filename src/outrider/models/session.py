@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from outrider.core.errors import ConfigError, FrameError
 from outrider.core.ports import Chunk, ExitInfo, ModelSession, OnExit, finish
 from outrider.core.values import Prompt, Successors
 from outrider.models.attention import Segment
@@ -16,35 +14,13 @@ from outrider.models.batch import Appended, next_span, run_together
 from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads, ExitTap
-from outrider.models.positions import prompt_positions
+from outrider.models.layout import PromptLayout, lay_out, require_room
 from outrider.models.text_stack import TextStack
-from outrider.models.tokenizer import IMAGE_TOKEN, QwenTokenizer
+from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
 
 PREFILL_ROWS = 128
 """A prompt runs in parts of so many rows, between which other sessions may have their turn."""
-
-
-@dataclass(frozen=True)
-class _PromptLayout:
-    """A prompt as rows: ids and positions (3, L) with the image's tokens expanded, its features between."""
-
-    token_ids: tuple[int, ...]
-    positions: Tensor
-    head_length: int
-    features: Tensor | None
-
-    @property
-    def length(self) -> int:
-        return len(self.token_ids)
-
-    @property
-    def image_end(self) -> int:
-        return self.head_length + (0 if self.features is None else self.features.shape[0])
-
-    @property
-    def rope_delta(self) -> int:
-        return int(self.positions.max()) + 1 - self.length
 
 
 class QwenModel:
@@ -131,7 +107,7 @@ class QwenSession:
         The part before the image is run apart and kept while prompts share it: a prompt's logits are the
         same bits whether or not its head was in the cache already.
         """
-        layout = _lay_out(self._model, prompt)
+        layout = lay_out(self._model, prompt)
         head, cached = layout.token_ids[: layout.head_length], self._cached_head
         self._length, self._shortest, self._cached_head = 0, 0, ()
         yield
@@ -160,7 +136,7 @@ class QwenSession:
     def appended(self, chunk: Chunk) -> Appended:
         """A chunk of this session as rows for a batch. Raises ConfigError."""
         count, heads = len(chunk.token_ids), self._model.exit_heads
-        _require_room(self._length + count, self._model.max_length)
+        require_room(self._length + count, self._model.max_length)
         tap = None
         if heads is not None and chunk.on_exit is not None:
             tap = ExitTap(len(heads.info.layers), count, chunk.on_exit)
@@ -176,7 +152,7 @@ class QwenSession:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
         self._length = length
 
-    def _run_prompt(self, layout: _PromptLayout, start: int, end: int) -> Generator[None, None, Tensor]:
+    def _run_prompt(self, layout: PromptLayout, start: int, end: int) -> Generator[None, None, Tensor]:
         """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
         text, parts = self._model.text, []
         hidden = text.embed(layout.token_ids[start:end])
@@ -197,31 +173,3 @@ def _own(session: ModelSession, model: QwenModel) -> QwenSession:
     if not isinstance(session, QwenSession) or session.model is not model:
         raise ValueError("a batch takes sessions of one model")
     return session
-
-
-def _lay_out(model: QwenModel, prompt: Prompt) -> _PromptLayout:
-    """Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run."""
-    image_id = model.tokenizer.image_id
-    token_ids = tuple(model.tokenizer.encode(prompt.text))
-    num_placeholders = token_ids.count(image_id)
-    if not token_ids or num_placeholders > 1:
-        raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")
-    if num_placeholders == 0:
-        _require_room(len(token_ids), model.max_length)
-        return _PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
-    if not prompt.jpeg:
-        raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
-    _require_room(len(token_ids) - 1 + model.vision.count_tokens(prompt.jpeg), model.max_length)
-    image = model.vision.encode(prompt.jpeg)
-    at = token_ids.index(image_id)
-    expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
-    positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)
-    return _PromptLayout(expanded, positions, at, image.features)
-
-
-def _require_room(num_tokens: int, max_length: int) -> None:
-    if num_tokens > max_length:
-        raise ConfigError(
-            f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "
-            "the memories, send a smaller frame, or load the model with a larger max_length"
-        )

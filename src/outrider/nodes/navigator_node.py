@@ -81,6 +81,8 @@ class NavigatorNode(OutriderNode):
             config,
             self.value("threads"),
             self.value("precision"),
+            self.value("runtime"),
+            self.value("provider"),
             self.value("key_file"),
             self.value("link_profile"),
         )

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from outrider.core.model_options import PRECISIONS
 from outrider.core.ports import ModelSession
-from outrider.core.precision import PRECISIONS
 from outrider.core.values import Prompt
 from outrider.runtime.bench_plots import draw_ratios
 from outrider.runtime.figures import write_figures

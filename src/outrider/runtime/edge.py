@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrider.core.ports import TextDecoder
-from outrider.core.precision import Precision
+from outrider.core.model_options import Precision, Runtime
+from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
@@ -23,6 +23,8 @@ class EdgeSettings:
     config: DecodingConfig
     threads: int = 1
     precision: Precision = "fp32"
+    runtime: Runtime = "eager"
+    provider: str = "cpu"
     key_file: str = ""
     link_profile: str = ""
 
@@ -41,13 +43,13 @@ class Edge:
 
 def open_edge(settings: EdgeSettings) -> Edge:
     """Load the draft model and prepare the link, which need not be up. Raises ModelError and ConfigError."""
-    from outrider.models import load_model, load_tokenizer, read_card  # seconds to import
+    from outrider.models import load_tokenizer, read_card  # seconds to import
 
     folder = model_folder(settings.draft_model)
     card = read_card(folder)
     draft = None
     if settings.config.needs_model:
-        draft = load_model(folder, role="draft", threads=settings.threads, precision=settings.precision)
+        draft = _load_draft(folder, settings)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None
     decoder = connect_decoder(
@@ -59,3 +61,12 @@ def open_edge(settings: EdgeSettings) -> Edge:
         link_profile=settings.link_profile,
     )
     return Edge(decoder, card.instruction_words)
+
+
+def _load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
+    from outrider.models import load_graph_model, load_model
+
+    threads, precision = settings.threads, settings.precision
+    if settings.runtime == "graphs":
+        return load_graph_model(folder, threads=threads, precision=precision, provider=settings.provider)
+    return load_model(folder, role="draft", threads=threads, precision=precision)

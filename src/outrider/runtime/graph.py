@@ -15,7 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
-from outrider.core.precision import PRECISIONS
+from outrider.core.model_options import PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.simulation.homes import PLACEMENTS
 from outrider.simulation.vocabulary import target_of
@@ -198,6 +198,8 @@ NAVIGATOR = NodeSpec(
             read_only=True,
         ),
         Parameter("draft_model", "models/draft", "folder of the draft model"),
+        Parameter("runtime", "eager", "how the draft model runs", choices=RUNTIMES),
+        Parameter("provider", "cpu", "where onnxruntime runs runtime=graphs", choices=PROVIDERS),
         Parameter("strategy", "outrider", "decoding strategy", choices=tuple(STRATEGIES)),
         Parameter(
             "drafters",
@@ -324,6 +326,8 @@ ARGUMENTS = {
         Argument("link_profile", (("navigator", "link_profile"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
         Argument("draft_precision", (("navigator", "precision"),)),
+        Argument("draft_runtime", (("navigator", "runtime"),)),
+        Argument("draft_provider", (("navigator", "provider"),)),
         Argument("model", (("verifier", "model"),)),
         Argument("model_precision", (("verifier", "precision"),)),
         Argument("command_interface", (("action", "command_interface"),)),
@@ -354,6 +358,8 @@ SIM_GRAPH = Graph(
         "link_profile",
         "draft_model",
         "draft_precision",
+        "draft_runtime",
+        "draft_provider",
         "model",
         "model_precision",
         "command_interface",
@@ -377,6 +383,8 @@ ROBOT_GRAPH = Graph(
         "drafters",
         "draft_model",
         "draft_precision",
+        "draft_runtime",
+        "draft_provider",
         "command_interface",
         "robot_avoidance",
         "source",

@@ -9,7 +9,7 @@ import torch
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.precision import PRECISIONS, Precision
+from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
 from outrider.models.matrices import INT4_GROUP, pack, round_to_integers
 

@@ -136,3 +136,15 @@ def test_a_launch_argument_is_read_in_its_parameters_type() -> None:
     for text in ("yes", "0"):
         with pytest.raises(ConfigError, match="robot_avoidance"):
             argument_value("robot_avoidance", text)
+
+
+def test_the_drafts_runtime_is_chosen_by_arguments() -> None:
+    arguments = {"draft_precision": "int4", "draft_runtime": "graphs", "model_precision": "int8"}
+    for graph in (SIM_GRAPH, ROBOT_GRAPH):
+        given = {name: value for name, value in arguments.items() if name in graph.arguments}
+        parameters = graph_parameters(graph, {}, given)
+        assert parameters["navigator"]["runtime"] == "graphs"
+        assert parameters["navigator"]["precision"] == "int4"
+    assert graph_parameters(SIM_GRAPH, {}, arguments)["verifier"]["precision"] == "int8"
+    with pytest.raises(ConfigError, match="provider='npu'"):
+        graph_parameters(SIM_GRAPH, {}, {"draft_provider": "npu"})

@@ -1,0 +1,16 @@
+"""How a model may be run; the nodes' parameters and the models' loader read it from here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Precision = Literal["fp32", "bf16", "int8", "int4"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16", "int8", "int4")
+"""What the weights of the language half are kept in."""
+
+Runtime = Literal["eager", "graphs"]
+RUNTIMES: tuple[Runtime, ...] = ("eager", "graphs")
+"""Whether a draft runs op by op or as static graphs of onnxruntime."""
+
+PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
+"""Execution providers of onnxruntime that static graphs may run on."""

@@ -1,0 +1,226 @@
+"""A model's blocks with one graph each in memory, switched while a prompt is computed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.models.graphs.export import HIDDEN_SCORE
+from outrider.models.graphs.providers import Provider, open_graph
+from outrider.models.graphs.schedule import Profile, plan_switch, prefers_decode
+
+Phase = Literal["prefill", "decode"]
+Floats = NDArray[np.float32]
+HEAD_FILE = "head.onnx"
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """What the graphs in a folder were made for; `layers` of each block, in order."""
+
+    layers: tuple[int, ...]
+    prefill_rows: int
+    decode_rows: int
+
+    def rows(self, phase: Phase) -> int:
+        return self.prefill_rows if phase == "prefill" else self.decode_rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Embedded tokens (M, H) with their rotation (M, 1, D), to be run from cache slot `start` on."""
+
+    hidden: Floats
+    cos: Floats
+    sin: Floats
+    start: int
+
+    def part(self, begin: int, end: int) -> Rows:
+        return Rows(self.hidden[begin:end], self.cos[begin:end], self.sin[begin:end], self.start + begin)
+
+    def padded(self, count: int) -> Rows:
+        """With the last row repeated up to `count` rows; no token sees the repetitions."""
+        spare = count - len(self.hidden)
+        if not spare:
+            return self
+        hidden, cos, sin = (
+            np.concatenate([each, np.repeat(each[-1:], spare, axis=0)])
+            for each in (self.hidden, self.cos, self.sin)
+        )
+        return Rows(hidden, cos, sin, self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCache:
+    """Keys and values (layers, kv_heads, slots, head_dim) of one sequence."""
+
+    keys: Floats
+    values: Floats
+
+
+@dataclass
+class LoadTimes:
+    """Seconds of loading graphs since the start, and of those that a computation waited for."""
+
+    loaded_s: float = 0.0
+    waited_s: float = 0.0
+
+
+@dataclass
+class _Block:
+    """A block's graph in memory; none while another one is loaded into its place."""
+
+    session: Any = None
+    phase: Phase = "prefill"
+    coming: Future[None] | None = field(default=None, repr=False)
+
+
+class GraphBlocks:
+    """Runs the blocks of a folder. One thread at a time computes; loads run beside it."""
+
+    def __init__(self, folder: Path, sizes: GraphSizes, provider: Provider, threads: int) -> None:
+        self.times = LoadTimes()
+        self._folder = folder
+        self._sizes = sizes
+        self._provider = provider
+        self._threads = threads
+        self._blocks = [_Block() for _ in sizes.layers]
+        self._first_layer = np.cumsum([0, *sizes.layers]).tolist()
+        self._head = open_graph(folder / HEAD_FILE, provider, threads)
+        self._loader = ThreadPoolExecutor(1, "graphs")
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        return len(self._blocks)
+
+    def settle(self, phase: Phase) -> None:
+        """Have every block's graph of this phase in memory."""
+        for index in range(len(self._blocks)):
+            self._begin_load(index, phase)
+        for index in range(len(self._blocks)):
+            self._wait(index)
+
+    def prefill(self, rows: Rows, cache: GraphCache, profile: Profile, switch: bool = True) -> Floats:
+        """Run a prompt's rows in chunks; the last layer's output (M, H).
+
+        Unless more of the prompt follows, `switch` to decode graphs beside the computation.
+        """
+        with self._lock:
+            chunks = list(_cuts(len(rows.hidden), self._sizes.prefill_rows))
+            loads = self._prepare(profile, len(chunks)) if switch else {}
+            parts = [rows.part(begin, end) for begin, end in chunks]
+            for step in range(len(chunks) * len(self._blocks)):
+                chunk, index = divmod(step, len(self._blocks))
+                if step in loads:
+                    self._begin_load(loads[step], "decode")
+                parts[chunk] = self._advance(index, parts[chunk], cache)
+            if switch:
+                self.settle("decode")
+            return np.concatenate([part.hidden for part in parts])
+
+    def decode(self, rows: Rows, cache: GraphCache) -> Floats:
+        """Run a forward's rows; the last layer's output (M, H)."""
+        with self._lock:
+            for index in range(len(self._blocks)):
+                rows = self._advance(index, rows, cache)
+            return rows.hidden
+
+    def logits(self, hidden: Floats) -> Floats:
+        """Logits (M, V) of the last layer's output (M, H)."""
+        count = self._sizes.decode_rows
+        parts = []
+        for begin, end in _cuts(len(hidden), count):
+            padded = np.concatenate(
+                [hidden[begin:end], np.repeat(hidden[end - 1 : end], count - end + begin, 0)]
+            )
+            parts.append(self._head.run(None, {"hidden": padded})[0][: end - begin])
+        return np.concatenate(parts)
+
+    def measure(self, index: int, phase: Phase, cache: GraphCache, rows: Rows) -> tuple[float, float]:
+        """Seconds to load a block's graph, and to compute a chunk with it; no other block keeps its graph."""
+        for block in self._blocks:
+            block.session = None
+        began_s = time.monotonic()
+        self._begin_load(index, phase)
+        self._wait(index)
+        loaded_s = time.monotonic()
+        self._advance(index, rows, cache)
+        return loaded_s - began_s, time.monotonic() - loaded_s
+
+    def _prepare(self, profile: Profile, num_chunks: int) -> dict[int, int]:
+        """Which block's decode graph to load at which step; prefill graphs are sent for where that pays."""
+        if all(block.phase == "decode" for block in self._blocks):
+            if prefers_decode(profile, num_chunks):
+                return {}
+            for index in range(len(self._blocks)):
+                self._begin_load(index, "prefill")
+        return {load.first: load.block for load in plan_switch(profile, num_chunks)}
+
+    def _begin_load(self, index: int, phase: Phase) -> None:
+        """Make room, then load beside what is computed; nothing where the graph is there or on its way."""
+        block = self._blocks[index]
+        if block.phase == phase and (block.session is not None or block.coming is not None):
+            return
+        self._wait(index)
+        block.phase = phase
+        block.coming = self._loader.submit(self._load, block, self._folder / graph_file(index, phase))
+
+    def _load(self, block: _Block, path: Path) -> None:
+        began_s = time.monotonic()
+        block.session = None
+        block.session = open_graph(path, self._provider, self._threads)
+        self.times.loaded_s += time.monotonic() - began_s
+
+    def _wait(self, index: int) -> None:
+        block = self._blocks[index]
+        if block.coming is None:
+            return
+        began_s = time.monotonic()
+        coming, block.coming = block.coming, None
+        coming.result()
+        self.times.waited_s += time.monotonic() - began_s
+
+    def _advance(self, index: int, rows: Rows, cache: GraphCache) -> Rows:
+        """Rows after one block, on whichever graph it has: several forwards of a smaller one are the same."""
+        self._wait(index)
+        count = self._sizes.rows(self._blocks[index].phase)
+        outputs = [
+            self._run(index, rows.part(begin, end), count, cache)
+            for begin, end in _cuts(len(rows.hidden), count)
+        ]
+        return Rows(np.concatenate(outputs), rows.cos, rows.sin, rows.start)
+
+    def _run(self, index: int, rows: Rows, count: int, cache: GraphCache) -> Floats:
+        """One forward of a block's graph; its keys and values go into the cache."""
+        num_rows, end, padded = len(rows.hidden), rows.start + len(rows.hidden), rows.padded(count)
+        first, num_layers = self._first_layer[index], self._sizes.layers[index]
+        past = np.full((1, cache.keys.shape[2]), HIDDEN_SCORE, dtype=np.float32)
+        past[:, : rows.start] = 0.0
+        feeds = {"hidden": padded.hidden, "cos": padded.cos, "sin": padded.sin, "past": past}
+        for number in range(num_layers):
+            feeds[f"keys_{number}"] = cache.keys[first + number]
+            feeds[f"values_{number}"] = cache.values[first + number]
+        outputs = self._blocks[index].session.run(None, feeds)
+        for number in range(num_layers):
+            feeds[f"keys_{number}"][:, rows.start : end] = outputs[2 * number][:, :num_rows]
+            feeds[f"values_{number}"][:, rows.start : end] = outputs[2 * number + 1][:, :num_rows]
+        hidden: Floats = outputs[-1][:num_rows]
+        return hidden
+
+
+def graph_file(index: int, phase: Phase) -> str:
+    return f"block-{index:02d}-{phase}.onnx"
+
+
+def _cuts(total: int, size: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, total, size):
+        yield begin, min(begin + size, total)

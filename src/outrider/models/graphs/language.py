@@ -1,0 +1,89 @@
+"""The language half of a model as static graphs, embedded tokens to logits."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from outrider.models.graphs.blocks import GraphBlocks, GraphCache, Phase, Rows
+from outrider.models.graphs.providers import find_provider
+from outrider.models.graphs.schedule import Profile
+from outrider.models.graphs.store import EMBEDDINGS_FILE, GraphRequest, find_graphs
+from outrider.models.positions import RotaryTable
+from outrider.models.text_stack import TextShape
+
+PROFILE_RUNS = 3
+
+
+class GraphLanguage:
+    """The graphs of one checkpoint on one execution provider."""
+
+    def __init__(
+        self, request: GraphRequest, shape: TextShape, rotary: RotaryTable, provider: str, threads: int
+    ) -> None:
+        """Builds and profiles what is not there yet. Raises ModelError, ConfigError without the provider."""
+        self._shape = shape
+        self._rotary = rotary
+        self._num_slots = request.num_slots
+        found = find_provider(provider)
+        folder, sizes = find_graphs(request)
+        self.blocks = GraphBlocks(folder, sizes, found, threads)
+        table = np.load(folder / EMBEDDINGS_FILE, mmap_mode="c")
+        self._table = torch.from_numpy(table)
+        if table.dtype == np.int16:
+            self._table = self._table.view(torch.bfloat16)
+        self.profile = self._find_profile(folder / f"profile-{provider}-{threads}.json", sizes.prefill_rows)
+        self.blocks.settle("prefill")
+
+    def open_cache(self) -> GraphCache:
+        shape = self._shape
+        size = (shape.num_layers, shape.num_kv_heads, self._num_slots, shape.head_dim)
+        return GraphCache(np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32))
+
+    def embed(self, token_ids: Sequence[int]) -> Tensor:
+        """Embedded tokens (M, hidden)."""
+        return self._table[torch.tensor(token_ids, dtype=torch.long)].float()
+
+    def prefill(self, hidden: Tensor, positions: Tensor, cache: GraphCache) -> Tensor:
+        """Run a prompt's embedded tokens from slot 0 on; the last layer's output (M, hidden)."""
+        return torch.from_numpy(self.blocks.prefill(self._rows(hidden, positions, 0), cache, self.profile))
+
+    def forward(self, hidden: Tensor, positions: Tensor, cache: GraphCache, start: int) -> Tensor:
+        """Run embedded tokens that follow slot `start`; the last layer's output (M, hidden)."""
+        return torch.from_numpy(self.blocks.decode(self._rows(hidden, positions, start), cache))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return torch.from_numpy(self.blocks.logits(hidden.numpy()))
+
+    def _rows(self, hidden: Tensor, positions: Tensor, start: int) -> Rows:
+        cos, sin = self._rotary.at(positions)
+        return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), start)
+
+    def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
+        """Measured once for each provider and number of threads."""
+        if path.exists():
+            return Profile(**{name: tuple(times) for name, times in json.loads(path.read_text()).items()})
+        profile = self._measure(prefill_rows)
+        path.write_text(json.dumps(asdict(profile)))
+        return profile
+
+    def _measure(self, num_rows: int) -> Profile:
+        hidden = torch.zeros(num_rows, self._table.shape[1])
+        rows = self._rows(hidden, torch.zeros(3, num_rows, dtype=torch.long), 0)
+        cache = self.open_cache()
+        loads: dict[Phase, list[float]] = {"decode": [], "prefill": []}
+        chunks: dict[Phase, list[float]] = {"decode": [], "prefill": []}
+        for index in range(self.blocks.count):
+            for phase in loads:
+                runs = [self.blocks.measure(index, phase, cache, rows) for _ in range(PROFILE_RUNS)]
+                loads[phase].append(statistics.median(load_s for load_s, _ in runs))
+                chunks[phase].append(statistics.median(chunk_s for _, chunk_s in runs))
+        times = loads["decode"], loads["prefill"], chunks["prefill"], chunks["decode"]
+        return Profile(*map(tuple, times))

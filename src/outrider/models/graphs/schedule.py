@@ -1,0 +1,95 @@
+"""When to load which block's decode graph while a prompt is computed: sd.npu's greedy choice of k.
+
+A prefill of C chunks over N blocks is C * N steps, step s computing block s % N. A block cannot be computed
+while its decode graph is loaded, since its prefill graph has made room. Nothing of onnxruntime here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+CAUTION = 1.25
+"""Loads are planned this much longer than they were profiled."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Seconds of each block: to load either graph, and to compute one chunk with either."""
+
+    load_decode: tuple[float, ...]
+    load_prefill: tuple[float, ...]
+    chunk_prefill: tuple[float, ...]
+    chunk_decode: tuple[float, ...]
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.load_decode)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Load a block's decode graph beside the steps first..last, both computed meanwhile."""
+
+    block: int
+    first: int
+    last: int
+
+
+def plan_switch(profile: Profile, num_chunks: int) -> tuple[Load, ...]:
+    """Loads that steps hide, begun as late as all of them still fit: decode graphs are slow at chunks.
+
+    Blocks that no plan hides are missing in it; they are loaded after the last step.
+    """
+    total = num_chunks * profile.num_blocks
+    for first_step in range(total - 1, -1, -1):
+        loads = tuple(_greedy(profile, first_step, total))
+        if len(loads) == profile.num_blocks:
+            return loads
+    return tuple(_greedy(profile, 0, total))
+
+
+def prefers_decode(profile: Profile, num_chunks: int) -> bool:
+    """Whether a prompt is done sooner on decode graphs that are there than after loading prefill graphs."""
+    slower_s = num_chunks * (sum(profile.chunk_decode) - sum(profile.chunk_prefill))
+    hidden = {load.block for load in plan_switch(profile, num_chunks)}
+    back_s = sum(load_s for block, load_s in enumerate(profile.load_decode) if block not in hidden)
+    return slower_s <= reload_exposed_s(profile) + back_s
+
+
+def reload_exposed_s(profile: Profile) -> float:
+    """Seconds waited where prefill graphs are loaded in order while the blocks before them compute."""
+    loaded_s = computed_s = 0.0
+    for load_s, compute_s in zip(profile.load_prefill, profile.chunk_prefill, strict=True):
+        loaded_s += load_s
+        computed_s = max(computed_s, loaded_s) + compute_s
+    return computed_s - sum(profile.chunk_prefill)
+
+
+def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
+    """From `first_step` on, load the last block that can be hidden beside the fewest steps (eq. 2)."""
+    waiting, step = list(range(profile.num_blocks)), first_step
+    while waiting and step < total:
+        found = next(
+            (load for block in reversed(waiting) if (load := _hidden(profile, waiting, block, step, total))),
+            None,
+        )
+        if found is None:
+            step += 1
+            continue
+        waiting.remove(found.block)
+        step = found.last + 1
+        yield found
+
+
+def _hidden(profile: Profile, waiting: Sequence[int], block: int, step: int, total: int) -> Load | None:
+    """The fewest steps from `step` on that take as long as the load, if none of them needs the block."""
+    left_s = CAUTION * profile.load_decode[block]
+    for last in range(step, total):
+        computed = last % profile.num_blocks
+        if computed == block:
+            return None
+        left_s -= (profile.chunk_prefill if computed in waiting else profile.chunk_decode)[computed]
+        if left_s <= 0.0:
+            return Load(block, step, last)
+    return None

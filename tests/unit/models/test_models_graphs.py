@@ -1,0 +1,185 @@
+"""Static graphs: the tokens of the eager model of the same integers, one graph in memory, clear refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnxruntime
+import pytest
+import torch
+from support.tiny_models import TinySize, build_tiny_model, random_jpeg, random_prompt
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.core.model_options import PROVIDERS, Precision
+from outrider.core.ports import Chunk
+from outrider.core.values import Prompt
+from outrider.models import QwenModel, load_graph_model, load_model
+from outrider.models.checkpoint import build_text_stack, read_checkpoint
+from outrider.models.graphs import blocks as graph_blocks
+from outrider.models.graphs import providers
+from outrider.models.graphs.model import GraphModel
+
+GENERATED = 24
+PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "int4")
+STANDARD_FORM = providers.Provider("CPUExecutionProvider", "onnxruntime", packs=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("graphs") / "draft", TinySize(hidden=64, layers=3))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    patch = pytest.MonkeyPatch()
+    root = tmp_path_factory.mktemp("cache")
+    patch.setenv("OUTRIDER_CACHE", str(root))
+    yield root
+    patch.undo()
+
+
+def eager(folder: Path, graphs: GraphModel, precision: Precision) -> QwenModel:
+    """The eager model whose weights are the very integers of the graphs, in float32 arithmetic.
+
+    They share the vision tower: two of them in bfloat16 need not give equal bits.
+    """
+    whole = load_model(folder)
+    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    text = build_text_stack(modules, whole.vocab_size, precision, exact=True)
+    return QwenModel("eager", whole.tokenizer, text, graphs.vision, whole.max_length, whole.card)
+
+
+def greedy(model: QwenModel | GraphModel, prompt: Prompt, chunk: int = 1) -> tuple[list[int], torch.Tensor]:
+    session = model.open_session()
+    rows = [session.prefill(prompt)]
+    token_ids: list[int] = []
+    for _ in range(GENERATED):
+        token_ids.append(int(rows[-1].argmax()))
+        rows.append(session.forward(token_ids[-1:])[0])
+    again = model.open_session()
+    again.prefill(prompt)
+    chunks = [again.forward(token_ids[i : i + chunk]) for i in range(0, GENERATED, chunk)]
+    assert torch.allclose(torch.cat(chunks), torch.stack(rows[1:]), atol=1e-4, rtol=1e-4)
+    return token_ids, torch.stack(rows)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("packs", [True, False])
+def test_tokens_are_those_of_the_eager_model(
+    folder: Path, precision: Precision, packs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not packs:
+        monkeypatch.setitem(providers._PROVIDERS, "cpu", STANDARD_FORM)
+    graphs = load_graph_model(folder, precision=precision)
+    for prompt in (random_prompt(1), random_prompt(2, instruction="find the silver bottle " * 30)):
+        token_ids, logits = greedy(graphs, prompt, chunk=5)
+        wanted_ids, wanted = greedy(eager(folder, graphs, precision), prompt)
+        assert torch.allclose(logits, wanted, atol=1e-3, rtol=1e-3)
+        assert token_ids == wanted_ids
+        assert len(set(token_ids)) > 3
+
+
+def test_a_graph_is_built_once_and_again_where_the_weights_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
+    folder = build_tiny_model(tmp_path / "models" / "draft", TinySize(hidden=64))
+    load_graph_model(folder)
+    built = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.onnx")}
+    load_graph_model(folder)
+    assert built == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.onnx")}
+    build_tiny_model(folder, TinySize(hidden=64), seed=7)
+    load_graph_model(folder)
+    assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 2
+
+
+def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over prompts of one chunk and of several; a graph is opened only after the one in its place is gone."""
+    model = load_graph_model(folder, max_length=1024)
+    held = model.language.blocks._blocks
+    opened: list[str] = []
+    really = graph_blocks.open_graph
+
+    def watching(path: Path, *rest: object) -> object:
+        assert held[int(path.name[6:8])].session is None
+        opened.append(path.name)
+        return really(path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(graph_blocks, "open_graph", watching)
+    session = model.open_session()
+    for words in (100, 1, 100):
+        session.prefill(random_prompt(1, instruction="find the bottle " * words))
+        assert [block.phase for block in held] == ["decode"] * 3
+        assert all(block.session is not None for block in held)
+        session.forward([5, 6])
+    assert sorted(opened[:3]) == [f"block-0{index}-decode.onnx" for index in range(3)]
+
+
+def test_switching_changes_no_bit_of_the_prompt_beyond_rounding(folder: Path) -> None:
+    model = load_graph_model(folder, max_length=1024)
+    language = model.language
+    token_ids = list(range(10, 10 + 300)) + [5] * 200
+    hidden = language.embed(token_ids)
+    positions = torch.arange(len(token_ids)).expand(3, -1)
+    rows = language._rows(hidden, positions, 0)
+    whole = language.blocks.prefill(rows, language.open_cache(), language.profile, switch=False)
+    switched = language.blocks.prefill(rows, language.open_cache(), language.profile)
+    assert torch.allclose(torch.from_numpy(whole), torch.from_numpy(switched), atol=1e-4, rtol=1e-3)
+
+
+def test_sessions_keep_the_ports_promises(folder: Path) -> None:
+    model = load_graph_model(folder)
+    one, other = model.open_session(), model.open_session()
+    first = one.prefill(random_prompt(1))
+    other.prefill(random_prompt(2))
+    length = one.length
+    rows = one.forward([7, 8, 9])
+    one.truncate(length + 1)
+    assert torch.allclose(one.forward([8, 9]), rows[1:], atol=1e-5)
+    one.truncate(length)
+    together = model.forward_together([Chunk(one, [7, 8, 9]), Chunk(other, [7])])
+    assert torch.allclose(together[0], rows, atol=1e-5)
+    expected = one.expected(2)
+    assert len(expected.ids) == len(expected.probs) > 0
+    assert torch.allclose(model.open_session().prefill(random_prompt(1)), first, atol=1e-3)
+    with pytest.raises(ValueError, match="cannot truncate"):
+        one.truncate(3)
+    with pytest.raises(ConfigError, match="begins with a prompt"):
+        model.open_session().forward([5])
+    with pytest.raises(ConfigError, match="max_length"):
+        one.prefill(Prompt(random_prompt(1).text, random_jpeg(1, width=1280, height=720)))
+
+
+def test_a_missing_provider_says_what_is_there(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"CPUExecutionProvider.*pip install onnxruntime-qnn"):
+        load_graph_model(folder, provider="qnn")
+    with pytest.raises(ConfigError, match="one of cpu, cuda, tensorrt, openvino, qnn"):
+        load_graph_model(folder, provider="npu")
+
+
+def test_a_damaged_graph_says_what_to_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    load_graph_model(folder)
+    next(tmp_path.rglob("block-00-prefill.onnx")).write_bytes(b"none")
+    with pytest.raises(ModelError, match="delete its folder"):
+        load_graph_model(folder)
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ModelError, match="OUTRIDER_CACHE"):
+        load_graph_model(folder)
+
+
+def test_every_provider_of_the_parameters_is_known() -> None:
+    assert tuple(providers._PROVIDERS) == PROVIDERS
+
+
+def test_this_onnxruntime_is_the_cpus() -> None:
+    """What the refusals above rest on."""
+    assert "QNNExecutionProvider" not in onnxruntime.get_available_providers()
