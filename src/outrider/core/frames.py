@@ -48,6 +48,11 @@ class Peer(NamedTuple):
     user: str
     route: bytes
 
+    @property
+    def owner(self) -> str | bytes:
+        """Whom limits hold for: a robot's key, or without keys its connection."""
+        return self.user or self.route
+
 
 class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """How a text is decoded. `when_idle`: what the cloud does while no draft fits.

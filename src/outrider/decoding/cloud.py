@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
@@ -26,24 +29,40 @@ from outrider.core.frames import (
     Settled,
 )
 from outrider.core.ports import Tokenizer
-from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, SessionKey, Verify
+from outrider.core.token_bucket import TokenBucket
+from outrider.decoding.fairness import FairShares
+from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.pace import Pace
 from outrider.decoding.refusals import reason_of
 from outrider.decoding.session import TargetText
 
+_NO_LIMIT = 1e12
+LEAST_SHARE = 9
+"""A robot's tokens of a batch, however many robots share it."""
+
 
 @dataclass(frozen=True)
 class CloudLimits:
-    """How many sessions one model serves, and how long an idle one keeps its place, in seconds."""
+    """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
+    one whose text is complete for `rest_s` where somebody else needs it.
+
+    A batch verifies about `batch_tokens` tokens, shared equally by the robots that have any. A robot has at
+    most `tokens_per_s` verified on average, right or wrong.
+    """
 
     max_sessions: int = 8
     idle_s: float = 120.0
+    rest_s: float = 1.0
+    batch_tokens: int = 72
+    tokens_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.max_sessions < 1:
-            raise ConfigError(f"max_sessions={self.max_sessions} must be at least 1")
-        if not self.idle_s > 0:
-            raise ConfigError(f"idle_s={self.idle_s} must be positive")
+        for name in ("max_sessions", "batch_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("idle_s", "rest_s", "tokens_per_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name}={getattr(self, name)} must be positive")
 
 
 @dataclass(frozen=True)
@@ -56,13 +75,18 @@ class Reply:
 
 @dataclass
 class _Session:
-    """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused."""
+    """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
+
+    `asked_s`: since when a frame waits for the model.
+    """
 
     epoch: int
     last_heard_s: float
     pace: Pace = field(default_factory=Pace)
     text: TargetText | None = None
     refusal: Refused | None = None
+    asked_s: float | None = None
+    prefilling: bool = False
 
     def closing_words(self, epoch: int) -> list[CloudFrame]:
         """What a peer is told that still asks for a text that is no more."""
@@ -70,13 +94,17 @@ class _Session:
 
 
 class CloudMachine:
-    """Frames and finished jobs in, replies out. Sessions with work take turns."""
+    """Frames and finished jobs in, replies out. Robots with work share the model fairly."""
 
     def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits) -> None:
         self._name = name[:500]
         self._tokenizer = tokenizer
         self._limits = limits
         self._sessions: dict[SessionKey, _Session] = {}
+        self._shares = FairShares()
+        self._buckets: dict[str | bytes, TokenBucket] = {}
+        self.waited_s: list[float] = []
+        """How long frames have waited for the jobs that were asked for last."""
 
     @property
     def keys(self) -> frozenset[SessionKey]:
@@ -92,19 +120,82 @@ class CloudMachine:
             frames = self._refuse(key, frame.epoch, reason_of(error), str(error))
         return [Reply(peer, answer) for answer in frames]
 
-    def next_job(self, now_s: float) -> CloudJob | None:
-        """The next work for the model; the session it belongs to goes to the end of the queue."""
-        for key, session in list(self._sessions.items()):
-            job = session.text.next_job(now_s) if session.text else None
-            if job is not None:
-                self._sessions[key] = self._sessions.pop(key)
-                return job
-        return None
+    def next_jobs(self, now_s: float) -> list[CloudJob]:
+        """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
+
+        A prompt's turn comes when its robot has had no more than those that wait for a verification.
+        """
+        ready = [job for text in self._texts() if (job := text.next_job(now_s)) is not None]
+        self._shares.advance(job.key.peer.owner for job in ready)
+        ready.sort(key=self._standing_s)
+        prompts = [job for job in ready if isinstance(job, PrefillTarget)]
+        drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
+        jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(drafts))
+        self._begin(jobs, now_s)
+        return jobs
+
+    def _texts(self) -> list[TargetText]:
+        return [session.text for session in self._sessions.values() if session.text is not None]
+
+    def _standing_s(self, job: CloudJob) -> float:
+        return self._shares.standing_s(job.key.peer.owner)
+
+    def _may_verify(self, job: Verify, now_s: float) -> bool:
+        return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
+
+    def _prompt(
+        self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify]
+    ) -> tuple[PrefillTarget] | None:
+        """The prompt whose turn it is; what is begun comes first."""
+        if not prompts:
+            return None
+        first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
+        mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
+        return (first,) if self._standing_s(first) <= mean_s else None
+
+    def _batch(self, jobs: Sequence[Verify]) -> list[Verify]:
+        """As many as fit. A robot has its share of the rows, to which a longer chunk is cut."""
+        owners = {job.key.peer.owner for job in jobs}
+        share = max(LEAST_SHARE, self._limits.batch_tokens // max(1, len(owners)))
+        room = dict.fromkeys(owners, share)
+        total, batch = max(share, self._limits.batch_tokens), []
+        for job in jobs:
+            length = min(len(job.draft) + 1, room[job.key.peer.owner], total)
+            if length > min(1, len(job.draft)):
+                room[job.key.peer.owner] -= length
+                total -= length
+                batch.append(replace(job, draft=job.draft[: length - 1], evidence=job.evidence[: length - 1]))
+        return batch
+
+    def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
+        rate = min(self._limits.tokens_per_s, _NO_LIMIT)
+        return self._buckets.setdefault(peer.owner, TokenBucket(rate, rate, now_s))
+
+    def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
+        """Note how long the jobs have waited; among equals their sessions are the last to come again."""
+        self.waited_s = []
+        for job in jobs:
+            session = self._sessions[job.key] = self._sessions.pop(job.key)
+            if isinstance(job, Verify):
+                self._bucket(job.key.peer, now_s).take(len(job.draft) + 1, now_s)
+            else:
+                session.prefilling = True
+            if session.asked_s is not None:
+                self.waited_s.append(now_s - session.asked_s)
+                session.asked_s = None
 
     def next_look_s(self, now_s: float) -> float | None:
         """When to ask for a job again although no frame has come; None where only a frame changes things."""
-        texts = [session.text for session in self._sessions.values() if session.text]
-        return min((at for text in texts if (at := text.wait_until_s(now_s)) is not None), default=None)
+        looks = [self._look_s(key, session, now_s) for key, session in self._sessions.items()]
+        return min((look_s for look_s in looks if look_s is not None), default=None)
+
+    def _look_s(self, key: SessionKey, session: _Session, now_s: float) -> float | None:
+        if session.text is None:
+            return None
+        allowed_s = self._bucket(key.peer, now_s).ready_s(now_s)
+        if allowed_s > now_s and session.text.next_job(now_s) is not None:
+            return allowed_s
+        return session.text.wait_until_s(now_s)
 
     def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
         """An early exit has spoken while its job still runs."""
@@ -119,12 +210,17 @@ class CloudMachine:
         text = self._text_of(job.key, job.epoch)
         if text is None:
             return []
+        self._sessions[job.key].prefilling = False
         compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
         if isinstance(job, Verify) and judgement is not None:
             frames = text.on_judged(job, judgement, compute_us, now_s)
         else:
             frames = text.on_prefilled(compute_us)
         return [Reply(job.key.peer, frame) for frame in frames]
+
+    def charge(self, job: CloudJob, used_s: float) -> None:
+        """So much of the model's time went into a job."""
+        self._shares.charge(job.key.peer.owner, used_s)
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
         """A job could not be done: its text ends, nobody else's does."""
@@ -138,6 +234,21 @@ class CloudMachine:
         for key, session in list(self._sessions.items()):
             if now_s - session.last_heard_s > self._limits.idle_s:
                 del self._sessions[key]
+        owners = {key.peer.owner for key in self._sessions}
+        self._shares.keep_only(owners)
+        for owner in [owner for owner in self._buckets if owner not in owners]:
+            del self._buckets[owner]
+
+    def _evict_resting(self, now_s: float) -> None:
+        """Free the place of the text that has been complete for longest; its robot's next one opens anew."""
+        resting = {
+            key: session.last_heard_s
+            for key, session in self._sessions.items()
+            if session.text is not None and session.text.finished
+        }
+        oldest = min(resting, key=lambda key: resting[key], default=None)
+        if oldest is not None and now_s - resting[oldest] > self._limits.rest_s:
+            del self._sessions[oldest]
 
     def _evict_refused(self) -> None:
         """Free the places of texts that were refused; until they are needed the refusal is repeated there."""
@@ -149,6 +260,8 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is not None:
             session.last_heard_s = now_s
+            if session.asked_s is None and isinstance(frame, (Open, Draft, Proposal)):
+                session.asked_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
@@ -169,13 +282,15 @@ class CloudMachine:
             if len(self._sessions) >= self._limits.max_sessions:
                 self._evict_refused()
             if len(self._sessions) >= self._limits.max_sessions:
+                self._evict_resting(now_s)
+            if len(self._sessions) >= self._limits.max_sessions:
                 return [self._busy(frame)]
-            session = self._sessions[key] = _Session(frame.epoch, now_s)
+            session = self._sessions[key] = _Session(frame.epoch, now_s, asked_s=now_s)
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
             return session.text.on_open(frame)
-        session.epoch = frame.epoch
+        session.epoch, session.prefilling = frame.epoch, False
         session.text = TargetText(key, frame, self._tokenizer, session.pace)
         return []
 

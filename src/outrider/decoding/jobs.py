@@ -117,6 +117,15 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """A prompt of which another part is to run: the job comes again."""
+
+
+CloudResult = Judgement | Unfinished | Exception | None
+"""Of a verification its judgement; of a prefill None at its end. A failure is a result too."""
+
+
+@dataclass(frozen=True)
 class ExitHint:
     """What an early exit expects of the running verification.
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Array, LanguageModel, OnExit
+from outrider.core.ports import Array, Chunk, LanguageModel, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
 OnKnownExit = Callable[[int, Array, Array], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """`num_last` + 1 rows asked of a sequence: the first one where it is known, `chunk` for the rest."""
+
+    known: Array
+    num_last: int
+    chunk: Chunk | None
 
 
 class CachedSequence:
@@ -27,8 +37,13 @@ class CachedSequence:
 
     def prefill(self, prompt: Prompt, max_new_tokens: int) -> None:
         """Start over with a prompt. Raises FrameError or ConfigError where it cannot be used."""
+        for _ in self.prefill_parts(prompt, max_new_tokens):
+            pass
+
+    def prefill_parts(self, prompt: Prompt, max_new_tokens: int) -> Iterator[None]:
+        """`prefill` in parts, between which other sequences of the model may run."""
         self._cached = []
-        self._prompt_row = self._last_row = self._session.prefill(prompt)
+        self._prompt_row = self._last_row = yield from self._session.prefill_parts(prompt)
         self._prompt_length = self._session.length
         if self._prompt_length + max_new_tokens > self._model.max_length:
             raise ConfigError(
@@ -47,15 +62,29 @@ class CachedSequence:
         called in mid-forward with an exit's index, the first of these rows if it is final already (else
         None), and the exit's own rows for the rest.
         """
+        asked = self.ask(tokens, num_last, on_exit)
+        rows = (
+            None if asked.chunk is None else self._session.forward(asked.chunk.token_ids, asked.chunk.on_exit)
+        )
+        return self.answer(asked, rows)
+
+    def ask(self, tokens: Sequence[int], num_last: int, on_exit: OnKnownExit | None = None) -> Asked:
+        """What `logits` needs a forward for, as a part of a batch; `answer` takes its rows."""
         first = len(tokens) - num_last
         known = self._known_row(tokens, first)
         if known is None:
             self._roll_back(min(common_length(self._cached, tokens), first - 1))
-        new = tokens[len(self._cached) :]
-        if not new:
-            return known[None]
-        rows = self._forward(new, _last_rows(on_exit, known, num_last))
-        return rows[-num_last - 1 :] if known is None else torch.cat((known[None], rows))
+        new = tuple(tokens[len(self._cached) :])
+        chunk = Chunk(self._session, new, _last_rows(on_exit, known, num_last)) if new else None
+        return Asked(known, num_last, chunk)
+
+    def answer(self, asked: Asked, rows: Array) -> Array:
+        """The rows (num_last + 1, V) asked for, from those of the chunk if there is one."""
+        if asked.chunk is None:
+            return asked.known[None]
+        self._cached.extend(asked.chunk.token_ids)
+        self._last_row = rows[-1]
+        return rows[-asked.num_last - 1 :] if asked.known is None else torch.cat((asked.known[None], rows))
 
     def _known_row(self, tokens: Sequence[int], first: int) -> Array:
         """The row that predicts position `first`, where it needs no forward; the cache then ends there."""
@@ -69,12 +98,6 @@ class CachedSequence:
         if length < len(self._cached):
             self._session.truncate(self._prompt_length + length)
             del self._cached[length:]
-
-    def _forward(self, tokens: Sequence[int], on_exit: OnExit | None) -> Array:
-        rows = self._session.forward(tokens, on_exit)
-        self._cached.extend(tokens)
-        self._last_row = rows[-1]
-        return rows
 
 
 def _last_rows(on_exit: OnKnownExit | None, known: Array, num_last: int) -> OnExit | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,7 +13,15 @@ from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.cloud import CloudLimits, CloudMachine, Reply
-from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, Verify
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    ExitHint,
+    PrefillTarget,
+    SessionKey,
+    Unfinished,
+    Verify,
+)
 from outrider.decoding.workers import OnHint, TargetWorker
 
 _log = logging.getLogger(__name__)
@@ -37,7 +45,7 @@ class FrameService(Protocol):
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
 
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do one job; False where there is none."""
+        """Do what is next; False where there is nothing."""
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before the next `step`; None: until a frame comes."""
@@ -59,6 +67,7 @@ class VerifierService:
         self._clock = clock
         self._frames = self._jobs = self._failed_jobs = 0
         self._smallest_margin = float("inf")
+        self._prefill_s: dict[SessionKey, float] = {}
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         self._frames += 1
@@ -66,9 +75,9 @@ class VerifierService:
         self._worker.keep_only(self._machine.keys)
         return replies
 
-    def next_job(self) -> CloudJob | None:
-        """What the model should do now, if anything."""
-        return self._machine.next_job(self._clock())
+    def next_jobs(self) -> list[CloudJob]:
+        """What the model should do now as one batch, if anything."""
+        return self._machine.next_jobs(self._clock())
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
@@ -76,37 +85,52 @@ class VerifierService:
         at_s = self._machine.next_look_s(now_s)
         return None if at_s is None else max(0.0, at_s - now_s)
 
-    def run(self, job: CloudJob, on_hint: OnHint) -> Judgement | Exception | None:
-        """Let the model do a job. A failure is a result: one session's input must not end the others'."""
-        self._jobs += 1
-        try:
-            return self._worker.run(job, on_hint)
-        except Exception as error:
-            self._failed_jobs += 1
-            if not isinstance(error, OutriderError):
-                _log.exception("a model job failed")
-            return error
+    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+        """Let the model do a batch. A failure is a result: one session's input must not end the others'."""
+        results = self._worker.run(jobs, on_hint)
+        self._jobs += len(jobs)
+        for error in results:
+            if isinstance(error, Exception):
+                self._failed_jobs += 1
+                if not isinstance(error, OutriderError):
+                    _log.error("a model job failed", exc_info=error)
+        return results
 
-    def hint(self, job: CloudJob, hint: ExitHint) -> list[Reply]:
+    def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
         """What an early exit says to the outside, if anything."""
-        return self._machine.hint(job, hint, self._clock()) if isinstance(job, Verify) else []
+        return self._machine.hint(job, hint, self._clock())
 
-    def finish(self, job: CloudJob, result: Judgement | Exception | None, compute_s: float) -> list[Reply]:
-        """Tell the machine what came of a job."""
+    def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
+        """Tell the machine what came of a job whose batch took so long."""
+        if isinstance(job, PrefillTarget):
+            compute_s += self._prefill_s.pop(job.key, 0.0)
+        if isinstance(result, Unfinished):
+            self._prefill_s[job.key] = compute_s
+            return []
         if isinstance(result, Exception):
             return self._machine.fail(job, result)
         if result is not None:
             self._smallest_margin = min(self._smallest_margin, result.margin)
         return self._machine.complete(job, result, compute_s, self._clock())
 
+    def finish_all(
+        self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
+    ) -> list[Reply]:
+        """`finish` for a batch; its robots are charged for their parts of its time."""
+        sizes = [len(job.draft) + 1 if isinstance(job, Verify) else 1 for job in jobs]
+        for job, size in zip(jobs, sizes, strict=True):
+            self._machine.charge(job, compute_s * size / sum(sizes))
+        done = zip(jobs, results, strict=True)
+        return [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+
     def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do one job from start to end, sending hints in its midst; False where there is none."""
-        job = self.next_job()
-        if job is None:
+        """Do one batch from start to end, sending hints in its midst; False where there is none."""
+        jobs = self.next_jobs()
+        if not jobs:
             return False
         started_s = self._clock()
-        result = self.run(job, lambda hint: _send_all(send, self.hint(job, hint)))
-        _send_all(send, self.finish(job, result, self._clock() - started_s))
+        results = self.run(jobs, lambda job, hint: _send_all(send, self.hint(job, hint)))
+        _send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
         return True
 
     def evict_idle(self) -> None:
@@ -121,7 +145,7 @@ class VerifierService:
 
 
 def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
-    """Serve until `stop` is set: take what has arrived, run one job, repeat."""
+    """Serve until `stop` is set: take what has arrived, run one batch, repeat."""
 
     def send(reply: Reply) -> None:
         server.send(reply.peer, reply.frame)

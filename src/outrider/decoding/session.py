@@ -145,7 +145,7 @@ class TargetText:
         """What the target should run for this text now, if anything."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
-        if self._finished or self._residue is not None:
+        if self.finished or self._residue is not None:
             return None
         room = min(self._max_new_tokens - len(self._text) - 1, MAX_CHUNK_TOKENS)
         draft, evidence = self._pool.best(self._text.digest, room)
@@ -168,7 +168,7 @@ class TargetText:
 
     def wait_until_s(self, now_s: float) -> float | None:
         """When to ask for a job again although nothing has happened."""
-        if self._rules.when_idle != "adaptive" or self._prefill_us is None or self._finished:
+        if self._rules.when_idle != "adaptive" or self._prefill_us is None or self.finished:
             return None
         return self._pace.wait_until_s(now_s)
 
@@ -216,7 +216,7 @@ class TargetText:
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         self._await_draft(new, alive, not job.draft, now_s)
-        if judgement.residue is not None and not self._finished:
+        if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
             return [
                 structs.replace(self._unsettled(base, len(job.draft), compute_us, 0), kept=judgement.kept)
@@ -227,7 +227,8 @@ class TargetText:
         return [structs.replace(self._verdict(base, len(job.draft), compute_us), kept=judgement.kept)]
 
     @property
-    def _finished(self) -> bool:
+    def finished(self) -> bool:
+        """Whether the text is complete."""
         tokens = self._text.tokens
         return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
 

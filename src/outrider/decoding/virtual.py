@@ -22,11 +22,12 @@ from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import (
     CloudJob,
+    CloudResult,
     DraftTokens,
     EdgeJob,
     EdgeResult,
     ExitHint,
-    Judgement,
+    Unfinished,
     Verify,
 )
 from outrider.decoding.outbox import Outbox
@@ -201,14 +202,17 @@ class VirtualDecoder:
         self._perform(self._machine.complete(job, choices, self.now_s, duration_s))
 
     def _start_cloud_job(self) -> None:
-        job = None if self._cloud_busy else self._service.next_job()
-        if job is None:
+        jobs = [] if self._cloud_busy else self._service.next_jobs()
+        if not jobs:
             self._look_again()
             return
+        [job] = jobs
         duration_s = self._world.compute.target_s(job)
         self._cloud_busy = True
         hints: list[ExitHint] = []
-        result = self._service.run(job, hints.append)
+        result: CloudResult = Unfinished()
+        while isinstance(result, Unfinished):
+            [result] = self._service.run([job], lambda _, hint: hints.append(hint))
         for hint in hints:
             at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
             self._at(at_s, self._send_hint, self._service, job, hint)
@@ -232,10 +236,10 @@ class VirtualDecoder:
             self._look_s = self.now_s + max(wait_s, 1e-6)
             self._at(self._look_s, lambda: None)
 
-    def _send_hint(self, service: VerifierService, job: CloudJob, hint: ExitHint) -> None:
+    def _send_hint(self, service: VerifierService, job: Verify, hint: ExitHint) -> None:
         if service is self._service:
             replies = service.hint(job, hint)
-            if replies and isinstance(job, Verify):
+            if replies:
                 tokens = hint.accepted + 1
                 self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
             self._reply(replies)
@@ -244,7 +248,7 @@ class VirtualDecoder:
         self,
         service: VerifierService,
         job: CloudJob,
-        result: Judgement | Exception | None,
+        result: CloudResult,
         duration_s: float,
     ) -> None:
         if service is self._service:

@@ -101,7 +101,7 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    model = load_model(model_folder, role="target", threads=threads)
+    model = load_model(model_folder, role="target", threads=threads, sessions=max_sessions)
     verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")

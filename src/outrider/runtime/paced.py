@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import CloudJob, EdgeJob, EdgeResult, ExitHint, Judgement
+from outrider.decoding.jobs import CloudJob, CloudResult, EdgeJob, EdgeResult, ExitHint, Unfinished, Verify
 from outrider.decoding.service import VerifierService
 from outrider.decoding.virtual import ComputeProfile
 from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
@@ -62,16 +62,19 @@ class PacedTargetWorker(TargetWorker):
         exits = model.exits
         self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
 
-    def run(self, job: CloudJob, on_hint: OnHint) -> Judgement | None:
+    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         self._pacer.start()
-        hints: list[ExitHint] = []
-        judgement = super().run(job, hints.append)
-        duration_s = self._compute.target_s(job)
-        for hint in hints:
+        hints: list[tuple[Verify, ExitHint]] = []
+        results = super().run(jobs, lambda job, hint: hints.append((job, hint)))
+        duration_s = max(
+            0.0 if isinstance(result, Unfinished) else self._compute.target_s(job)
+            for job, result in zip(jobs, results, strict=True)
+        )
+        for job, hint in hints:
             self._pacer.wait_until(duration_s * self._shares[hint.exit])
-            on_hint(hint)
+            on_hint(job, hint)
         self._pacer.wait_until(duration_s)
-        return judgement
+        return results
 
 
 class PacedDecoder(LinkedDecoder):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Close, EdgeFrame, Join, Open, Peer
+from outrider.core.token_bucket import TokenBucket
 
 _BYTES_PER_UNIT = 4096
 
@@ -36,25 +37,6 @@ class GateLimits:
         for name, value in vars(self).items():
             if not 0 < value < math.inf:
                 raise ConfigError(f"{name}={value} must be positive")
-
-
-class TokenBucket:
-    """Refills at a rate up to a burst; may be overdrawn once."""
-
-    def __init__(self, units_per_s: float, burst_units: float, now_s: float) -> None:
-        self._units_per_s = units_per_s
-        self._burst_units = burst_units
-        self._units = burst_units
-        self._filled_s = now_s
-
-    def take(self, units: float, now_s: float) -> bool:
-        """False, and nothing taken, where the bucket is empty."""
-        gained = (now_s - self._filled_s) * self._units_per_s
-        self._units, self._filled_s = min(self._burst_units, self._units + gained), now_s
-        if self._units <= 0.0:
-            return False
-        self._units -= units
-        return True
 
 
 @dataclass
@@ -87,7 +69,7 @@ class PeerGate:
 
     def is_stale(self, peer: Peer, frame: EdgeFrame) -> bool:
         """Whether a newer epoch of the frame's session has been seen. Close means the session as a whole."""
-        owner = self._owners.get(_owner_name(peer))
+        owner = self._owners.get(peer.owner)
         if owner is None or isinstance(frame, Close):
             return False
         return frame.epoch < owner.epochs.get((peer, frame.session), 0)
@@ -120,12 +102,12 @@ class PeerGate:
 
     def _forget(self, peer: Peer) -> list[Close]:
         del self._unreachable_s[peer]
-        owner = self._owners.get(_owner_name(peer))
+        owner = self._owners.get(peer.owner)
         epochs = owner.epochs if owner is not None else {}
         return [Close(place[1], epochs.pop(place)) for place in list(epochs) if place[0] == peer]
 
     def _owner(self, peer: Peer, now_s: float) -> _Owner:
-        name = _owner_name(peer)
+        name = peer.owner
         owner = self._owners.get(name)
         if owner is None:
             if len(self._owners) >= self._limits.num_peers:
@@ -133,7 +115,3 @@ class PeerGate:
             bucket = TokenBucket(self._limits.units_per_s, self._limits.burst_units, now_s)
             owner = self._owners[name] = _Owner(bucket, now_s)
         return owner
-
-
-def _owner_name(peer: Peer) -> str | bytes:
-    return peer.user or peer.route

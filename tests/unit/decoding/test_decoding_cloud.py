@@ -31,13 +31,13 @@ from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import ExitHint
+from outrider.decoding.jobs import CloudJob, CloudResult, ExitHint, PrefillTarget
 from outrider.decoding.local import LocalLink
 from outrider.decoding.packing import pack_token_probs, unpack_residue, unpack_target_row
 from outrider.decoding.schemes import NUM_DRAWS
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.toy import ToyModel, ToySession, ToySettings
 from outrider.wire.codec import decode_cloud_frame, encode
 
 PROMPT = Prompt("find the chair", JPEG)
@@ -92,9 +92,29 @@ def step(cloud: VerifierService) -> list:
     return replies
 
 
+def next_job(cloud: VerifierService) -> CloudJob | None:
+    """The only job there is, if any."""
+    jobs = cloud.next_jobs()
+    assert len(jobs) <= 1
+    return jobs[0] if jobs else None
+
+
+def run(cloud: VerifierService, job: CloudJob) -> CloudResult:
+    [result] = cloud.run([job], lambda job, hint: None)
+    return result
+
+
 def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
     assert frames(cloud.receive(peer, opening(**options))) == []
     assert isinstance(frames(step(cloud))[0], Opened)
+
+
+def both_opened(cloud: VerifierService, **options) -> None:
+    for peer in (ALICE, BOB):
+        assert frames(cloud.receive(peer, opening(**options))) == []
+    waiting = 2
+    while waiting:
+        waiting -= sum(isinstance(frame, Opened) for frame in frames(step(cloud)))
 
 
 def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT) -> Draft:
@@ -159,8 +179,8 @@ def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
     cloud = service()
     opened(cloud, when_idle="step")
     text = frames(step(cloud))[0].tokens + frames(step(cloud))[0].tokens
-    job = cloud.next_job()
-    result = cloud.run(job, lambda hint: None)
+    job = next_job(cloud)
+    result = run(cloud, job)
     theirs = (text[0], text[1] % 31 + 1)
     assert theirs != text
     assert len(frames(cloud.receive(ALICE, opening(tokens=theirs, when_idle="step")))) == 1
@@ -185,9 +205,9 @@ def test_stale_epochs_are_dropped_and_newer_ones_replace():
 def test_the_result_of_a_cancelled_job_is_dropped():
     cloud = service()
     cloud.receive(ALICE, opening())
-    job = cloud.next_job()
+    job = next_job(cloud)
     cloud.receive(ALICE, Cancel(5, 1))
-    assert cloud.finish(job, cloud.run(job, lambda hint: None), 0.1) == []
+    assert cloud.finish(job, run(cloud, job), 0.1) == []
 
 
 def test_the_table_is_bounded_and_idle_places_are_freed():
@@ -251,19 +271,109 @@ def test_an_unexpected_failure_ends_one_text_only(caplog):
     cloud = service()
     opened(cloud, ALICE)
     cloud.receive(BOB, opening())
-    job = cloud.next_job()
+    job = next_job(cloud)
     [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
     assert refusal.reason == "internal"
     cloud.receive(ALICE, draft(0, (1,)))
     assert isinstance(frames(step(cloud))[0], Verdict)
 
 
-def test_sessions_take_turns():
+def test_sessions_share_a_batch():
     cloud = service()
+    both_opened(cloud, when_idle="step")
+    for _ in range(6):
+        assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
+
+
+def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
+    cloud = service()
+    both_opened(cloud, when_idle="step", max_new_tokens=200)
+    cloud.receive(ALICE, Cancel(5, 1))
+    cloud.receive(ALICE, opening(epoch=2, when_idle="step"))
+    kinds = []
+    for epoch in range(3, 23):
+        jobs = cloud.next_jobs()
+        kinds.append(type(jobs[0]))
+        compute_s = 0.03 if kinds[-1] is PrefillTarget else 0.01
+        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
+        if kinds[-1] is PrefillTarget:
+            cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
+    assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
+
+
+def test_a_robot_has_its_share_of_a_batch_and_no_more():
+    cloud = service(batch_tokens=18)
+    both_opened(cloud, max_new_tokens=80)
+    cloud.receive(ALICE, draft(0, own(60)[:50]))
+    cloud.receive(BOB, draft(0, own()[:5]))
+    jobs = {job.key.peer: job for job in cloud.next_jobs()}
+    assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (8, 5)
+
+
+def test_a_robot_alone_has_the_whole_batch():
+    cloud = service(batch_tokens=18)
+    opened(cloud, max_new_tokens=80)
+    cloud.receive(ALICE, draft(0, own(60)[:50]))
+    assert len(next_job(cloud).draft) == 17
+
+
+def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
+    cloud = service(batch_tokens=9)
+    both_opened(cloud)
     for peer in (ALICE, BOB):
-        cloud.receive(peer, opening(when_idle="step"))
-    peers = [step(cloud)[0].peer for _ in range(6)]
-    assert peers in ([ALICE, BOB] * 3, [BOB, ALICE] * 3)
+        cloud.receive(peer, draft(0, own()[:7]))
+    served = []
+    for _ in range(2):
+        jobs = cloud.next_jobs()
+        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        served.append({job.key.peer for job in jobs})
+    assert served in ([{ALICE}, {BOB}], [{BOB}, {ALICE}])
+
+
+def test_a_robot_beyond_its_rate_waits_and_the_others_do_not():
+    cloud = service(tokens_per_s=10.0)
+    both_opened(cloud, max_new_tokens=40)
+    text = own()
+    cloud.receive(ALICE, draft(0, text[:19]))
+    cloud.receive(BOB, draft(0, text[:1]))
+    assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
+    cloud.receive(ALICE, draft(20, (1,), digest=extend_digest(ROOT, text[:20])))
+    cloud.receive(BOB, draft(2, (1,), digest=extend_digest(ROOT, text[:2])))
+    assert {reply.peer for reply in step(cloud)} == {BOB}
+    assert step(cloud) == []
+    assert cloud.next_look_s() == pytest.approx(1.0, abs=0.01)
+    cloud._clock.now_s += 1.01
+    assert {reply.peer for reply in step(cloud)} == {ALICE}
+
+
+def test_a_verification_that_fails_in_a_batch_fails_alone(monkeypatch, caplog):
+    cloud = service()
+    both_opened(cloud)
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, draft(0, own()[:3]))
+    forward, calls = ToySession.forward, []
+
+    def failing(session, token_ids, on_exit=None):
+        calls.append(session)
+        if session is calls[0]:
+            raise RuntimeError("boom")
+        return forward(session, token_ids, on_exit)
+
+    monkeypatch.setattr(ToySession, "forward", failing)
+    answers = {reply.peer: reply.frame for reply in step(cloud)}
+    assert isinstance(answers[ALICE], Refused) and answers[ALICE].reason == "internal"
+    assert isinstance(answers[BOB], Verdict)
+
+
+def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():
+    cloud = service(max_sessions=1)
+    opened(cloud, ALICE, max_new_tokens=1, when_idle="step")
+    step(cloud)
+    [refusal] = frames(cloud.receive(BOB, opening()))
+    assert refusal.reason == "busy", "its robot may not have heard the end yet"
+    cloud._clock.now_s += 1.1
+    opened(cloud, BOB)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
 
 
 def proposal(text: tuple[int, ...], tokens: tuple[int, ...], settled: int | None = None) -> Proposal:
@@ -390,7 +500,7 @@ def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200):
     cloud = service()
     opened(cloud, hints=hints, when_idle=when_idle, max_new_tokens=max_new_tokens)
     cloud.receive(ALICE, draft(0, own(70)[:64]))
-    job = cloud.next_job()
+    job = next_job(cloud)
     assert len(job.draft) == 64
     return cloud, job
 
@@ -447,7 +557,7 @@ def test_hints_end_with_the_text_and_fit_the_wire():
 
 def test_a_hint_on_a_text_that_has_moved_on_is_dropped():
     cloud, job = hinting("all")
-    cloud.finish(job, cloud.run(job, lambda hint: None), 0.1)
+    cloud.finish(job, run(cloud, job), 0.1)
     assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []
     cloud.receive(ALICE, Cancel(5, 1))
     assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []
@@ -458,10 +568,10 @@ def test_an_adaptive_cloud_steps_to_the_end_and_then_rests():
     opened(cloud, when_idle="adaptive", max_new_tokens=6)
     tokens = [token for _ in range(6) for token in frames(step(cloud))[0].tokens]
     assert tuple(tokens) == own(6)
-    assert cloud.next_job() is None
+    assert next_job(cloud) is None
     assert cloud.next_look_s() is None
     cloud.receive(ALICE, draft(0, own(6)))
-    assert cloud.next_job() is None
+    assert next_job(cloud) is None
 
 
 def test_an_adaptive_cloud_says_how_long_it_waits_and_then_steps():
@@ -476,18 +586,18 @@ def test_an_adaptive_cloud_says_how_long_it_waits_and_then_steps():
         chunk = pack_runs([Run(0, text[at : at + 4])])
         cloud.receive(ALICE, Draft(5, 1, at, extend_digest(ROOT, text[:at]), chunk))
         at = _one_round(cloud, text, at)
-    assert cloud.next_job() is None
+    assert next_job(cloud) is None
     wait_s = cloud.next_look_s()
     assert 0.02 < wait_s < 0.1
     cloud._clock.now_s += wait_s
-    job = cloud.next_job()
+    job = next_job(cloud)
     assert (job.tokens, job.draft) == (text[:at], ())
 
 
 def _one_round(cloud: VerifierService, text: tuple[int, ...], at: int) -> int:
-    job = cloud.next_job()
+    job = next_job(cloud)
     cloud._clock.now_s += 0.05
-    [verdict] = frames(cloud.finish(job, cloud.run(job, lambda hint: None), 0.05))
+    [verdict] = frames(cloud.finish(job, run(cloud, job), 0.05))
     assert verdict.tokens == text[at : at + len(verdict.tokens)]
     return at + len(verdict.tokens)
 

@@ -1,0 +1,29 @@
+"""A rate with a burst."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Refills at a rate up to a burst; may be overdrawn once. Seconds on any monotonic clock."""
+
+    def __init__(self, units_per_s: float, burst_units: float, now_s: float) -> None:
+        self._units_per_s = units_per_s
+        self._burst_units = burst_units
+        self._units = burst_units
+        self._filled_s = now_s
+
+    def take(self, units: float, now_s: float) -> bool:
+        """False, and nothing taken, where the bucket is empty."""
+        if self.ready_s(now_s) > now_s:
+            return False
+        self._units -= units
+        return True
+
+    def ready_s(self, now_s: float) -> float:
+        """From when on something can be taken."""
+        gained = (now_s - self._filled_s) * self._units_per_s
+        self._units, self._filled_s = min(self._burst_units, self._units + gained), now_s
+        return now_s if self._units > 0.0 else now_s - self._units / self._units_per_s + _A_MOMENT_S
+
+
+_A_MOMENT_S = 1e-6

@@ -1,0 +1,336 @@
+"""Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
+
+The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile
+waits. Each robot has a processor and a link of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from outrider.core.errors import LinkError
+from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Open, Peer, Verdict
+from outrider.core.link_profile import Channel, LinkProfile
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.cloud import CloudLimits, Reply
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.jobs import CloudJob, EdgeJob, EdgeResult, ExitHint, Verify
+from outrider.decoding.patience import Patience
+from outrider.decoding.service import VerifierService
+from outrider.decoding.virtual import ComputeProfile
+from outrider.decoding.workers import DraftWorker
+
+_TICK_S = 0.1
+
+
+@dataclass(frozen=True)
+class FleetText:
+    """What a robot is to write, and for how long it does other things before."""
+
+    prompt: Prompt
+    max_new_tokens: int = 96
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class FleetWorld:
+    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire.
+
+    `batch_s` says how long the verifier takes for a batch; where it is None, it takes what it really takes.
+    """
+
+    frame_bytes: Callable[[Frame], int]
+    compute: ComputeProfile = field(default_factory=ComputeProfile)
+    link: LinkProfile = field(default_factory=LinkProfile)
+    batch_s: Callable[[Sequence[CloudJob]], float] | None = None
+    limits: CloudLimits = field(default_factory=CloudLimits)
+    seed: int = 0
+
+
+@dataclass
+class RobotRecord:
+    """What became of one robot's texts. Seconds on the fleet's clock.
+
+    `commits`: when so many tokens became final. `waits_s`: from a round's drafts to its verdict. `first_s`:
+    from the start of a text to its first tokens. `refusals`: how often the verifier was busy.
+    """
+
+    texts: list[tuple[int, ...]] = field(default_factory=list)
+    commits: list[tuple[float, int]] = field(default_factory=list)
+    rounds: int = 0
+    passes: int = 0
+    waits_s: list[float] = field(default_factory=list)
+    first_s: list[float] = field(default_factory=list)
+    finished_s: list[float] = field(default_factory=list)
+    drafted: int = 0
+    failure: str = ""
+
+
+@dataclass
+class CloudRecord:
+    """Sizes and times of the verifier's batches of verifications, and of the parts of prompts between."""
+
+    batches: list[int] = field(default_factory=list)
+    batch_s: list[float] = field(default_factory=list)
+    prompt_s: list[float] = field(default_factory=list)
+
+
+class Agenda:
+    """A discrete-event clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._planned = 0
+
+    def at(self, time_s: float, action: Callable[[], None]) -> None:
+        self._planned += 1
+        heapq.heappush(self._events, (time_s, self._planned, action))
+
+    def run(self, until_s: float, done: Callable[[], bool]) -> None:
+        """One event after the other until nothing is left to do."""
+        while self._events and self._events[0][0] <= until_s and not done():
+            self.now_s, _, action = heapq.heappop(self._events)
+            action()
+
+
+class FleetCloud:
+    """The verifier's thread."""
+
+    def __init__(self, target: LanguageModel, world: FleetWorld, agenda: Agenda) -> None:
+        self.record = CloudRecord()
+        self._world = world
+        self._agenda = agenda
+        self._service_s = 0.0
+        self._service = VerifierService(target, world.limits, lambda: self._service_s)
+        self._inbox: list[tuple[Peer, EdgeFrame]] = []
+        self._busy = False
+        self._look_s = -1.0
+        self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
+        exits = target.exits
+        self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
+
+    def connect(self, peer: Peer, deliver: Callable[[CloudFrame], None]) -> None:
+        self._deliver[peer] = deliver
+
+    def hear(self, peer: Peer, frame: EdgeFrame) -> None:
+        self._inbox.append((peer, frame))
+        self._turn()
+
+    def _turn(self) -> None:
+        """Receive, run one batch, answer; nothing else happens at the verifier meanwhile."""
+        if self._busy:
+            return
+        began_s = time.perf_counter()
+        start_s = self._service_s = self._agenda.now_s
+        inbox, self._inbox = self._inbox, []
+        replies = [reply for peer, frame in inbox for reply in self._service.receive(peer, frame)]
+        jobs = self._service.next_jobs()
+        hints: list[tuple[float, Reply]] = []
+
+        def on_hint(job: Verify, hint: ExitHint) -> None:
+            at = time.perf_counter() - began_s if self._world.batch_s is None else self._shares[hint.exit]
+            hints.extend((at, reply) for reply in self._service.hint(job, hint))
+
+        results = self._service.run(jobs, on_hint) if jobs else []
+        took_s = self._duration_s(jobs, began_s)
+        self._service_s = start_s + took_s
+        answers = self._service.finish_all(jobs, results, took_s) if jobs else []
+        if self._world.batch_s is None:
+            self._wire(replies, [reply for _, reply in hints], answers)
+            took_s = time.perf_counter() - began_s
+        self._note(jobs, took_s)
+        self._send(replies, start_s)
+        for at, reply in hints:
+            self._send([reply], start_s + (at if self._world.batch_s is None else at * took_s))
+        self._busy = True
+        self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
+
+    def _duration_s(self, jobs: Sequence[CloudJob], began_s: float) -> float:
+        if self._world.batch_s is None:
+            return time.perf_counter() - began_s
+        return self._world.batch_s(jobs) if jobs else 0.0
+
+    def _wire(self, *replies: Sequence[Reply]) -> None:
+        """What a real verifier spends on encoding them."""
+        for reply in (reply for some in replies for reply in some):
+            self._world.frame_bytes(reply.frame)
+
+    def _end_turn(self, answers: Sequence[Reply], worked: bool) -> None:
+        self._busy = False
+        self._send(answers, self._agenda.now_s)
+        if worked or self._inbox:
+            self._turn()
+            return
+        self._service_s = self._agenda.now_s
+        wait_s = self._service.next_look_s()
+        if wait_s is not None and self._look_s <= self._agenda.now_s:
+            self._look_s = self._agenda.now_s + max(wait_s, 1e-6)
+            self._agenda.at(self._look_s, self._turn)
+
+    def _send(self, replies: Sequence[Reply], at_s: float) -> None:
+        for reply in replies:
+            self._agenda.at(at_s, partial(self._deliver[reply.peer], reply.frame))
+
+    def _note(self, jobs: Sequence[CloudJob], took_s: float) -> None:
+        if jobs and isinstance(jobs[0], Verify):
+            self.record.batches.append(len(jobs))
+            self.record.batch_s.append(took_s)
+        elif jobs:
+            self.record.prompt_s.append(took_s)
+
+
+class FleetRobot:
+    """One robot: an edge machine with a draft, a link, and one text after the other to write."""
+
+    def __init__(
+        self,
+        name: str,
+        texts: Iterator[FleetText],
+        draft: LanguageModel | None,
+        config: DecodingConfig,
+        target: LanguageModel,
+        world: FleetWorld,
+        agenda: Agenda,
+        cloud: FleetCloud,
+    ) -> None:
+        self.record = RobotRecord()
+        self.done = False
+        self._peer = Peer("", name.encode())
+        self._texts = texts
+        self._world = world
+        self._agenda = agenda
+        self._cloud = cloud
+        self._config = config
+        self._machine = EdgeMachine(1, config, target.tokenizer)
+        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
+        rng = random.Random(f"{world.seed}/{name}")
+        self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
+        self._busy = False
+        self._look_s = -1.0
+        self._begun_s = self._sent_s = 0.0
+        cloud.connect(self._peer, self._hear_soon)
+        self._machine.done = True
+        agenda.at(0.0, self._begin_next)
+
+    def _begin_next(self) -> None:
+        text = next(self._texts, None)
+        if text is None:
+            self.done = True
+            return
+        self._agenda.at(self._agenda.now_s + text.pause_s, lambda: self._begin(text))
+
+    def _begin(self, text: FleetText) -> None:
+        now_s = self._begun_s = self._agenda.now_s
+        self._patience = Patience(self._config, 1, now_s)
+        self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
+        number = len(self.record.texts)
+        self._agenda.at(now_s + _TICK_S, lambda: self._tick(number))
+        self._work()
+
+    def _tick(self, number: int) -> None:
+        """Ask again after a long silence."""
+        if self._machine.done or len(self.record.texts) != number:
+            return
+        if self._patience.verdict(True, 1, self._agenda.now_s) == "ask again":
+            self._perform(self._machine.ask_again(self._agenda.now_s))
+            self._work()
+        self._agenda.at(self._agenda.now_s + _TICK_S, lambda: self._tick(number))
+
+    def _hear_soon(self, frame: CloudFrame) -> None:
+        arrival_s = self._downlink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
+        if arrival_s is not None:
+            self._agenda.at(arrival_s, lambda: self._hear(frame))
+
+    def _hear(self, frame: CloudFrame) -> None:
+        now_s = self._agenda.now_s
+        self._patience.on_heard(now_s)
+        if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
+            self.record.rounds += 1
+            self.record.waits_s.append(now_s - self._sent_s)
+        self._perform(self._machine.receive(frame, now_s))
+        self._work()
+
+    def _work(self) -> None:
+        look_s = self._machine.next_look_s
+        if look_s is not None and look_s != self._look_s:
+            self._look_s = look_s
+            self._agenda.at(max(look_s, self._agenda.now_s), lambda: self._look(look_s))
+        job = None if self._busy else self._machine.next_job()
+        if job is None or self._worker is None:
+            return
+        self._busy = True
+        duration_s = self._world.compute.draft_s(job)
+        result = self._worker.run(job)
+        self._agenda.at(self._agenda.now_s + duration_s, lambda: self._finish_job(job, result, duration_s))
+
+    def _finish_job(self, job: EdgeJob, result: EdgeResult, duration_s: float) -> None:
+        self._busy = False
+        self._perform(self._machine.complete(job, result, self._agenda.now_s, duration_s))
+        self._work()
+
+    def _look(self, look_s: float) -> None:
+        if self._machine.next_look_s == look_s:
+            self._perform(self._machine.look(self._agenda.now_s))
+            self._work()
+
+    def _perform(self, actions: Sequence[EdgeAction]) -> None:
+        now_s = self._agenda.now_s
+        for action in actions:
+            if isinstance(action, Send):
+                self._send(action.frame)
+            elif isinstance(action, Fail):
+                self.record.failure, self.done = str(action.error), True
+            elif isinstance(action, Commit):
+                self._on_commit(action, now_s)
+
+    def _on_commit(self, commit: Commit, now_s: float) -> None:
+        if len(self._machine.tokens) == len(commit.tokens):
+            self.record.first_s.append(now_s - self._begun_s)
+        self.record.commits.append((now_s, len(commit.tokens)))
+        if self._machine.done:
+            self.record.texts.append(self._machine.tokens)
+            self.record.passes += self._machine.target_passes
+            self.record.finished_s.append(now_s - self._begun_s)
+            self._begin_next()
+
+    def _send(self, frame: EdgeFrame) -> None:
+        if not isinstance(frame, Open):
+            self._sent_s = self._agenda.now_s
+        arrival_s = self._uplink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
+        if arrival_s is not None:
+            self._agenda.at(arrival_s, lambda: self._cloud.hear(self._peer, frame))
+
+
+class Fleet:
+    """Robots that share one verifier, each with texts and a strategy of its own."""
+
+    def __init__(self, target: LanguageModel, world: FleetWorld) -> None:
+        self.agenda = Agenda()
+        self.cloud = FleetCloud(target, world, self.agenda)
+        self.robots: list[FleetRobot] = []
+        self._target = target
+        self._world = world
+
+    def add(
+        self, texts: Iterator[FleetText], draft: LanguageModel | None, config: DecodingConfig
+    ) -> RobotRecord:
+        """Another robot, at work from the start on; its record fills while the fleet runs."""
+        name = f"robot {len(self.robots)}"
+        robot = FleetRobot(name, texts, draft, config, self._target, self._world, self.agenda, self.cloud)
+        self.robots.append(robot)
+        return robot.record
+
+    def run(self, until_s: float = float("inf")) -> None:
+        """Until all texts are written, or for so long. Raises LinkError where a robot was refused."""
+        self.agenda.run(until_s, lambda: all(robot.done for robot in self.robots))
+        failures = [robot.record.failure for robot in self.robots if robot.record.failure]
+        if failures:
+            raise LinkError(failures[0])
