@@ -319,12 +319,15 @@ def bench_models(
     seed: Seed = 0,
     json_file: Json = None,
     plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    graph_layers: Annotated[
+        int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are tried on.")
+    ] = 12,
     models: Models = None,
 ) -> None:
-    """A draft step, a verification with exits and weights of fewer bits, as ratios."""
+    """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
     from outrider.runtime.bench_models import bench_models
 
-    bench_models(frames, seed, models, json_file, plots)
+    bench_models(frames, seed, models, json_file, plots, graph_layers)
 
 
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")

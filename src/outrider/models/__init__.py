@@ -5,7 +5,7 @@ run by a forward of our own over a static KV cache.
 """
 
 from outrider.models.card import ModelCard, read_card
-from outrider.models.loading import check_pair, load_graph_model, load_model
+from outrider.models.loading import check_pair, load_exact_model, load_graph_model, load_model
 from outrider.models.reference import ReferenceGenerator
 from outrider.models.session import QwenModel, QwenSession
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
@@ -17,6 +17,7 @@ __all__ = [
     "QwenTokenizer",
     "ReferenceGenerator",
     "check_pair",
+    "load_exact_model",
     "load_graph_model",
     "load_model",
     "load_tokenizer",

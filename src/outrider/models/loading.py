@@ -25,7 +25,7 @@ from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
-from outrider.models.graphs.store import GraphRequest
+from outrider.models.graphs.store import GraphRequest, find_graphs
 from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
@@ -96,9 +96,22 @@ def load_graph_model(
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1)
     request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
-    language = GraphLanguage(request, text_shape(config), rotary_table(config), provider, threads)
+    graphs, sizes = find_graphs(request)
+    shape, rotary = text_shape(config), rotary_table(config)
+    language = GraphLanguage(graphs, sizes, shape, rotary, num_slots, provider, threads)
     vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), precision)
     return GraphModel(f"draft:{folder.name}", tokenizer, language, vision, max_length, card)
+
+
+def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
+    """The eager twin of static graphs: the same integers, all arithmetic in float32. Raises ModelError."""
+    check_checkpoint(folder)
+    tokenizer = load_tokenizer(folder)
+    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size, precision)
+    text = build_text_stack(modules, tokenizer.vocab_size, precision, exact=True)
+    vision = build_vision_encoder(modules, precision)
+    return QwenModel(f"exact:{folder.name}", tokenizer, text, vision, DEFAULT_MAX_LENGTH, read_card(folder))
 
 
 def install_exits(folder: Path, adapters: ExitAdapters, figures: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import track
@@ -27,10 +27,16 @@ from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load
 from outrider.runtime.paths import models_folder
 from outrider.runtime.speculation import verifications
 
+if TYPE_CHECKING:
+    from outrider.models.graphs.trial import GraphTrial
+
 NUM_DRAFT_TOKENS = 4
 REFERENCE_TOKENS = 32
 REPEATS = 60
 REFERENCE_REPEATS = 7
+GRAPH_LAYERS = 12
+GRAPH_PROMPT = 1000
+COMPARED_TOKENS = 32
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ def bench_models(
     models: Path | None = None,
     json_file: Path | None = None,
     plots: Path | None = None,
+    graph_layers: int = GRAPH_LAYERS,
 ) -> dict[str, Any]:
     """Measure, print, write JSON and pictures. Raises ModelError without models."""
     check_frames(frames, seed)
@@ -73,16 +80,20 @@ def bench_models(
         measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
         for precision in track(PRECISIONS, "precisions", console=Console(stderr=True))
     ]
+    trial = graph_trial(graph_layers)
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
         *precision_ratios(draftings),
+        graph_agreement(folder / "draft", prompts),
+        *graph_ratios(trial),
     ]
     figures = {
         "frames": frames,
         "seed": seed,
         "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
         "drafts": [asdict(one) for one in draftings],
+        "static_graphs": asdict(trial),
     }
     print_figures(Console(), ratios, draftings)
     write_figures(json_file, figures)
@@ -143,7 +154,44 @@ def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
     whole = next(one for one in draftings if one.precision == "fp32")
     int8 = next(one for one in draftings if one.precision == "int8")
     detail = f"{int8.accepted:.2f} against {whole.accepted:.2f} of {NUM_DRAFT_TOKENS} drafted"
-    return [Ratio("accepted of an int8 draft over fp32", int8.accepted / whole.accepted, 0.95, False, detail)]
+    value = int8.accepted / whole.accepted if whole.accepted else 1.0
+    return [Ratio("accepted of an int8 draft over fp32", value, 0.95, False, detail)]
+
+
+def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> Ratio:
+    """Tokens on which an int4 draft as static graphs chooses as the eager one of the same integers."""
+    from outrider.models import load_exact_model, load_graph_model
+
+    graphs, eager = load_graph_model(folder, precision="int4"), load_exact_model(folder, "int4")
+    sessions: list[ModelSession] = [graphs.open_session(), eager.open_session()]
+    alike = []
+    for prompt in prompts:
+        rows = [session.prefill(prompt) for session in sessions]
+        for _ in range(COMPARED_TOKENS):
+            choices = [int(row.argmax()) for row in rows]
+            alike.append(choices[0] == choices[1])
+            rows = [session.forward(choices[1:])[0] for session in sessions]
+    detail = f"{sum(alike)} of {len(alike)} tokens"
+    return Ratio("static graphs choose as the eager int4 draft", statistics.mean(alike), 1.0, False, detail)
+
+
+def graph_trial(num_layers: int) -> GraphTrial:
+    from outrider.models.graphs.trial import run_trial
+
+    return run_trial(num_layers, GRAPH_PROMPT, repeats=1)
+
+
+def graph_ratios(trial: GraphTrial) -> list[Ratio]:
+    """What of the loading is hidden, what the switch computes more, and its peak memory."""
+    hidden = f"{1e3 * trial.waited_s:.1f} of {1e3 * trial.loaded_s:.0f} ms waited for"
+    computed = f"{trial.switching_s:.2f} against {trial.plain_s:.2f} s"
+    memory = f"{trial.switching_mb:.0f} against {trial.plain_mb:.0f} MB"
+    where = f"{trial.num_tokens} tokens, {trial.num_layers} layers of 2B"
+    return [
+        Ratio(f"graph loading hidden, {where}", trial.hidden_share, 0.95, False, hidden),
+        Ratio("computing while switching over not", trial.switching_s / trial.plain_s, 1.1, True, computed),
+        Ratio("peak memory while switching over one graph", trial.memory_ratio, 1.1, True, memory),
+    ]
 
 
 def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:

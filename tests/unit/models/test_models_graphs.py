@@ -13,8 +13,7 @@ from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PROVIDERS, Precision
 from outrider.core.ports import Chunk
 from outrider.core.values import Prompt
-from outrider.models import QwenModel, load_graph_model, load_model
-from outrider.models.checkpoint import build_text_stack, read_checkpoint
+from outrider.models import QwenModel, load_exact_model, load_graph_model
 from outrider.models.graphs import blocks as graph_blocks
 from outrider.models.graphs import providers
 from outrider.models.graphs.model import GraphModel
@@ -43,10 +42,9 @@ def eager(folder: Path, graphs: GraphModel, precision: Precision) -> QwenModel:
 
     They share the vision tower: two of them in bfloat16 need not give equal bits.
     """
-    whole = load_model(folder)
-    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    text = build_text_stack(modules, whole.vocab_size, precision, exact=True)
-    return QwenModel("eager", whole.tokenizer, text, graphs.vision, whole.max_length, whole.card)
+    model = load_exact_model(folder, precision)
+    model.vision = graphs.vision
+    return model
 
 
 def greedy(model: QwenModel | GraphModel, prompt: Prompt, chunk: int = 1) -> tuple[list[int], torch.Tensor]:
@@ -121,7 +119,7 @@ def test_switching_changes_no_bit_of_the_prompt_beyond_rounding(folder: Path) ->
     token_ids = list(range(10, 10 + 300)) + [5] * 200
     hidden = language.embed(token_ids)
     positions = torch.arange(len(token_ids)).expand(3, -1)
-    rows = language._rows(hidden, positions, 0)
+    rows = language.rows(hidden, positions, 0)
     whole = language.blocks.prefill(rows, language.open_cache(), language.profile, switch=False)
     switched = language.blocks.prefill(rows, language.open_cache(), language.profile)
     assert torch.allclose(torch.from_numpy(whole), torch.from_numpy(switched), atol=1e-4, rtol=1e-3)

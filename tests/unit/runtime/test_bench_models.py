@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.tiny_models import add_exits, build_tiny_pair, random_prompt
+from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tiny_pair, random_prompt
 
 from outrider.models import ReferenceGenerator, load_model
+from outrider.models.graphs.trial import GraphTrial, run_trial
+from outrider.models.made_up import Widths
 from outrider.runtime import bench_models as bench
 from outrider.runtime.held_out import Pair
 
@@ -17,6 +19,7 @@ from outrider.runtime.held_out import Pair
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = build_tiny_pair(tmp_path_factory.mktemp("bench"))
+    build_tiny_model(folder / "draft", TinySize(hidden=32, layers=1), seed=1)
     add_exits(folder / "target", (1,), torch.arange(20))
     return folder
 
@@ -49,10 +52,20 @@ def test_int8_is_held_to_its_share_of_fp32() -> None:
     assert not ratio(2.8).kept
 
 
+def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
+    trial = run_trial(2, 300, repeats=1, widths=Widths(128, 256, 1, 1))
+    assert trial.loaded_s > 0.0 and trial.waited_s >= 0.0
+    assert trial.plain_mb > 0.0 and trial.switching_mb > 0.0
+    assert trial.plain_s > 0.0 and trial.switching_s > 0.0
+
+
 def test_figures_and_pictures_are_written(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "held_out_prompts", lambda frames, seed: [random_prompt(seed)] * frames)
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
+    trial = GraphTrial(2, 1000, 1.0, 1.05, 0.2, 0.1, 100.0, 109.0)
+    monkeypatch.setattr(bench, "graph_trial", lambda num_layers: trial)
     monkeypatch.setattr(bench, "REPEATS", 2)
     monkeypatch.setattr(bench, "PRECISIONS", ("fp32", "int8"))
     monkeypatch.setattr(bench, "REFERENCE_REPEATS", 1)
@@ -61,4 +74,7 @@ def test_figures_and_pictures_are_written(
     figures = json.loads((tmp_path / "models.json").read_text())
     assert {one["precision"] for one in figures["drafts"]} == {"fp32", "int8"}
     assert all(one["value"] > 0.0 for one in figures["ratios"])
+    kept = {one["what"]: one["kept"] for one in figures["ratios"]}
+    assert kept["peak memory while switching over one graph"]
+    assert not kept["graph loading hidden, 1000 tokens, 2 layers of 2B"]
     assert (tmp_path / "plots" / "models.png").stat().st_size > 1000

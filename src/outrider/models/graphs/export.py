@@ -9,6 +9,7 @@ each layer's `new_keys_i`, `new_values_i` (kv, M, D): the caller writes them int
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,13 @@ class GraphBuilder:
         scaled = self.node("Div", [rows, self.node("Sqrt", [floored])])
         return self.node("Mul", [scaled, self.tensor(norm.gain)])
 
-    def finish(
-        self, inputs: dict[str, Sequence[int]], outputs: dict[str, tuple[str, Sequence[int]]]
-    ) -> bytes:
-        """The model file. `outputs` give each output's name the value it takes."""
+    def save(
+        self, path: Path, inputs: dict[str, Sequence[int]], outputs: dict[str, tuple[str, Sequence[int]]]
+    ) -> None:
+        """Write the graph, and its weights beside it for onnxruntime to map: loading then copies them once.
+
+        `outputs` give each output's name the value it takes.
+        """
         helper, floats = self._onnx.helper, self._onnx.TensorProto.FLOAT
         for name, (source, _) in outputs.items():
             self._nodes.append(helper.make_node("Identity", [source], [name]))
@@ -96,8 +100,9 @@ class GraphBuilder:
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        content: bytes = model.SerializeToString()
-        return content
+        self._onnx.save_model(
+            model, str(path), save_as_external_data=True, location=f"{path.name}.weights", size_threshold=1024
+        )
 
     def _packed(self, rows: str, matrix: ExactMatrix) -> str:
         weight = matrix.weight
@@ -139,9 +144,9 @@ class GraphBuilder:
 
 
 def export_block(
-    layers: Sequence[LayerWeights], shape: TextShape, num_rows: int, num_slots: int, packs: bool
-) -> bytes:
-    """One block's graph for forwards of `num_rows` rows."""
+    layers: Sequence[LayerWeights], shape: TextShape, num_rows: int, num_slots: int, packs: bool, path: Path
+) -> None:
+    """Write one block's graph for forwards of `num_rows` rows."""
     build = GraphBuilder(packs)
     hidden_size = layers[0].qkv.shape[0]
     cached, fresh = (shape.num_kv_heads, num_slots), (shape.num_kv_heads, num_rows)
@@ -160,15 +165,15 @@ def export_block(
         outputs[f"new_keys_{index}"] = keys, (*fresh, shape.head_dim)
         outputs[f"new_values_{index}"] = values, (*fresh, shape.head_dim)
     outputs["out"] = hidden, (num_rows, hidden_size)
-    return build.finish(inputs, outputs)
+    build.save(path, inputs, outputs)
 
 
-def export_head(final_norm: RmsNorm, head: Matrix, num_rows: int, packs: bool) -> bytes:
-    """The final norm and the LM head: `hidden` (M, H) to `logits` (M, V)."""
+def export_head(final_norm: RmsNorm, head: Matrix, num_rows: int, packs: bool, path: Path) -> None:
+    """Write the final norm and the LM head: `hidden` (M, H) to `logits` (M, V)."""
     build = GraphBuilder(packs)
     logits = build.product(build.norm("hidden", final_norm), head)
     hidden_size, vocab_size = head.shape
-    return build.finish({"hidden": (num_rows, hidden_size)}, {"logits": (logits, (num_rows, vocab_size))})
+    build.save(path, {"hidden": (num_rows, hidden_size)}, {"logits": (logits, (num_rows, vocab_size))})
 
 
 def _causal(num_rows: int, shape: TextShape) -> np.ndarray:

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from outrider.models.graphs.blocks import GraphBlocks, GraphCache, Phase, Rows
+from outrider.models.graphs.blocks import GraphBlocks, GraphCache, GraphSizes, Phase, Rows
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.schedule import Profile
-from outrider.models.graphs.store import EMBEDDINGS_FILE, GraphRequest, find_graphs
+from outrider.models.graphs.store import EMBEDDINGS_FILE
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import TextShape
 
@@ -23,18 +23,23 @@ PROFILE_RUNS = 3
 
 
 class GraphLanguage:
-    """The graphs of one checkpoint on one execution provider."""
+    """The graphs in a folder, made for `num_slots`, on one execution provider."""
 
     def __init__(
-        self, request: GraphRequest, shape: TextShape, rotary: RotaryTable, provider: str, threads: int
+        self,
+        folder: Path,
+        sizes: GraphSizes,
+        shape: TextShape,
+        rotary: RotaryTable,
+        num_slots: int,
+        provider: str = "cpu",
+        threads: int = 1,
     ) -> None:
-        """Builds and profiles what is not there yet. Raises ModelError, ConfigError without the provider."""
+        """Profiles them where that is not done yet. Raises ModelError, ConfigError without the provider."""
         self._shape = shape
         self._rotary = rotary
-        self._num_slots = request.num_slots
-        found = find_provider(provider)
-        folder, sizes = find_graphs(request)
-        self.blocks = GraphBlocks(folder, sizes, found, threads)
+        self._num_slots = num_slots
+        self.blocks = GraphBlocks(folder, sizes, find_provider(provider), threads)
         table = np.load(folder / EMBEDDINGS_FILE, mmap_mode="c")
         self._table = torch.from_numpy(table)
         if table.dtype == np.int16:
@@ -53,16 +58,17 @@ class GraphLanguage:
 
     def prefill(self, hidden: Tensor, positions: Tensor, cache: GraphCache) -> Tensor:
         """Run a prompt's embedded tokens from slot 0 on; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.prefill(self._rows(hidden, positions, 0), cache, self.profile))
+        return torch.from_numpy(self.blocks.prefill(self.rows(hidden, positions, 0), cache, self.profile))
 
     def forward(self, hidden: Tensor, positions: Tensor, cache: GraphCache, start: int) -> Tensor:
         """Run embedded tokens that follow slot `start`; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.decode(self._rows(hidden, positions, start), cache))
+        return torch.from_numpy(self.blocks.decode(self.rows(hidden, positions, start), cache))
 
     def logits(self, hidden: Tensor) -> Tensor:
         return torch.from_numpy(self.blocks.logits(hidden.numpy()))
 
-    def _rows(self, hidden: Tensor, positions: Tensor, start: int) -> Rows:
+    def rows(self, hidden: Tensor, positions: Tensor, start: int) -> Rows:
+        """Embedded tokens that follow slot `start`, as the blocks take them."""
         cos, sin = self._rotary.at(positions)
         return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), start)
 
@@ -76,7 +82,7 @@ class GraphLanguage:
 
     def _measure(self, num_rows: int) -> Profile:
         hidden = torch.zeros(num_rows, self._table.shape[1])
-        rows = self._rows(hidden, torch.zeros(3, num_rows, dtype=torch.long), 0)
+        rows = self.rows(hidden, torch.zeros(3, num_rows, dtype=torch.long), 0)
         cache = self.open_cache()
         loads: dict[Phase, list[float]] = {"decode": [], "prefill": []}
         chunks: dict[Phase, list[float]] = {"decode": [], "prefill": []}

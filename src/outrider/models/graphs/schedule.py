@@ -67,11 +67,20 @@ def reload_exposed_s(profile: Profile) -> float:
 
 
 def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
-    """From `first_step` on, load the last block that can be hidden beside the fewest steps (eq. 2)."""
+    """From `first_step` on, load a block that can be hidden, each beside the fewest steps (eq. 2).
+
+    Best is one that has been computed for the last time, since no chunk then runs on its decode graph; else
+    the last one.
+    """
     waiting, step = list(range(profile.num_blocks)), first_step
+    last_chunk = total - profile.num_blocks
     while waiting and step < total:
         found = next(
-            (load for block in reversed(waiting) if (load := _hidden(profile, waiting, block, step, total))),
+            (
+                load
+                for block in sorted(waiting, key=lambda block: (last_chunk + block >= step, -block))
+                if (load := _hidden(profile, waiting, block, step, total))
+            ),
             None,
         )
         if found is None:

@@ -7,10 +7,10 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +24,10 @@ from outrider.models.graphs.blocks import HEAD_FILE, GraphSizes, Phase, graph_fi
 from outrider.models.graphs.export import export_block, export_head
 from outrider.models.text_stack import TextStack
 
-FORMAT = 1
+FORMAT = 2
 SIZES_FILE = "graphs.json"
 EMBEDDINGS_FILE = "embeddings.npy"
-MAX_BLOCKS = 14
+MAX_BLOCKS = 32
 PREFILL_ROWS = 128
 
 
@@ -83,23 +83,24 @@ def _build(request: GraphRequest, folder: Path) -> None:
     sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix="partial-", dir=folder.parent))
+        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=folder.parent))
         try:
-            _write(partial, stack, sizes, request)
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.rename(folder)
+            write_graphs(unfinished, stack, sizes, request.num_slots, request.packs)
+            if not folder.exists():  # another process may have been faster
+                unfinished.rename(folder)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise ModelError(
             f"graphs cannot be written to {folder} ({error.strerror}): make room, or set OUTRIDER_CACHE"
         ) from error
 
 
-def _write(folder: Path, stack: TextStack, sizes: GraphSizes, request: GraphRequest) -> None:
-    files = list(_graphs(stack, sizes, request))
+def write_graphs(folder: Path, stack: TextStack, sizes: GraphSizes, num_slots: int, packs: bool) -> None:
+    """Every file of a folder of graphs, with a progress bar; the stack is an exact one."""
+    files = list(_graphs(stack, sizes, num_slots, packs))
     for name, export in track(files, "building graphs", console=Console(stderr=True)):
-        (folder / name).write_bytes(export())
+        export(folder / name)
     table = stack.embeddings
     np.save(
         folder / EMBEDDINGS_FILE, (table if table.dtype == torch.float32 else table.view(torch.int16)).numpy()
@@ -107,18 +108,16 @@ def _write(folder: Path, stack: TextStack, sizes: GraphSizes, request: GraphRequ
     (folder / SIZES_FILE).write_text(json.dumps(asdict(sizes)))
 
 
-def _graphs(stack: TextStack, sizes: GraphSizes, request: GraphRequest) -> Iterator[tuple[str, Any]]:
+def _graphs(
+    stack: TextStack, sizes: GraphSizes, num_slots: int, packs: bool
+) -> Iterator[tuple[str, Callable[[Path], None]]]:
     """Each file's name, and what exports it."""
-    yield HEAD_FILE, lambda: export_head(stack.final_norm, stack.head, sizes.decode_rows, request.packs)
+    yield HEAD_FILE, partial(export_head, stack.final_norm, stack.head, sizes.decode_rows, packs)
     first = 0
     for index, count in enumerate(sizes.layers):
         layers = stack.layers[first : first + count]
         first += count
         phases: tuple[Phase, ...] = ("prefill", "decode")
         for phase in phases:
-            yield (
-                graph_file(index, phase),
-                lambda layers=layers, rows=sizes.rows(phase): export_block(
-                    layers, stack.shape, rows, request.num_slots, request.packs
-                ),
-            )
+            export = partial(export_block, layers, stack.shape, sizes.rows(phase), num_slots, packs)
+            yield graph_file(index, phase), export
