@@ -52,7 +52,7 @@ class CloudLimits:
 
     max_sessions: int = 8
     idle_s: float = 120.0
-    rest_s: float = 1.0
+    rest_s: float = 30.0
     batch_tokens: int = 72
     tokens_per_s: float = math.inf
 

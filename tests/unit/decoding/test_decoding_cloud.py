@@ -366,7 +366,7 @@ def test_a_verification_that_fails_in_a_batch_fails_alone(monkeypatch, caplog):
 
 
 def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():
-    cloud = service(max_sessions=1)
+    cloud = service(max_sessions=1, rest_s=1.0)
     opened(cloud, ALICE, max_new_tokens=1, when_idle="step")
     step(cloud)
     [refusal] = frames(cloud.receive(BOB, opening()))
