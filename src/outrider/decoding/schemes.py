@@ -130,9 +130,9 @@ def judge_exit(
     if outcome.next_token is None:
         return None
     confidence = float(confidences[: outcome.accepted + 1].prod())
-    choices: tuple[int, ...] = ()
-    if job.scheme in DETERMINISTIC:
-        choices = choose_each(rows, job.sampling, len(job.tokens))
+    if job.scheme not in DETERMINISTIC:
+        return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
+    choices = choose_each(rows, job.sampling, len(job.tokens))
     return ExitHint(0, outcome.accepted, outcome.next_token, confidence, choices, tuple(confidences.tolist()))
 
 
