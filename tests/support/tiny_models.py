@@ -11,7 +11,12 @@ import numpy as np
 import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers, trainers
-from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+from transformers import (
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLConfig,
+    Qwen2VLForConditionalGeneration,
+)
 
 from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.prompt import PromptContext, Step, render_prompt
@@ -47,6 +52,7 @@ class TinySize:
     vision: int = 16
     vision_layers: int = 2
     spare_rows: int = 5
+    version: str = "2"
 
 
 TARGET_SIZE = TinySize()
@@ -70,10 +76,11 @@ def build_tokenizer(folder: Path) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfig:
+def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfig | Qwen2_5_VLConfig:
     pairs = size.hidden // size.heads // 2
     rows, columns = pairs // 3, pairs // 3
-    return Qwen2VLConfig(
+    newer = size.version == "2.5"
+    return (Qwen2_5_VLConfig if newer else Qwen2VLConfig)(
         text_config={
             "vocab_size": tokenizer.get_vocab_size() + size.spare_rows,
             "hidden_size": size.hidden,
@@ -90,13 +97,7 @@ def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfi
             "bos_token_id": None,
             "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
         },
-        vision_config={
-            "depth": size.vision_layers,
-            "embed_dim": size.vision,
-            "hidden_size": size.hidden,
-            "num_heads": 2,
-            "mlp_ratio": 2,
-        },
+        vision_config=_newer_vision(size) if newer else _vision(size),
         image_token_id=tokenizer.token_to_id("<|image_pad|>"),
         video_token_id=tokenizer.token_to_id("<|video_pad|>"),
         vision_start_token_id=tokenizer.token_to_id("<|vision_start|>"),
@@ -105,12 +106,37 @@ def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfi
     )
 
 
+def _vision(size: TinySize) -> dict[str, object]:
+    return {
+        "depth": size.vision_layers,
+        "embed_dim": size.vision,
+        "hidden_size": size.hidden,
+        "num_heads": 2,
+        "mlp_ratio": 2,
+    }
+
+
+def _newer_vision(size: TinySize) -> dict[str, object]:
+    """Windows of 2 x 2 merged patches in all layers but the last."""
+    return {
+        "depth": size.vision_layers,
+        "hidden_size": size.vision,
+        "intermediate_size": 2 * size.vision,
+        "out_hidden_size": size.hidden,
+        "num_heads": 2,
+        "window_size": 56,
+        "fullatt_block_indexes": [size.vision_layers - 1],
+    }
+
+
 def random_modules(
     size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int
-) -> Qwen2VLForConditionalGeneration:
+) -> Qwen2VLForConditionalGeneration | Qwen2_5_VLForConditionalGeneration:
     """Weights wide enough that greedy texts differ from prompt to prompt instead of repeating one token."""
     torch.manual_seed(seed)
-    modules = Qwen2VLForConditionalGeneration(tiny_config(size, tokenizer)).eval()
+    newer = size.version == "2.5"
+    architecture = Qwen2_5_VLForConditionalGeneration if newer else Qwen2VLForConditionalGeneration
+    modules = architecture(tiny_config(size, tokenizer)).eval()
     with torch.no_grad():
         for name, weight in modules.named_parameters():
             if weight.dim() > 1:

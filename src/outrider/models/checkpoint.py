@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ModelError
@@ -25,7 +26,10 @@ from outrider.models.vision import VisionEncoder
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
-ARCHITECTURE = "qwen2_vl"
+ARCHITECTURES: dict[str, Any] = {
+    "qwen2_vl": Qwen2VLForConditionalGeneration,
+    "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
+}
 ALIGNMENT_BYTES = 64
 Packer = Callable[[Tensor, Precision], Matrix]
 
@@ -35,33 +39,36 @@ def check_checkpoint(folder: Path) -> None:
     if not folder.is_dir():
         raise ModelError(f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}")
     architecture = read_json(folder / CONFIG_FILE).get("model_type")
-    if architecture != ARCHITECTURE:
+    if architecture not in ARCHITECTURES:
         raise ModelError(
-            f"{folder / CONFIG_FILE} is of model_type {architecture!r}, not {ARCHITECTURE!r}: "
-            "choose a Qwen2-VL checkpoint"
+            f"{folder / CONFIG_FILE} is of model_type {architecture!r}, not one of "
+            f"{', '.join(map(repr, ARCHITECTURES))}: choose a Qwen2-VL or Qwen2.5-VL checkpoint"
         )
     for path in weight_files(folder):
         _check_weight_file(path)
 
 
-def read_config(folder: Path) -> Qwen2VLConfig:
-    return Qwen2VLConfig.from_pretrained(folder, local_files_only=True)
+def read_config(folder: Path) -> Any:
+    """transformers' configuration of the checked folder. Raises ModelError for values it does not take."""
+    architecture = ARCHITECTURES[read_json(folder / CONFIG_FILE)["model_type"]]
+    try:
+        return architecture.config_class.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        raise ModelError(f"{folder / CONFIG_FILE} cannot be used ({error}): restore the file") from error
 
 
-def read_checkpoint(
-    folder: Path, dtype: torch.dtype | str, with_layers: bool = True
-) -> Qwen2VLForConditionalGeneration:
+def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Any:
     """The checked folder's modules, every weight of them read; dtype "auto" is the file's own.
 
     Without layers the language half is left out but for its embeddings and head.
     Raises ModelError where a weight is missing.
     """
+    config = read_config(folder)
+    if not with_layers:
+        config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
     try:
-        config = read_config(folder)
-        if not with_layers:
-            config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
         with _quiet_transformers():
-            modules, report = Qwen2VLForConditionalGeneration.from_pretrained(
+            modules, report = ARCHITECTURES[config.model_type].from_pretrained(
                 folder,
                 config=config,
                 dtype=dtype,
@@ -69,6 +76,8 @@ def read_checkpoint(
                 use_safetensors=True,
                 output_loading_info=True,
             )
+    except ImportError as error:
+        raise ModelError(f"{folder} is quantized by a package that is missing ({error})") from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error
     missing = sorted(report["missing_keys"])
@@ -94,7 +103,7 @@ def _quiet_transformers() -> Iterator[None]:
 
 
 def build_text_stack(
-    modules: Qwen2VLForConditionalGeneration,
+    modules: Any,
     vocab_size: int,
     precision: Precision = "fp32",
     exact: bool = False,
@@ -121,9 +130,7 @@ def build_text_stack(
     )
 
 
-def build_vision_encoder(
-    modules: Qwen2VLForConditionalGeneration, precision: Precision = "fp32"
-) -> VisionEncoder:
+def build_vision_encoder(modules: Any, precision: Precision = "fp32") -> VisionEncoder:
     """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
     config = modules.config.vision_config
     geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
@@ -197,7 +204,7 @@ def whole_dtype(precision: Precision) -> torch.dtype:
     return torch.float32 if precision == "fp32" else torch.bfloat16
 
 
-def _head_weight(modules: Qwen2VLForConditionalGeneration, embeddings: Tensor) -> Tensor:
+def _head_weight(modules: Any, embeddings: Tensor) -> Tensor:
     """The LM head (V, hidden): the embeddings themselves where they are tied."""
     tied = modules.lm_head.weight.data_ptr() == modules.model.language_model.embed_tokens.weight.data_ptr()
     return embeddings if tied else modules.lm_head.weight.detach().to(embeddings.dtype)

@@ -20,12 +20,14 @@ from outrider.models.checkpoint import (
     read_config,
     rotary_table,
     text_shape,
+    weight_files,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
+from outrider.models.memory import check_memory
 from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
@@ -43,7 +45,7 @@ def load_model(
     precision: Precision = "fp32",
     sessions: int = 1,
 ) -> QwenModel:
-    """Read a Qwen2-VL checkpoint to run on the CPU with `threads` threads (of the whole process).
+    """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on the CPU with `threads` threads of the process.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     `max_length` bounds a prompt and its text, image tokens included. Caches are allocated for so many
@@ -65,8 +67,9 @@ def load_model(
     card = read_card(folder)
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     torch.set_num_threads(threads)
+    check_text_config(folder, read_config(folder).text_config, tokenizer.vocab_size, precision)
+    check_memory(folder, weight_files(folder), precision)
     modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size, precision)
     text = build_text_stack(modules, tokenizer.vocab_size, precision)
     vision = build_vision_encoder(modules, precision)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)

@@ -27,15 +27,20 @@ def models_folder(given: Path | None = None) -> Path:
 
 
 def model_folder(name: str) -> Path:
-    """A model's folder: as given where it exists, else beside the models that come with the package.
+    """A model's folder: as given where it exists, else beside the models that come with the package, else of
+    the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
 
     Raises ModelError where there is none.
     """
     given = Path(name)
     folder = given if given.is_dir() or given.is_absolute() else models_folder().parent / name
-    if not folder.is_dir():
+    if folder.is_dir():
+        return folder
+    from outrider.models.hub import fetch_checkpoint, is_hub_name  # only where it is needed
+
+    if not is_hub_name(name):
         raise ModelError(f"there is no model folder {name}: give a folder that holds config.json")
-    return folder
+    return fetch_checkpoint(name)
 
 
 def config_file(name: str) -> Path:

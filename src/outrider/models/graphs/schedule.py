@@ -7,10 +7,10 @@ while its decode graph is loaded, since its prefill graph has made room. Nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-CAUTION = 1.25
-"""Loads are planned this much longer than they were profiled."""
+CAUTION = 2.0
+"""Where there is room, loads are planned this much longer than profiled: other programs have their moods."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,16 @@ def plan_switch(profile: Profile, num_chunks: int) -> tuple[Load, ...]:
     Blocks that no plan hides are missing in it; they are loaded after the last step.
     """
     total = num_chunks * profile.num_blocks
-    for first_step in range(total - 1, -1, -1):
-        loads = tuple(_greedy(profile, first_step, total))
-        if len(loads) == profile.num_blocks:
-            return loads
+    for times in (_slower_loads(profile, CAUTION), profile):
+        for first_step in range(total - 1, -1, -1):
+            loads = tuple(_greedy(times, first_step, total))
+            if len(loads) == profile.num_blocks:
+                return loads
     return tuple(_greedy(profile, 0, total))
+
+
+def _slower_loads(profile: Profile, factor: float) -> Profile:
+    return replace(profile, load_decode=tuple(factor * load_s for load_s in profile.load_decode))
 
 
 def prefers_decode(profile: Profile, num_chunks: int) -> bool:
@@ -93,7 +98,7 @@ def _greedy(profile: Profile, first_step: int, total: int) -> Iterator[Load]:
 
 def _hidden(profile: Profile, waiting: Sequence[int], block: int, step: int, total: int) -> Load | None:
     """The fewest steps from `step` on that take as long as the load, if none of them needs the block."""
-    left_s = CAUTION * profile.load_decode[block]
+    left_s = profile.load_decode[block]
     for last in range(step, total):
         computed = last % profile.num_blocks
         if computed == block:

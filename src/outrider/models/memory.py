@@ -1,0 +1,60 @@
+"""How much memory a checkpoint takes, known from its files' headers before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from safetensors import safe_open
+
+from outrider.core.errors import ModelError
+from outrider.core.model_options import Precision
+
+BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.01, "int4": 0.57}
+"""Of a packed weight, its scales included."""
+FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
+_WHOLE = ("visual.", "embed_tokens", "norm", "bias")
+
+
+def bytes_needed(files: Sequence[Path], precision: Precision) -> int:
+    """The most that loading takes: every weight as its file has it (float32 where it is to be), and the
+    packed layers that grow beside them, of which each frees its own.
+    """
+    read = packed = largest = 0.0
+    for name, count, file_bytes in _weights(files):
+        one = count * (4 if precision == "fp32" else file_bytes)
+        read += one
+        if not any(part in name for part in _WHOLE):
+            packed += count * BYTES[precision] - one
+            largest = max(largest, one)
+    return int(read + max(packed, 0.0) + 2 * largest)
+
+
+def check_memory(folder: Path, files: Sequence[Path], precision: Precision) -> None:
+    """Raises ModelError, saying how much is needed, where less is free."""
+    needed, free = bytes_needed(files, precision), available_bytes()
+    if needed > free:
+        raise ModelError(
+            f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}, and {free / 2**30:.1f} GB are "
+            "free: close other programs, choose a smaller precision or a smaller checkpoint"
+        )
+
+
+def available_bytes() -> float:
+    """Of this machine's memory what programs can still have; infinite where Linux does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return math.inf
+    kilobytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return math.inf if kilobytes is None else int(kilobytes) * 1024
+
+
+def _weights(files: Iterable[Path]) -> Iterable[tuple[str, int, int]]:
+    """Of each weight its name, how many numbers it has, and the bytes of one."""
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118
+                one = file.get_slice(name)
+                yield name, math.prod(one.get_shape()), FILE_BYTES.get(str(one.get_dtype()), 4)

@@ -1,0 +1,79 @@
+"""The published checkpoints' architectures at full width and reduced depth, by folder or by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from support.tiny_models import TinySize, build_tiny_model, random_prompt
+
+from outrider.core.errors import ModelError
+from outrider.models import ReferenceGenerator, hub, load_model, memory
+from outrider.models.checkpoint import weight_files
+from outrider.runtime.paths import model_folder
+
+TOKENS = 12
+
+
+def greedy(folder: Path, count: int) -> list[int]:
+    session = load_model(folder).open_session()
+    token_ids = [int(session.prefill(random_prompt(1)).argmax())]
+    while len(token_ids) < count:
+        token_ids.append(int(session.forward(token_ids[-1:])[0].argmax()))
+    return token_ids
+
+
+def test_the_newer_architecture_decodes_as_transformers_does(tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "target", TinySize(version="2.5", vision_layers=3, vision=32))
+    token_ids = greedy(folder, TOKENS)
+    assert ReferenceGenerator(folder).generate(random_prompt(1), TOKENS) == token_ids
+    assert len(set(token_ids)) > 3
+
+
+def test_a_name_is_looked_up_where_no_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def cached(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
+        asked.append((name, local_files_only))
+        if local_files_only:
+            raise OSError("not cached")
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", cached)
+    assert model_folder("Qwen/Qwen2-VL-2B-Instruct") == tmp_path
+    assert asked == [("Qwen/Qwen2-VL-2B-Instruct", True), ("Qwen/Qwen2-VL-2B-Instruct", False)]
+
+
+def test_a_name_that_cannot_be_downloaded_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(name: str, **options: object) -> str:
+        raise OSError("no network\nlong story")
+
+    monkeypatch.setattr(hub, "snapshot_download", unreachable)
+    with pytest.raises(ModelError, match=r"no model folder Qwen/Qwen2-VL-7B.*\(no network\).*hf download"):
+        model_folder("Qwen/Qwen2-VL-7B-Instruct")
+    with pytest.raises(ModelError, match=r"config\.json"):
+        model_folder("no/such/folder")
+
+
+def test_too_little_memory_is_said_before_anything_is_loaded(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100e3)
+    with pytest.raises(ModelError, match=r"needs 0\.\d GB to load as fp32, and 0\.\d GB are free"):
+        load_model(tiny_model_folder / "target")
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("fp32", 4.0), ("bf16", 2.0), ("int8", 2.0)])
+def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
+    tmp_path: Path, precision: memory.Precision, expected: float
+) -> None:
+    layers = {f"layers.{i}.mlp.weight": torch.zeros(100, 100, dtype=torch.bfloat16) for i in range(50)}
+    save_file(layers, tmp_path / "model.safetensors")
+    needed = memory.bytes_needed(weight_files(tmp_path), precision)
+    assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
+
+
+def test_this_machine_tells_its_memory() -> None:
+    assert memory.available_bytes() > 1e6
