@@ -28,6 +28,8 @@ memory_app = typer.Typer(
     help="What the robot remembers; private unless said otherwise.", no_args_is_help=True
 )
 app.add_typer(memory_app, name="memory")
+corpus_app = typer.Typer(help="General knowledge that a verifier answers from.", no_args_is_help=True)
+app.add_typer(corpus_app, name="corpus")
 
 Models = Annotated[
     Path | None,
@@ -38,6 +40,17 @@ KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier."
 Seed = Annotated[int, typer.Option(min=0, help="Which homes and frames; the same seed gives the same ones.")]
 Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
 Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
+
+Corpus = Annotated[
+    str,
+    typer.Option("--corpus", help="The corpus; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default."),
+]
+AnswerModel = Annotated[
+    str,
+    typer.Option(
+        help="Who answers from documents: a model folder, the same tokenizer on both sides, or quotes."
+    ),
+]
 
 Store = Annotated[
     str, typer.Option(help="File of the store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
@@ -143,12 +156,44 @@ def verifier(
     max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
     key_file: KeyFile = None,
+    corpus: Annotated[
+        str,
+        typer.Option(help="Also answer questions together with robots, from this corpus."),
+    ] = "",
+    answer_model: AnswerModel = "quotes",
 ) -> None:
     """Serve the target model to robots until interrupted."""
     from outrider.runtime.decoders import serve
     from outrider.runtime.paths import model_folder
 
-    serve(endpoint, model_folder(str(model)), max_sessions=max_sessions, threads=threads, key_file=key_file)
+    serve(
+        endpoint,
+        model_folder(str(model)),
+        max_sessions=max_sessions,
+        threads=threads,
+        key_file=key_file,
+        corpus=corpus,
+        answer_model=answer_model,
+    )
+
+
+@app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')
+def ask(
+    question: Annotated[str, typer.Argument(help="What the robot is asked.")],
+    answers: Annotated[
+        str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
+    ] = "memory",
+    endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
+    key_file: Annotated[str, typer.Option(help="This robot's CURVE keys.")] = "",
+    link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
+    answer_model: AnswerModel = "quotes",
+    store: Store = "",
+    store_key_file: Annotated[str, typer.Option(help="Key of an encrypted store.")] = "",
+) -> None:
+    """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
+    from outrider.runtime.answers import ask_once
+
+    typer.echo(ask_once(question, answers, endpoint, key_file, link, answer_model, store, store_key_file))
 
 
 @app.command(epilog="Example:  outrider keys keys/ --robot go2-a --robot go2-b")
@@ -328,6 +373,54 @@ def bench_models(
     from outrider.runtime.bench_models import bench_models
 
     bench_models(frames, seed, models, json_file, plots, graph_layers)
+
+
+@corpus_app.command("fill", epilog="Example:  outrider corpus fill handbook/")
+def corpus_fill(
+    source: Annotated[Path, typer.Argument(exists=True, help="Folder with .txt and .md files, or one file.")],
+    corpus: Corpus = "",
+) -> None:
+    """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
+    from outrider.runtime.knowledge import fill_corpus, opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        typer.echo(fill_corpus(opened, source))
+
+
+@corpus_app.command("search", epilog='Example:  outrider corpus search "where are keys cut?"')
+def corpus_search(
+    query: Annotated[str, typer.Argument(help="What is asked.")],
+    limit: Annotated[int, typer.Option(min=1, help="At most so many passages.")] = 3,
+    corpus: Corpus = "",
+) -> None:
+    """The passages that answer a question best."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        for found in opened.recall(query, limit):
+            typer.echo(f"{found.similarity:.2f}  {found.record.text}")
+
+
+@corpus_app.command("list")
+def corpus_list(corpus: Corpus = "") -> None:
+    """Every passage, a line each."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        for passage in opened.passages():
+            typer.echo(passage)
+
+
+@corpus_app.command("forget", epilog="Example:  outrider corpus forget harbour kiosk")
+def corpus_forget(
+    words: Annotated[list[str], typer.Argument(help="Forget every passage that holds all of these words.")],
+    corpus: Corpus = "",
+) -> None:
+    """Forget passages for good."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        typer.echo(f"forgot {opened.forget_matching(' '.join(words))} passages")
 
 
 @train_app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")

@@ -16,14 +16,17 @@ from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, Place, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.varints import encode_varints
+from outrider.memory.corpus import EmbeddedCorpus
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
 from outrider.memory.ranking import sign_code
 from outrider.memory.store import MemoryStore
 from outrider.models import load_model
+from outrider.runtime.answers import open_peer_answers
 from outrider.runtime.decoders import connect_decoder, serve_verifier
 from outrider.runtime.errand import Errand
 from outrider.runtime.goal_run import GoalSettings
+from outrider.runtime.knowledge import Knowledge, load_reader
 from outrider.runtime.paths import models_folder
 from outrider.runtime.recollection import Recollection
 from outrider.runtime.supervisor import free_port
@@ -40,6 +43,8 @@ SECRETS = (
     "the silver lamp was paid for with Leopold's inheritance",
 )
 INSTRUCTION = "find the silver lamp"
+QUESTION = "where did you last see my hearing aid?"
+GENERAL = "A hearing aid is tested at the shop behind the harbour."
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +53,19 @@ def embedder() -> MiniLmEmbedder:
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
+def endpoint(embedder: MiniLmEmbedder, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A verifier that also answers, from general knowledge."""
     endpoint, stop = f"tcp://127.0.0.1:{free_port()}", threading.Event()
     model = load_model(models_folder() / "target")
-    thread = threading.Thread(target=serve_verifier, args=(model, endpoint), kwargs={"stop": stop})
+    corpus = EmbeddedCorpus(tmp_path_factory.mktemp("cloud") / "corpus.db", embedder)
+    corpus.add([GENERAL])
+    options = {"stop": stop, "knowledge": Knowledge(corpus, load_reader("quotes"))}
+    thread = threading.Thread(target=serve_verifier, args=(model, endpoint), kwargs=options)
     thread.start()
     yield endpoint
     stop.set()
     thread.join()
+    corpus.close()
 
 
 @dataclass
@@ -86,6 +96,7 @@ def test_private_memories_lead_the_way_and_nothing_of_them_is_on_the_wire(
     simulator, tap = Simulator(home), Tap(int(endpoint.rpartition(":")[2]))
     draft = load_model(models_folder() / "draft", role="draft")
     decoder = connect_decoder(f"tcp://127.0.0.1:{tap.port}", draft, DecodingConfig())
+    peers = open_peer_answers(f"tcp://127.0.0.1:{tap.port}", "quotes")
     words = frozenset(instruction_words())
     try:
         with MemoryStore(tmp_path / "memory.db", embedder) as memory:
@@ -96,18 +107,22 @@ def test_private_memories_lead_the_way_and_nothing_of_them_is_on_the_wire(
             side = SimulatedSide(simulator, Observer(memory, HOME))
             watched = Watched(decoder, lambda: side.distance_to(home.target.x, home.target.y))
             recollection = Recollection(memory, HOME, lambda: 2e9)
-            errand = Errand(side, watched, words, GoalSettings(), recollection, side.floor)
+            errand = Errand(side, watched, words, GoalSettings(), recollection, side.floor, peers)
             start_m = watched.distance_m()
-            answered = errand.run("where did you last see my hearing aid?", lambda: False)
+            answered = errand.run(QUESTION, lambda: False)
             result = errand.run(INSTRUCTION, lambda: False)
     finally:
         decoder.close()
+        peers.close()
         tap.close()
         simulator.close()
     captured = bytes(tap.captured)
-    assert "walnut" in answered.message and result.success, result.message
-    assert leaks(captured, SECRETS, [INSTRUCTION, *words], draft.tokenizer, embedder) == []
+    assert "walnut" in answered.message and GENERAL in answered.message, "both sides have answered"
+    assert result.success, result.message
+    public = [INSTRUCTION, *words, QUESTION, GENERAL, "my hearing aid"]
+    assert leaks(captured, SECRETS, public, draft.tokenizer, embedder) == []
     assert INSTRUCTION.encode() in captured and b"\xff\xd8" in captured, "the tap sees prompt and picture"
+    assert QUESTION.encode() in captured
     assert start_m > 3.0 and max(watched.distances_m) < 1.5, (
         "the models were asked at the remembered place only"
     )

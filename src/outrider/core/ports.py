@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -213,6 +213,31 @@ class PrivateMemory(Protocol):
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
         """The records that answer a query best, best first. Raises MemoryStoreError."""
+
+
+class Corpus(Protocol):
+    """General knowledge in short passages, for whoever asks: what a cloud answers from.
+
+    Every method raises MemoryStoreError where the store is at fault.
+    """
+
+    where: str
+
+    def add(self, passages: Iterable[str]) -> int:
+        """Take in passages; those that are known already are not kept twice. How many were new."""
+
+    def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        """The passages that answer a query best, best first."""
+
+    def passages(self) -> Iterator[str]:
+        """All of them, in no order."""
+
+    def forget_matching(self, words: str) -> int:
+        """Forget every passage that holds all of these words; how many there were."""
+
+    def count(self) -> int: ...
+
+    def close(self) -> None: ...
 
 
 class SharedMemory(Protocol):

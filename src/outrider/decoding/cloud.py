@@ -272,7 +272,7 @@ class CloudMachine:
             self._sessions.pop(key, None)
             return []
         if isinstance(frame, (Join, Drafted, Settled, Behind)):
-            raise ConfigError("this verifier does not aggregate: start one that has documents")
+            raise ConfigError("this verifier answers no questions: start it with --corpus")
         return self._on_text_frame(key, frame, now_s)
 
     def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:

@@ -40,5 +40,9 @@ def seen_answer(record: Record, pose: Pose2D | None, home: str, now_s: float) ->
     return f"i saw the {record.text} {when},{where}"
 
 
+def nothing_known_answer() -> str:
+    return "i remember nothing that answers this"
+
+
 def not_seen_answer(what: str) -> str:
     return f"i have not seen any {what}, nor been told about it"

@@ -4,13 +4,14 @@ remember that my keys hang by the door            a statement, private
 remember that the bins go out on Monday, shareable
 remember that my bag is here                      a statement about the place where the robot stands
 where did you last see the red ball?              a question, answered without motion
+what do you know about my keys?                   any other question
 find my keys                                      a wish, which memory may know the place of
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outrider.core.values import Visibility
 
@@ -33,6 +34,7 @@ _VERBS = (
     r"come to|take me to|bring me to|show me|lead me to|guide me to|i need|i am looking for|i want to see|"
     r"head for|get to|approach|stop at|stand next to|wait at"
 )
+_ASK = re.compile(rf"{_POLITE}(?:tell me|what|who|whose|when|why|how|which|do you know)\b.+", re.I)
 _FIND = re.compile(rf"{_POLITE}(?:{_VERBS}) {_ARTICLE}(?P<what>.+)", re.I)
 
 
@@ -47,9 +49,17 @@ class Remember:
 
 @dataclass(frozen=True)
 class AskSeen:
-    """A question for where a thing was seen last."""
+    """A question for where a thing was seen last, and how it was asked."""
 
     what: str
+    question: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Any other question."""
+
+    question: str
 
 
 @dataclass(frozen=True)
@@ -59,18 +69,19 @@ class Find:
     what: str
 
 
-def understand(sentence: str) -> Remember | AskSeen | Find | None:
+def understand(sentence: str) -> Remember | AskSeen | Find | Ask | None:
     """What a sentence asks of memory; None for any other, a motion command for example."""
     said = " ".join(sentence.split())
     remember = _REMEMBER.fullmatch(said)
     if remember is not None:
         return _statement(remember["text"])
     plain = said.rstrip(" ?!.")
-    for pattern, meaning in ((_SEEN, AskSeen), (_FIND, Find)):
-        found = pattern.fullmatch(plain)
-        if found is not None:
-            return meaning(plain_name(found["what"]))
-    return None
+    seen, found = _SEEN.fullmatch(plain), _FIND.fullmatch(plain)
+    if seen is not None:
+        return AskSeen(plain_name(seen["what"]), said.lower())
+    if found is not None:
+        return Find(plain_name(found["what"]))
+    return Ask(said.lower()) if _ASK.fullmatch(plain) else None
 
 
 def plain_name(words: str) -> str:

@@ -23,6 +23,7 @@ from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.robot_side import RosRobotSide
+from outrider.runtime.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.edge import Edge, EdgeSettings, open_edge
 from outrider.runtime.errand import Errand
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
@@ -47,6 +48,7 @@ class NavigatorNode(OutriderNode):
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
         self._recollection = self.open_recollection()
+        self._peers = self.open_peers()
         self._floor, self._mapped_s = FloorMap(), 0.0
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
         self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
@@ -98,6 +100,18 @@ class NavigatorNode(OutriderNode):
             raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
         return Recollection(memory, this_home(self.value("home")), time.time)
 
+    def open_peers(self) -> PeerAnswers | None:
+        """The cloud that questions are answered with; None where it is not to be asked."""
+        if self._recollection is None or self.value("answers") != "aggregate":
+            return None
+        return open_peer_answers(
+            self.value("endpoint"),
+            self.value("answer_model"),
+            threads=self.value("threads"),
+            key_file=self.value("key_file"),
+            link_profile=self.value("link_profile"),
+        )
+
     def _on_scan(self, message: LaserScan) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
         now_s, odometry = self.now_s(), self._robot.odometry()
@@ -130,6 +144,10 @@ class NavigatorNode(OutriderNode):
         if hasattr(self, "_edge"):
             self._edge.decoder.close()
             del self._edge
+        peers: PeerAnswers | None = getattr(self, "_peers", None)
+        if peers is not None:
+            peers.close()
+            self._peers = None
         recollection: Recollection | None = getattr(self, "_recollection", None)
         if recollection is not None:
             recollection.memory.close()
@@ -180,6 +198,7 @@ class NavigatorNode(OutriderNode):
             self._goal_settings(),
             self._recollection,
             self._floor,
+            self._peers,
         )
         self._robot.begin_goal(goal.publish_feedback)
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outrider.core.ports import LanguageModel
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.paths import model_folder
 from outrider.runtime.verifier import Verifier
 
@@ -23,17 +24,32 @@ class VerifierNode(OutriderNode):
         self._model: LanguageModel = load_model(
             folder, role="target", threads=self.value("threads"), precision=self.value("precision")
         )
+        self._knowledge: Knowledge | None = None
+        if self.value("corpus"):
+            self._knowledge = open_knowledge(
+                self.value("corpus"), self.value("answer_model"), self.value("threads")
+            )
         self._server: threading.Thread | None = None
+
+    def cleanup(self) -> None:
+        knowledge = getattr(self, "_knowledge", None)
+        if knowledge is not None:
+            knowledge.corpus.close()
+            self._knowledge = None
 
     def activate(self) -> None:
         key_file = Path(self.value("key_file")) if self.value("key_file") else None
-        self._verifier = Verifier(self._model, self.value("endpoint"), key_file=key_file)
+        self._verifier = Verifier(
+            self._model, self.value("endpoint"), key_file=key_file, knowledge=self._knowledge
+        )
         self._stop = threading.Event()
         self._server = threading.Thread(
             target=self._verifier.serve, args=(self._stop,), name="verifier", daemon=True
         )
         self._server.start()
-        self.get_logger().info(f"serving {self._model.name} at {self.value('endpoint')}")
+        self.get_logger().info(
+            f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"
+        )
 
     def deactivate(self) -> None:
         server = getattr(self, "_server", None)

@@ -21,6 +21,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
+from outrider.runtime.knowledge import QUOTES, Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.verifier import Verifier, log_figures
 from outrider.wire.client import DealerLink
@@ -59,13 +60,18 @@ def connect_decoder(
     tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
     if tokenizer is None:
         raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
+    link, where = open_link(endpoint, key_file, link_profile)
+    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), where)
+
+
+def open_link(endpoint: str, key_file: Path | None = None, link_profile: str = "") -> tuple[FrameLink, str]:
+    """A link to a verifier, which need not be up, and what it is called. Raises as `connect_decoder`."""
     network = load_network(link_profile) if link_profile else None
     dealer = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
-    link: FrameLink = dealer if network is None else EmulatedLink(dealer, network)
     where = f"the verifier at {endpoint}"
-    if network is not None:
-        where += f" over an emulated {network.name} link"
-    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), where)
+    if network is None:
+        return dealer, where
+    return EmulatedLink(dealer, network), f"{where} over an emulated {network.name} link"
 
 
 def serve_verifier(
@@ -75,10 +81,11 @@ def serve_verifier(
     stop: threading.Event,
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
+    knowledge: Knowledge | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
-    verifier = Verifier(model, endpoint, limits, key_file)
+    verifier = Verifier(model, endpoint, limits, key_file, knowledge)
     on_ready()
     verifier.serve(stop)
 
@@ -90,6 +97,8 @@ def serve(
     max_sessions: int = 8,
     threads: int = 1,
     key_file: Path | None = None,
+    corpus: str = "",
+    answer_model: str = QUOTES,
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
 
@@ -102,11 +111,12 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     model = load_model(model_folder, role="target", threads=threads, sessions=max_sessions)
-    verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file)
+    knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
+    verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file, knowledge)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
-    print(f"verifier ready: {model.name} at {endpoint}", flush=True)
+    print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
     try:
         verifier.serve(stop)
     finally:

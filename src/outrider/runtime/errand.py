@@ -6,20 +6,22 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from outrider.core.errors import InstructionError, MemoryStoreError
+from outrider.core.errors import Cancelled, InstructionError, MemoryStoreError
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Sighting
-from outrider.memory.language import AskSeen, Find, Remember, understand
+from outrider.memory.language import Ask, AskSeen, Find, Remember, understand
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.guide import Destination, Guide, LedDecoder
 from outrider.navigation.instructions import check_instruction
+from outrider.runtime.answers import Answers, PeerAnswers
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings, RobotSide
 from outrider.runtime.recollection import Recollection
 
 
 @dataclass
 class Errand:
-    """What errands are run with. Without a `recollection` nothing is remembered, nor answered.
+    """What errands are run with. Without a `recollection` nothing is remembered, nor answered; with `peers`
+    questions are answered together with the cloud.
 
     `leading` is true while the robot goes to a remembered place by itself, which needs no link: the whole way
     to where somebody said, and around walls to where it has seen the thing.
@@ -31,6 +33,7 @@ class Errand:
     settings: GoalSettings
     recollection: Recollection | None = None
     floor: FloorMap | None = None
+    peers: PeerAnswers | None = None
     _by_map: bool = field(default=False, init=False)
     _led: LedDecoder | None = field(default=None, init=False)
 
@@ -45,11 +48,13 @@ class Errand:
             return self._run(sentence, cancelled)
         except MemoryStoreError as error:
             return GoalResult(False, GoalError.MEMORY_FAILED, str(error), 0)
+        except Cancelled as cancellation:
+            return GoalResult(False, GoalError.CANCELLED, str(cancellation), 0)
 
     def _run(self, sentence: str, cancelled: Callable[[], bool]) -> GoalResult:
         meaning = understand(sentence)
-        if isinstance(meaning, (Remember, AskSeen)):
-            return self._reply(meaning)
+        if isinstance(meaning, (Remember, AskSeen, Ask)):
+            return self._reply(meaning, cancelled)
         wish = meaning if isinstance(meaning, Find) else None
         try:
             instruction = check_instruction(sentence, self.known_words)
@@ -57,13 +62,17 @@ class Errand:
             return self._by_memory_alone(wish, str(error), cancelled)
         return self._by_models(instruction, wish, cancelled)
 
-    def _reply(self, meaning: Remember | AskSeen) -> GoalResult:
+    def _reply(self, meaning: Remember | AskSeen | Ask, cancelled: Callable[[], bool]) -> GoalResult:
         """Without motion. Not for the models, with or without a memory."""
         if self.recollection is None:
             message = "this robot remembers nothing: start it with use_memory=true"
             return GoalResult(False, GoalError.MEMORY_FAILED, message, 0)
         odometry = self.robot.odometry()
-        reply = self.recollection.reply(meaning, odometry.pose if odometry else None)
+        pose = odometry.pose if odometry else None
+        if isinstance(meaning, Remember):
+            reply = self.recollection.reply(meaning, pose)
+        else:
+            reply = Answers(self.recollection, self.peers).reply(meaning, pose, cancelled)
         return GoalResult(True, GoalError.NONE, reply, 0, private=True)
 
     def _by_memory_alone(self, wish: Find | None, reason: str, cancelled: Callable[[], bool]) -> GoalResult:

@@ -17,6 +17,7 @@ import yaml  # type: ignore[import-untyped]
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
+from outrider.runtime.knowledge import ANSWER_MODES, QUOTES
 from outrider.simulation.homes import PLACEMENTS
 from outrider.simulation.vocabulary import target_of
 
@@ -219,6 +220,13 @@ NAVIGATOR = NodeSpec(
         ),
         Parameter("camera_silence_s", 0.2, "without a new picture for this long nothing moves", 0.05, 10.0),
         Parameter("use_memory", True, "remember, answer, and go by what is remembered"),
+        Parameter(
+            "answers",
+            "memory",
+            "questions answered from memory alone, or in one text with a verifier that has a corpus",
+            choices=ANSWER_MODES,
+        ),
+        Parameter("answer_model", QUOTES, "model that answers for answers=aggregate: a folder, or quotes"),
         *_MEMORY_PARAMETERS,
     ),
 )
@@ -272,6 +280,8 @@ VERIFIER = NodeSpec(
         AUTOSTART,
         *_MODEL_PARAMETERS,
         Parameter("model", "models/target", "folder of the target model"),
+        Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
+        Parameter("answer_model", QUOTES, "model that answers from the corpus: a folder, or quotes"),
     ),
 )
 
@@ -329,6 +339,9 @@ ARGUMENTS = {
         Argument("draft_runtime", (("navigator", "runtime"),)),
         Argument("draft_provider", (("navigator", "provider"),)),
         Argument("model", (("verifier", "model"),)),
+        Argument("corpus", (("verifier", "corpus"),)),
+        Argument("answers", (("navigator", "answers"),)),
+        Argument("answer_model", (("navigator", "answer_model"), ("verifier", "answer_model"))),
         Argument("model_precision", (("verifier", "precision"),)),
         Argument("command_interface", (("action", "command_interface"),)),
         Argument("robot_avoidance", (("action", "robot_avoidance"),)),
@@ -346,6 +359,9 @@ SIM_GRAPH = Graph(
         "holds",
         "memory_store",
         "memory_key_file",
+        "corpus",
+        "answers",
+        "answer_model",
         "out",
         "record",
         "markers",
@@ -373,6 +389,8 @@ ROBOT_GRAPH = Graph(
         "instruction",
         "memory_store",
         "memory_key_file",
+        "answers",
+        "answer_model",
         "home",
         "out",
         "record",
@@ -394,7 +412,11 @@ ROBOT_GRAPH = Graph(
     ),
     "robot.yaml",
 )
-CLOUD_GRAPH = Graph(("verifier",), ("endpoint", "key_file", "model", "model_precision"), "cloud.yaml")
+CLOUD_GRAPH = Graph(
+    ("verifier",),
+    ("endpoint", "key_file", "model", "model_precision", "corpus", "answer_model"),
+    "cloud.yaml",
+)
 
 
 def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:

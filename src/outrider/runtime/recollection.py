@@ -11,15 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.core.values import Place, Pose2D, Record, RecordKind, Sighting
-from outrider.memory.answers import not_seen_answer, place_words, seen_answer
+from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
 from outrider.memory.landmarks import landmark_of
-from outrider.memory.language import AskSeen, Find, Remember
+from outrider.memory.language import Ask, AskSeen, Find, Remember
 from outrider.memory.records import RecordFilter
 from outrider.memory.store import MemoryStore
 from outrider.navigation.guide import Destination
 
 ALIKE = 0.55
+ANSWERS = 0.35
+"""The likeness from which on a record is taken to answer a question."""
 MOST_TOLD = 5
+MOST_DOCUMENTS = 3
+EXACT_SCORE = 1.0
 REACH_M = 0.9
 TOLD = RecordFilter(kind=RecordKind.TOLD)
 
@@ -32,9 +36,24 @@ class Recollection:
     home: str
     now_s: Callable[[], float]
 
-    def reply(self, meaning: Remember | AskSeen, pose: Pose2D | None) -> str:
+    def reply(self, meaning: Remember | AskSeen | Ask, pose: Pose2D | None) -> str:
         """What the robot answers to a statement or a question. Raises MemoryStoreError."""
-        return self._remember(meaning, pose) if isinstance(meaning, Remember) else self._answer(meaning, pose)
+        if isinstance(meaning, Remember):
+            return self._remember(meaning, pose)
+        records = self._records(meaning)
+        if records:
+            return seen_answer(records[0], pose, self.home, self.now_s())
+        return nothing_known_answer() if isinstance(meaning, Ask) else not_seen_answer(meaning.what)
+
+    def documents(self, meaning: AskSeen | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
+        """Sentences that may answer a question, the best first, each with its relevance. They are private."""
+        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        scores = {one.record.id: one.score for one in found}
+        records = {record.id: record for record in (*self._records(meaning), *(f.record for f in found))}
+        best = list(records.values())[:MOST_DOCUMENTS]
+        return [
+            (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
+        ]
 
     def sightings(self, meaning: Find) -> list[Sighting]:
         """Where the wanted thing was seen here: for the prompt."""
@@ -63,12 +82,12 @@ class Recollection:
         where = f", {place_words(place, pose, self.home)}" if place is not None else ""
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
-    def _answer(self, meaning: AskSeen, pose: Pose2D | None) -> str:
-        """By its own eyes, else by what was told."""
-        records = self.memory.seen(meaning.what, limit=1) or self._told_about(meaning.what)
-        if not records:
-            return not_seen_answer(meaning.what)
-        return seen_answer(records[0], pose, self.home, self.now_s())
+    def _records(self, meaning: AskSeen | Ask) -> list[Record]:
+        """What answers a question, best first; where a thing is by its own eyes, else by what was told."""
+        if isinstance(meaning, AskSeen):
+            return self.memory.seen(meaning.what, limit=1) or self._told_about(meaning.what)
+        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        return [one.record for one in found if one.similarity >= ANSWERS]
 
     def _told_about(self, what: str) -> list[Record]:
         """What was said about a thing, best first: by its name, or by others that mean nearly the same."""

@@ -12,8 +12,11 @@ from pathlib import Path
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
+from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.joint import JointService
 from outrider.decoding.service import VerifierService, serve_frames
+from outrider.runtime.knowledge import Knowledge
 from outrider.wire.keys import load_server_keys
 from outrider.wire.server import RouterServer
 
@@ -31,9 +34,13 @@ class Verifier:
         endpoint: str,
         limits: CloudLimits | None = None,
         key_file: Path | None = None,
+        knowledge: Knowledge | None = None,
     ) -> None:
-        """Raises ConfigError where the endpoint cannot be bound or the key file is wrong."""
-        self._service = VerifierService(model, limits)
+        """With `knowledge` it also writes answers together with robots (`decoding.aggregation`).
+
+        Raises ConfigError where the endpoint cannot be bound or the key file is wrong.
+        """
+        self._service = _service(model, limits, knowledge)
         self._server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
         self._stats = self._service.stats
         self._sampled_s = time.monotonic()
@@ -55,6 +62,15 @@ class Verifier:
         now_s = time.monotonic()
         if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
             self._sampled_s, self._stats = now_s, self._service.stats
+
+
+def _service(
+    model: LanguageModel, limits: CloudLimits | None, knowledge: Knowledge | None
+) -> VerifierService | JointService:
+    verifier = VerifierService(model, limits)
+    if knowledge is None:
+        return verifier
+    return JointService(verifier, AggregationService(knowledge.model, knowledge.documents(), limits))
 
 
 class _Watched:

@@ -9,7 +9,7 @@ import pytest
 from outrider.core.values import Place, Pose2D, Record, RecordKind, Visibility
 from outrider.memory.answers import place_words, seen_answer, time_words
 from outrider.memory.landmarks import landmark_of
-from outrider.memory.language import AskSeen, Find, Remember, understand
+from outrider.memory.language import Ask, AskSeen, Find, Remember, understand
 from outrider.memory.scene import Seen, place_of, things_seen
 from outrider.simulation.vocabulary import COMMANDS, FIND_PHRASINGS
 
@@ -36,6 +36,8 @@ SHAREABLE = Visibility.SHAREABLE
         ("could you go to the red ball, please?", Find("red ball")),
         ("where is my green cup?", Find("green cup")),
         ("search the flat for a red ball", Find("red ball")),
+        ("tell me where my keys are", Ask("tell me where my keys are")),
+        ("What do you know about  my keys?", Ask("what do you know about my keys?")),
         ("remember", None),
         ("remember where you are", None),
         ("find", None),

@@ -1,0 +1,88 @@
+"""General knowledge for whoever asks, as the cloud keeps it: passages in one file, found by meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.ports import Embedder
+from outrider.core.values import Recalled, Visibility
+from outrider.memory.records import checked_text
+from outrider.memory.store import MemoryStore
+
+PASSAGE_CHARACTERS = 300
+TEXT_SUFFIXES = (".txt", ".md")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_ALL = 1 << 40
+
+
+class EmbeddedCorpus:
+    """Implements `core.ports.Corpus` by a store like the robot's own. Processes may share it."""
+
+    def __init__(self, path: Path, embedder: Embedder) -> None:
+        """Raises MemoryStoreError where the file cannot be used."""
+        self.where = str(path)
+        self._store = MemoryStore(path, embedder)
+
+    def add(self, passages: Iterable[str]) -> int:
+        new = set(dict.fromkeys(map(checked_text, passages))) - set(self.passages())
+        with self._store.batch():
+            for passage in sorted(new):
+                self._store.add(passage, visibility=Visibility.SHAREABLE)
+        return len(new)
+
+    def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        return self._store.recall(query, limit)
+
+    def passages(self) -> Iterator[str]:
+        return (record.text for record in self._store.newest(_ALL))
+
+    def forget_matching(self, words: str) -> int:
+        return self._store.forget_matching(words)
+
+    def count(self) -> int:
+        return self._store.count()
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def passages_of(text: str) -> Iterator[str]:
+    """Paragraphs, the long ones cut between sentences into pieces of PASSAGE_CHARACTERS at most."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        piece = ""
+        for sentence in _SENTENCE_END.split(" ".join(paragraph.split())):
+            for part in _parts(sentence):
+                if piece and len(piece) + 1 + len(part) > PASSAGE_CHARACTERS:
+                    yield piece
+                    piece = ""
+                piece = f"{piece} {part}".strip()
+        if piece:
+            yield piece
+
+
+def read_folder(folder: Path) -> Iterator[str]:
+    """The passages of every text file in a folder and below, or of one file. Raises MemoryStoreError."""
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+    texts = [file for file in files if file.suffix.lower() in TEXT_SUFFIXES and file.is_file()]
+    if not texts:
+        raise MemoryStoreError(
+            f"{folder} holds no text: give a folder with {' or '.join(TEXT_SUFFIXES)} files"
+        )
+    for file in texts:
+        try:
+            yield from passages_of(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise MemoryStoreError(f"{file} cannot be read as text ({error}): give it in UTF-8") from error
+
+
+def _parts(sentence: str) -> Iterator[str]:
+    """A sentence that is longer than a passage, cut between words."""
+    while len(sentence) > PASSAGE_CHARACTERS:
+        cut = sentence.rfind(" ", 1, PASSAGE_CHARACTERS + 1)
+        cut = PASSAGE_CHARACTERS if cut < 0 else cut
+        yield sentence[:cut]
+        sentence = sentence[cut:].lstrip()
+    yield sentence
