@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -152,9 +152,17 @@ def replay(
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
 def verifier(
     endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
-    model: Annotated[Path, typer.Option(help="Folder of the target model.")] = Path("models/target"),
+    model: Annotated[
+        str, typer.Option(help="The target model: a folder, or a name such as Qwen/Qwen2-VL-7B-Instruct.")
+    ] = "models/target",
     max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+    ] = "fp32",
+    constrained: Annotated[
+        bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
+    ] = False,
     key_file: KeyFile = None,
     corpus: Annotated[
         str,
@@ -168,10 +176,12 @@ def verifier(
 
     serve(
         endpoint,
-        model_folder(str(model)),
+        model_folder(model),
         max_sessions=max_sessions,
         threads=threads,
         key_file=key_file,
+        precision=precision,
+        constrained=constrained,
         corpus=corpus,
         answer_model=answer_model,
     )

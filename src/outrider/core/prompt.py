@@ -10,11 +10,23 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from outrider.core.actions import ACTION_TEXTS
+
 HISTORY_STEPS = 4
 MEMORY_SLOTS = 4
 SYSTEM_TEXT = "You guide a robot dog. Give one action, then the reason."
+INSTRUCTED_SYSTEM_TEXT = (
+    "You guide a robot dog by its camera towards a task. Answer with two lines and nothing else.\n"
+    f"Line 1, one of: {', '.join(ACTION_TEXTS)}. Small, medium and large are 0.25, 0.5 and 0.75 m, or 15, 30 "
+    "and 45 degrees. Stop only when the task is done and what was asked for is right in front of you.\n"
+    "Line 2, `phase: reason`, the phase one of search, approach, door, stop; the reason names what is seen, "
+    "its side in degrees and its distance in metres.\n"
+    "If it is not in sight, turn; after a full turn, go to where you have not looked."
+)
+"""For models that follow instructions instead of having been trained on this task."""
 IMAGE_PLACEHOLDER = "<|vision_start|><|image_pad|><|vision_end|>"
 PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\n{IMAGE_PLACEHOLDER}"
+INSTRUCTED_PREFIX = PROMPT_PREFIX.replace(SYSTEM_TEXT, INSTRUCTED_SYSTEM_TEXT)
 PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
 END_OF_TEXT = "<|im_end|>"
 
@@ -106,9 +118,13 @@ def render_user_text(context: PromptContext) -> str:
     return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}"
 
 
-def render_prompt(context: PromptContext) -> str:
-    """The whole chat text, image placeholder included, up to where the answer begins."""
-    return PROMPT_PREFIX + render_user_text(context) + PROMPT_SUFFIX
+def render_prompt(context: PromptContext, instructed: bool = False) -> str:
+    """The whole chat text, image placeholder included, up to where the answer begins.
+
+    `instructed`: it tells a general model what the trained ones know: the actions and the form of an answer.
+    """
+    prefix = INSTRUCTED_PREFIX if instructed else PROMPT_PREFIX
+    return prefix + render_user_text(context) + PROMPT_SUFFIX
 
 
 def normalise_instruction(words: str | Sequence[str]) -> str:

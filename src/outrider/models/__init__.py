@@ -5,18 +5,21 @@ run by a forward of our own over a static KV cache.
 """
 
 from outrider.models.card import ModelCard, read_card
+from outrider.models.constrained import ConstrainedModel, constrain
 from outrider.models.loading import check_pair, load_exact_model, load_graph_model, load_model
 from outrider.models.reference import ReferenceGenerator
 from outrider.models.session import QwenModel, QwenSession
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
 
 __all__ = [
+    "ConstrainedModel",
     "ModelCard",
     "QwenModel",
     "QwenSession",
     "QwenTokenizer",
     "ReferenceGenerator",
     "check_pair",
+    "constrain",
     "load_exact_model",
     "load_graph_model",
     "load_model",

@@ -85,6 +85,7 @@ class NavigatorNode(OutriderNode):
             self.value("precision"),
             self.value("runtime"),
             self.value("provider"),
+            self.value("constrained"),
             self.value("key_file"),
             self.value("link_profile"),
         )
@@ -217,6 +218,7 @@ class NavigatorNode(OutriderNode):
             max_new_tokens=self.value("max_new_tokens"),
             answer_deadline_s=self.value("answer_deadline_s"),
             link_patience_s=self.value("link_patience_s"),
+            instructed=self._edge.known_words is None,
             navigator=NavigatorSettings(
                 max_steps=self.value("max_steps"),
                 max_travel_m=self.value("max_travel_m"),

@@ -18,12 +18,13 @@ class VerifierNode(OutriderNode):
     spec_name = "verifier"
 
     def configure(self) -> None:
-        from outrider.models import load_model  # seconds to import
+        from outrider.models import constrain, load_model  # seconds to import
 
         folder = model_folder(self.value("model"))
-        self._model: LanguageModel = load_model(
+        model = load_model(
             folder, role="target", threads=self.value("threads"), precision=self.value("precision")
         )
+        self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
         if self.value("corpus"):
             self._knowledge = open_knowledge(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
+from outrider.core.model_options import Precision
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import CloudLimits
@@ -97,6 +98,8 @@ def serve(
     max_sessions: int = 8,
     threads: int = 1,
     key_file: Path | None = None,
+    precision: Precision = "fp32",
+    constrained: bool = False,
     corpus: str = "",
     answer_model: str = QUOTES,
 ) -> None:
@@ -104,13 +107,17 @@ def serve(
 
     What was received, refused and dropped is logged at intervals.
     """
-    from outrider.models import load_model  # seconds to import, and only a verifier loads a target
+    from outrider.models import constrain, load_model  # seconds to import, and only a verifier loads a target
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    model = load_model(model_folder, role="target", threads=threads, sessions=max_sessions)
+    model: LanguageModel = load_model(
+        model_folder, role="target", threads=threads, sessions=max_sessions, precision=precision
+    )
+    if constrained:
+        model = constrain(model)
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file, knowledge)
     served = threading.Event()

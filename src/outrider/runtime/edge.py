@@ -25,6 +25,7 @@ class EdgeSettings:
     precision: Precision = "fp32"
     runtime: Runtime = "eager"
     provider: str = "cpu"
+    constrained: bool = False
     key_file: str = ""
     link_profile: str = ""
 
@@ -64,9 +65,13 @@ def open_edge(settings: EdgeSettings) -> Edge:
 
 
 def _load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
-    from outrider.models import load_graph_model, load_model
+    from outrider.models import constrain, load_graph_model, load_model
 
     threads, precision = settings.threads, settings.precision
     if settings.runtime == "graphs":
-        return load_graph_model(folder, threads=threads, precision=precision, provider=settings.provider)
-    return load_model(folder, role="draft", threads=threads, precision=precision)
+        draft: LanguageModel = load_graph_model(
+            folder, threads=threads, precision=precision, provider=settings.provider
+        )
+    else:
+        draft = load_model(folder, role="draft", threads=threads, precision=precision)
+    return constrain(draft) if settings.constrained else draft

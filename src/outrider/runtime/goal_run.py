@@ -143,7 +143,7 @@ class RobotSide(Protocol):
 
 @dataclass(frozen=True)
 class GoalSettings:
-    """Bounds of the loop, in seconds and tokens."""
+    """Bounds of the loop, in seconds and tokens; `instructed` as in `render_prompt`."""
 
     max_new_tokens: int = 96
     answer_deadline_s: float = 20.0
@@ -151,6 +151,7 @@ class GoalSettings:
     sensor_patience_s: float = 10.0
     motion_patience_s: float = 15.0
     settle_s: float = 0.1
+    instructed: bool = False
     navigator: NavigatorSettings = field(default_factory=NavigatorSettings)
 
 
@@ -217,7 +218,7 @@ class GoalRun:
         key = navigator.begin_step(frame.stamp_s)
         update = StepUpdate(self.session_id, self._step, StepState.DECODING, frame)
         odometry = self.robot.odometry() or self._first_odometry()
-        prompt = Prompt(render_prompt(navigator.context(odometry)), frame.jpeg)
+        prompt = Prompt(render_prompt(navigator.context(odometry), self.settings.instructed), frame.jpeg)
         finished = self._decode(navigator, key, update, prompt)
         if finished is not None and finished.action_complete:
             self._finish_motion(navigator, key, finished)

@@ -125,6 +125,7 @@ _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
     Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
     Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
+    Parameter("constrained", False, "let the model's first line be nothing but an action of the table"),
     Parameter("precision", "fp32", "what the model's weights are kept in", choices=PRECISIONS),
 )
 
@@ -335,6 +336,7 @@ ARGUMENTS = {
         Argument("drafters", (("navigator", "drafters"),)),
         Argument("link_profile", (("navigator", "link_profile"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
+        Argument("constrained", (("navigator", "constrained"), ("verifier", "constrained"))),
         Argument("draft_precision", (("navigator", "precision"),)),
         Argument("draft_runtime", (("navigator", "runtime"),)),
         Argument("draft_provider", (("navigator", "provider"),)),
@@ -373,6 +375,7 @@ SIM_GRAPH = Graph(
         "drafters",
         "link_profile",
         "draft_model",
+        "constrained",
         "draft_precision",
         "draft_runtime",
         "draft_provider",
@@ -400,6 +403,7 @@ ROBOT_GRAPH = Graph(
         "strategy",
         "drafters",
         "draft_model",
+        "constrained",
         "draft_precision",
         "draft_runtime",
         "draft_provider",
@@ -414,7 +418,7 @@ ROBOT_GRAPH = Graph(
 )
 CLOUD_GRAPH = Graph(
     ("verifier",),
-    ("endpoint", "key_file", "model", "model_precision", "corpus", "answer_model"),
+    ("endpoint", "key_file", "model", "constrained", "model_precision", "corpus", "answer_model"),
     "cloud.yaml",
 )
 

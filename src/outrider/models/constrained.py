@@ -1,0 +1,142 @@
+"""Decoding in which the first line can only be one of some lines: for models that were told, not trained.
+
+The constraint is part of the distribution: tokens that lead to no line have no probability. Put around a
+target it changes what its text is, and every strategy then writes that text; around a draft it saves drafts
+that the target must reject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import torch
+from torch import Tensor
+
+from outrider.core.actions import ACTION_TEXTS
+from outrider.core.errors import ModelError
+from outrider.core.ports import Chunk, ExitInfo, LanguageModel, ModelSession, OnExit, Tokenizer, finish
+from outrider.core.values import Prompt, Successors
+
+FORBIDDEN = -1e30
+"""A logit of no probability; finite, so that margins and sums of logits stay numbers."""
+
+
+class LineGrammar:
+    """Which tokens may follow the beginning of a first line."""
+
+    def __init__(self, tokenizer: Tokenizer, lines: Sequence[str]) -> None:
+        """Raises ModelError where a line cannot be written with this vocabulary."""
+        self._tokenizer = tokenizer
+        self._lines = [f"{line}\n" for line in lines]
+        self._allowed: dict[str, Tensor] = {}
+        for line in self._lines:
+            for length in range(len(line)):
+                self._following(line[:length])
+
+    def allowed(self, token_ids: Sequence[int]) -> Tensor | None:
+        """Ids that may follow these tokens; None where any may: past the line, or beside all lines."""
+        text = self._tokenizer.decode(token_ids)
+        return self._allowed.get(text)
+
+    def _following(self, begun: str) -> None:
+        if begun in self._allowed:
+            return
+        rests = {line[len(begun) :] for line in self._lines if line.startswith(begun)}
+        pieces = {rest[:length] for rest in rests for length in range(1, len(rest) + 1)}
+        encoded = (self._tokenizer.encode(piece) for piece in pieces)
+        ids = sorted(token_ids[0] for token_ids in encoded if len(token_ids) == 1)
+        if not ids:
+            raise ModelError(f"the vocabulary has no token to go on with after {begun!r}")
+        self._allowed[begun] = torch.tensor(ids)
+
+
+class ConstrainedModel:
+    """A LanguageModel whose texts begin with one of the lines."""
+
+    def __init__(self, model: LanguageModel, grammar: LineGrammar) -> None:
+        self.name = f"{model.name}, constrained"
+        self.vocab_size = model.vocab_size
+        self.eos_id = model.eos_id
+        self.max_length = model.max_length
+        self.tokenizer = model.tokenizer
+        self.grammar = grammar
+        self._model = model
+
+    @property
+    def exits(self) -> ExitInfo | None:
+        """Hints know nothing of the constraint; they are advice."""
+        return self._model.exits
+
+    def open_session(self) -> ConstrainedSession:
+        return ConstrainedSession(self, self._model.open_session())
+
+    def forward_together(self, chunks: Sequence[Chunk]) -> list[Tensor]:
+        sessions = [_own(chunk.session) for chunk in chunks]
+        inner = [
+            Chunk(session.inner, chunk.token_ids, chunk.on_exit)
+            for session, chunk in zip(sessions, chunks, strict=True)
+        ]
+        logits = self._model.forward_together(inner)
+        return [
+            session.append(chunk.token_ids, rows)
+            for session, chunk, rows in zip(sessions, chunks, logits, strict=True)
+        ]
+
+
+class ConstrainedSession:
+    """A ModelSession that knows its text since the prompt."""
+
+    def __init__(self, model: ConstrainedModel, inner: ModelSession) -> None:
+        self.inner = inner
+        self._model = model
+        self._prompt_length = 0
+        self._text: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return self.inner.length
+
+    def prefill(self, prompt: Prompt) -> Tensor:
+        return finish(self.prefill_parts(prompt))
+
+    def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
+        row = yield from self.inner.prefill_parts(prompt)
+        self._prompt_length, self._text = self.inner.length, []
+        return self._constrained(row, [])
+
+    def expected(self, count: int) -> Successors:
+        return self.inner.expected(count)
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
+        return self._model.forward_together([Chunk(self, token_ids, on_exit)])[0]
+
+    def truncate(self, length: int) -> None:
+        self.inner.truncate(length)
+        del self._text[max(0, length - self._prompt_length) :]
+
+    def append(self, token_ids: Sequence[int], rows: Tensor) -> Tensor:
+        """Take the tokens of a forward; its logits under the constraint."""
+        begun = len(self._text)
+        self._text.extend(token_ids)
+        return torch.stack(
+            [self._constrained(row, self._text[: begun + place + 1]) for place, row in enumerate(rows)]
+        )
+
+    def _constrained(self, row: Tensor, text: Sequence[int]) -> Tensor:
+        allowed = self._model.grammar.allowed(text)
+        if allowed is None:
+            return row
+        kept = torch.full_like(row, FORBIDDEN)
+        kept[allowed] = row[allowed]
+        return kept
+
+
+def constrain(model: LanguageModel) -> ConstrainedModel:
+    """A model whose texts begin with an action of the table."""
+    return ConstrainedModel(model, LineGrammar(model.tokenizer, ACTION_TEXTS))
+
+
+def _own(session: ModelSession) -> ConstrainedSession:
+    if not isinstance(session, ConstrainedSession):
+        raise ValueError("a batch takes sessions of one model")
+    return session

@@ -1,0 +1,104 @@
+"""The first line is an action, whatever the model would like; and still the text is the target's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import random_prompt
+
+from outrider.core.actions import ACTION_TEXTS
+from outrider.core.errors import ModelError
+from outrider.core.ports import Chunk
+from outrider.core.prompt import PromptContext, render_prompt
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.models import ConstrainedModel, QwenModel, constrain, load_model
+from outrider.models.constrained import FORBIDDEN, LineGrammar
+from outrider.runtime.decoders import local_decoder
+
+
+@pytest.fixture(scope="module")
+def pair(tiny_model_folder: Path) -> tuple[ConstrainedModel, QwenModel]:
+    return constrain(load_model(tiny_model_folder / "target")), load_model(tiny_model_folder / "draft")
+
+
+def test_the_grammar_allows_every_action_and_nothing_else(target: QwenModel) -> None:
+    grammar = LineGrammar(target.tokenizer, ACTION_TEXTS)
+    for action in ACTION_TEXTS:
+        token_ids = target.tokenizer.encode(f"{action}\n")
+        for place, token_id in enumerate(token_ids):
+            allowed = grammar.allowed(token_ids[:place])
+            assert allowed is not None and token_id in allowed
+            begun = target.tokenizer.decode(token_ids[:place])
+            for other in allowed.tolist():
+                grown = begun + target.tokenizer.decode([other])
+                assert any(f"{line}\n".startswith(grown) for line in ACTION_TEXTS)
+        assert grammar.allowed(token_ids) is None
+    assert grammar.allowed(target.tokenizer.encode("sit")) is None
+
+
+def test_a_line_that_cannot_be_written_is_refused(target: QwenModel) -> None:
+    class Silent:
+        def encode(self, text: str) -> list[int]:
+            return [1, 2]
+
+    with pytest.raises(ModelError, match="no token to go on"):
+        LineGrammar(Silent(), ["stop"])  # type: ignore[arg-type]
+
+
+def test_forbidden_tokens_have_no_probability_and_others_keep_theirs(
+    pair: tuple[ConstrainedModel, QwenModel], target: QwenModel
+) -> None:
+    constrained, free = pair[0].open_session(), target.open_session()
+    row, whole = constrained.prefill(random_prompt(1)), free.prefill(random_prompt(1))
+    kept = row > FORBIDDEN
+    assert 0 < kept.sum() < len(row)
+    assert torch.equal(row[kept], whole[kept])
+    assert row.softmax(0)[~kept].sum() == 0.0
+
+
+def test_rollback_and_batches_keep_the_constraint(pair: tuple[ConstrainedModel, QwenModel]) -> None:
+    model = pair[0]
+    token_ids = model.tokenizer.encode("turn left small\nlook")
+    one, other = model.open_session(), model.open_session()
+    for session in (one, other):
+        session.prefill(random_prompt(2))
+    rows = one.forward(token_ids)
+    length = one.length
+    one.truncate(length - len(token_ids) + 1)
+    assert torch.equal(one.forward(token_ids[1:]), rows[1:])
+    one.truncate(length - len(token_ids))
+    together = model.forward_together([Chunk(one, token_ids), Chunk(other, token_ids[:2])])
+    assert torch.equal(together[0], rows) and torch.equal(together[1], rows[:2])
+    with pytest.raises(ValueError, match="one model"):
+        model.forward_together([Chunk(load_session(pair[1]), [1])])
+
+
+def load_session(model: QwenModel) -> object:
+    return model.open_session()
+
+
+@pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_every_strategy_writes_an_action_line(
+    pair: tuple[ConstrainedModel, QwenModel], strategy: str, temperature: float
+) -> None:
+    def text(strategy: str, seed: int) -> tuple[int, ...]:
+        config = DecodingConfig(strategy=strategy, temperature=temperature, seed=seed)
+        decoder = local_decoder(pair[0], pair[1] if strategy != "ar" else None, config)
+        return decoder.decode(DecodeRequest(random_prompt(3), 20)).token_ids
+
+    for seed in range(2):
+        token_ids = text(strategy, seed)
+        assert pair[0].tokenizer.decode(token_ids).partition("\n")[0] in ACTION_TEXTS
+        if temperature == 0.0 or strategy == "outrider":
+            assert token_ids == text("ar", seed)
+
+
+def test_a_general_model_is_told_the_actions(target: QwenModel) -> None:
+    told = render_prompt(PromptContext("find the cup"), instructed=True)
+    assert all(action in told for action in ACTION_TEXTS)
+    assert told.endswith(render_prompt(PromptContext("find the cup")).partition("<|im_end|>")[2])
+    assert target.open_session().prefill(Prompt(told, random_prompt(1).jpeg)).isfinite().all()
