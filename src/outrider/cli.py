@@ -163,6 +163,9 @@ def verifier(
     precision: Annotated[
         Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
     ] = "fp32",
+    max_length: Annotated[
+        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+    ] = 512,
     constrained: Annotated[
         bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
     ] = False,
@@ -185,6 +188,7 @@ def verifier(
         key_file=key_file,
         precision=precision,
         constrained=constrained,
+        max_length=max_length,
         corpus=corpus,
         answer_model=answer_model,
     )

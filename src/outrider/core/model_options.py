@@ -14,3 +14,6 @@ RUNTIMES: tuple[Runtime, ...] = ("eager", "graphs")
 
 PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
 """Execution providers of onnxruntime that static graphs may run on."""
+
+DEFAULT_MAX_LENGTH = 512
+"""Room for a prompt and its text, image tokens included: enough for the shipped pair's frames."""

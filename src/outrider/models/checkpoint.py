@@ -18,7 +18,7 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
 from outrider.models.images import PatchGeometry
-from outrider.models.matrices import INT4_GROUP, DenseMatrix, Matrix, pack, pack_exactly
+from outrider.models.matrices import INT4_GROUP, DenseMatrix, ForeignMatrix, Matrix, pack, pack_exactly
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.vision import VisionEncoder
@@ -77,7 +77,10 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
                 output_loading_info=True,
             )
     except ImportError as error:
-        raise ModelError(f"{folder} is quantized by a package that is missing ({error})") from error
+        raise ModelError(
+            f"{folder} is quantized in a form whose package is missing ({error}): "
+            "pip install 'outrider[quantized]', or choose the checkpoint that is not quantized"
+        ) from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error
     missing = sorted(report["missing_keys"])
@@ -217,21 +220,33 @@ def _pack_head(weight: Tensor, precision: Precision, packer: Packer) -> Matrix:
 
 def _fuse_layer(layer: Any, eps: float, precision: Precision, packer: Packer) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
-    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    projections = [attention.q_proj, attention.k_proj, attention.v_proj]
+    qkv = _joined(projections, precision, packer)
+    foreign = isinstance(qkv, ForeignMatrix)
+    bias = torch.zeros(qkv.shape[1]) if foreign else torch.cat([one.bias for one in projections])
     return LayerWeights(
         input_norm=RmsNorm.of(layer.input_layernorm.weight.detach().float(), eps),
-        qkv=packer(_side_by_side([projection.weight for projection in projections]), precision),
-        qkv_bias=torch.cat([projection.bias for projection in projections]).detach().float(),
-        attention_out=packer(_side_by_side([attention.o_proj.weight]), precision),
+        qkv=qkv,
+        qkv_bias=bias.detach().float(),
+        attention_out=_joined([attention.o_proj], precision, packer),
         mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach().float(), eps),
-        gate_up=packer(_side_by_side([mlp.gate_proj.weight, mlp.up_proj.weight]), precision),
-        down=packer(_side_by_side([mlp.down_proj.weight]), precision),
+        gate_up=_joined([mlp.gate_proj, mlp.up_proj], precision, packer),
+        down=_joined([mlp.down_proj], precision, packer),
     )
 
 
-def _side_by_side(weights: list[Tensor]) -> Tensor:
-    """Weights (out, in) of the same rows as one."""
-    return (torch.cat(weights) if len(weights) > 1 else weights[0]).detach()
+def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Matrix:
+    """Projections of the same rows as one matrix; as they are where another package has quantized them."""
+    if not all(_is_plain(projection) for projection in projections):
+        return ForeignMatrix(tuple(projections), projections[0].in_features)
+    weights = [projection.weight for projection in projections]
+    return packer((torch.cat(weights) if len(weights) > 1 else weights[0]).detach(), precision)
+
+
+def _is_plain(projection: Any) -> bool:
+    weight = getattr(projection, "weight", None)
+    plain = type(projection) is torch.nn.Linear and type(weight.data) is Tensor
+    return plain and weight.is_floating_point()
 
 
 def text_shape(config: Any) -> TextShape:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.model_options import PRECISIONS, Precision
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.batch import DECODE_ROWS, next_span
 from outrider.models.card import read_card, write_figures
 from outrider.models.checkpoint import (
@@ -32,7 +32,6 @@ from outrider.models.session import QwenModel
 from outrider.models.tokenizer import load_tokenizer
 
 Role = Literal["target", "draft"]
-DEFAULT_MAX_LENGTH = 512
 
 
 def load_model(

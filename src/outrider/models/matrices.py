@@ -8,7 +8,7 @@ at whatever row it stands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -147,6 +147,33 @@ class Int4Matrix:
 
     def columns(self, indices: Tensor) -> Tensor:
         return self.times(torch.eye(self._num_inputs))[:, indices]
+
+
+@dataclass(frozen=True)
+class ForeignMatrix:
+    """Projections that AWQ, GPTQ or torchao have quantized, as their own modules multiply; biases included."""
+
+    projections: tuple[Any, ...]
+    num_inputs: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_inputs, sum(one.out_features for one in self.projections)
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        narrow = rows.to(_dtype_of(self.projections[0]))
+        product = torch.cat([one(narrow) for one in self.projections], dim=-1).to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        rows = torch.eye(self.num_inputs)
+        return (self.times(rows) - self.times(torch.zeros_like(rows)))[:, indices]
+
+
+def _dtype_of(projection: Any) -> torch.dtype:
+    """What rows a quantized projection takes: its bias's or its scales' type."""
+    tensors = [*projection.parameters(), *projection.buffers()]
+    return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)
 
 
 def pack_exactly(weight: Tensor, precision: Precision) -> Matrix:

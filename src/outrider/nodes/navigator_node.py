@@ -86,6 +86,7 @@ class NavigatorNode(OutriderNode):
             self.value("runtime"),
             self.value("provider"),
             self.value("constrained"),
+            self.value("max_length"),
             self.value("key_file"),
             self.value("link_profile"),
         )

@@ -22,7 +22,11 @@ class VerifierNode(OutriderNode):
 
         folder = model_folder(self.value("model"))
         model = load_model(
-            folder, role="target", threads=self.value("threads"), precision=self.value("precision")
+            folder,
+            role="target",
+            threads=self.value("threads"),
+            precision=self.value("precision"),
+            max_length=self.value("max_length"),
         )
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
-from outrider.core.model_options import Precision
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import CloudLimits
@@ -100,6 +100,7 @@ def serve(
     key_file: Path | None = None,
     precision: Precision = "fp32",
     constrained: bool = False,
+    max_length: int = DEFAULT_MAX_LENGTH,
     corpus: str = "",
     answer_model: str = QUOTES,
 ) -> None:
@@ -114,7 +115,12 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     model: LanguageModel = load_model(
-        model_folder, role="target", threads=threads, sessions=max_sessions, precision=precision
+        model_folder,
+        role="target",
+        threads=threads,
+        sessions=max_sessions,
+        precision=precision,
+        max_length=max_length,
     )
     if constrained:
         model = constrain(model)

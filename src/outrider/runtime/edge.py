@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from outrider.core.model_options import Precision, Runtime
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision, Runtime
 from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
@@ -26,6 +27,7 @@ class EdgeSettings:
     runtime: Runtime = "eager"
     provider: str = "cpu"
     constrained: bool = False
+    max_length: int = DEFAULT_MAX_LENGTH
     key_file: str = ""
     link_profile: str = ""
 
@@ -67,11 +69,13 @@ def open_edge(settings: EdgeSettings) -> Edge:
 def _load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
     from outrider.models import constrain, load_graph_model, load_model
 
-    threads, precision = settings.threads, settings.precision
+    options: dict[str, Any] = {
+        "threads": settings.threads,
+        "precision": settings.precision,
+        "max_length": settings.max_length,
+    }
     if settings.runtime == "graphs":
-        draft: LanguageModel = load_graph_model(
-            folder, threads=threads, precision=precision, provider=settings.provider
-        )
+        draft: LanguageModel = load_graph_model(folder, provider=settings.provider, **options)
     else:
-        draft = load_model(folder, role="draft", threads=threads, precision=precision)
+        draft = load_model(folder, role="draft", **options)
     return constrain(draft) if settings.constrained else draft

@@ -15,7 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
-from outrider.core.model_options import PRECISIONS, PROVIDERS, RUNTIMES
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.runtime.knowledge import ANSWER_MODES, QUOTES
 from outrider.simulation.homes import PLACEMENTS
@@ -125,6 +125,7 @@ _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
     Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
     Parameter("threads", 1, "threads of the model's arithmetic", 1, 64),
+    Parameter("max_length", DEFAULT_MAX_LENGTH, "room for prompt, image and text, in tokens", 64, 32_768),
     Parameter("constrained", False, "let the model's first line be nothing but an action of the table"),
     Parameter("precision", "fp32", "what the model's weights are kept in", choices=PRECISIONS),
 )
@@ -336,6 +337,7 @@ ARGUMENTS = {
         Argument("drafters", (("navigator", "drafters"),)),
         Argument("link_profile", (("navigator", "link_profile"),)),
         Argument("draft_model", (("navigator", "draft_model"),)),
+        Argument("max_length", (("navigator", "max_length"), ("verifier", "max_length"))),
         Argument("constrained", (("navigator", "constrained"), ("verifier", "constrained"))),
         Argument("draft_precision", (("navigator", "precision"),)),
         Argument("draft_runtime", (("navigator", "runtime"),)),
@@ -375,6 +377,7 @@ SIM_GRAPH = Graph(
         "drafters",
         "link_profile",
         "draft_model",
+        "max_length",
         "constrained",
         "draft_precision",
         "draft_runtime",
@@ -403,6 +406,7 @@ ROBOT_GRAPH = Graph(
         "strategy",
         "drafters",
         "draft_model",
+        "max_length",
         "constrained",
         "draft_precision",
         "draft_runtime",
@@ -418,7 +422,16 @@ ROBOT_GRAPH = Graph(
 )
 CLOUD_GRAPH = Graph(
     ("verifier",),
-    ("endpoint", "key_file", "model", "constrained", "model_precision", "corpus", "answer_model"),
+    (
+        "endpoint",
+        "key_file",
+        "model",
+        "max_length",
+        "constrained",
+        "model_precision",
+        "corpus",
+        "answer_model",
+    ),
     "cloud.yaml",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
-from outrider.models.matrices import INT4_GROUP, pack, round_to_integers
+from outrider.models.matrices import INT4_GROUP, ForeignMatrix, pack, round_to_integers
 
 PACKED: tuple[Precision, ...] = ("int8", "int4")
 
@@ -83,3 +84,27 @@ def test_an_unknown_precision_and_a_width_without_groups_are_refused(
     narrow = build_tiny_model(tmp_path / "target", TinySize(hidden=48))
     with pytest.raises(ModelError, match=f"multiples of {INT4_GROUP}"):
         load_model(narrow, precision="int4")
+
+
+def test_projections_quantized_elsewhere_are_multiplied_by_their_own_modules() -> None:
+    torch.manual_seed(2)
+    projections = torch.nn.Linear(64, 20), torch.nn.Linear(64, 12, bias=False)
+    rows, addend = torch.randn(8, 64), torch.randn(8, 32)
+    foreign = ForeignMatrix(projections, 64)
+    expected = torch.cat([one(rows) for one in projections], dim=1) + addend
+    assert foreign.shape == (64, 32)
+    assert torch.equal(foreign.times(rows, addend), expected)
+    weight = torch.cat([one.weight for one in projections]).t()
+    some = torch.tensor([1, 25])
+    assert torch.allclose(foreign.columns(some), weight[:, some], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq", "torchao"])
+def test_a_checkpoint_of_a_missing_quantizer_names_it(method: str, tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "target")
+    config = json.loads((folder / "config.json").read_text())
+    details = {"quant_type": {"default": {"_type": "Int8WeightOnlyConfig", "_data": {}}}}
+    config["quantization_config"] = {"quant_method": method, "bits": 4, "group_size": 32, **details}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=rf"(?i)quantized.*{method}"):
+        load_model(folder)
