@@ -96,6 +96,7 @@ def demo(
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
+    console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
     from outrider.runtime.supervisor import run_demo
@@ -115,6 +116,7 @@ def demo(
             holds=holds,
             memory_store=store,
             record=record,
+            console=console,
         )
     )
 
@@ -150,6 +152,41 @@ def replay(
     config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
     figures = replay(file, config, endpoint, link, models, json_file)
     raise typer.Exit(0 if figures["agree"] == figures["compared"] else 1)
+
+
+@app.command(epilog="Example:  outrider console --sim, then open http://127.0.0.1:8088/")
+def console(
+    sim: Annotated[
+        bool, typer.Option("--sim", help="With a simulated robot; else beside the nodes that run already.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="Address to serve at; 0.0.0.0 for all, where a login is asked for.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="TCP port; 0 for a free one.")] = 8088,
+    login: Annotated[bool, typer.Option("--login", help="Ask for the token on the loopback too.")] = False,
+    token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
+    seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
+    placement: Annotated[
+        str, typer.Option(help="Where that is at the start: in_view, hidden or other_room.")
+    ] = "hidden",
+) -> None:
+    """The robot in a browser: see, command in words, drive by hand, stop."""
+    from outrider.runtime.teleop import run_console, run_simulated
+
+    settings: dict[str, bool | int | float | str] = {
+        "host": host,
+        "port": port,
+        "login": login,
+        "token_file": token_file,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+    }
+    if sim:
+        raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))
+    raise typer.Exit(run_console(settings))
 
 
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")

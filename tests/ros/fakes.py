@@ -7,8 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, LinkError
-from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, Verified
+from outrider.core.values import Decoded, DecodeRequest, LinkState, RoundStats, TokenFate, Verified
 
+TRACE = (
+    ("turn", TokenFate.ACCEPTED),
+    (" right", TokenFate.REJECTED),
+    (" left", TokenFate.WRITTEN),
+    ("...", TokenFate.AHEAD),
+)
 SLOW_CAMERA = {"camera_silence_s": 3.0}
 """For a navigator that shares one process with the rendering."""
 ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
@@ -38,7 +44,7 @@ class ScriptedDecoder:
         if isinstance(text, Exception):
             raise text
         line = text.partition("\n")[0] + "\n"
-        on_verified(Verified((1, 2), line, 0.01))
+        on_verified(Verified((1, 2), line, 0.01, TRACE))
         deadline_s = time.monotonic() + self.between_s
         while time.monotonic() < deadline_s:
             if cancelled():

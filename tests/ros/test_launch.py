@@ -10,14 +10,15 @@ import pytest
 launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
-from outrider.runtime.graph import CLOUD_GRAPH, ROBOT_GRAPH, SIM_GRAPH, Graph  # noqa: E402
+from outrider.runtime.graph import CLOUD_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH, Graph  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
 
 
 @pytest.mark.parametrize(
-    ("name", "graph"), [("sim", SIM_GRAPH), ("robot", ROBOT_GRAPH), ("cloud", CLOUD_GRAPH)]
+    ("name", "graph"),
+    [("sim", SIM_GRAPH), ("robot", ROBOT_GRAPH), ("teleop", TELEOP_GRAPH), ("cloud", CLOUD_GRAPH)],
 )
 def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     from launch_ros.actions import Node
@@ -31,9 +32,8 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     assert tuple(declared) == graph.arguments
     context = launch.LaunchContext()
     context.launch_configurations.update(dict.fromkeys(declared, ""))
-    if "instruction" in declared:
-        context.launch_configurations["instruction"] = "find the red chair"
-        context.launch_configurations |= {"record": "run.mcap", "markers": "true"}
+    wanted = {"record": "run.mcap", "markers": "true", "console": "true"}
+    context.launch_configurations.update({"instruction": "find the red chair", **wanted})
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
     assert len(nodes) == len(graph.nodes)

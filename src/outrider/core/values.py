@@ -114,13 +114,31 @@ class RoundStats:
     bytes_down: int
 
 
+class TokenFate(Enum):
+    """What became of a token; mirrors the constants of DecodedTokens."""
+
+    ACCEPTED = 0
+    """Drafted, and confirmed by the target."""
+    WRITTEN = 1
+    """Not drafted: the target's own, or the edge's while it is alone."""
+    REJECTED = 2
+    """Drafted, and no part of the text."""
+    AHEAD = 3
+    """Drafted past the text, and not judged yet."""
+
+
 @dataclass(frozen=True)
 class Verified:
-    """Tokens that have just become final, the whole verified text so far, seconds since the request."""
+    """Tokens that have just become final, the whole verified text so far, seconds since the request.
+
+    `trace` tells a person what became of drafts, in the order of the text: the words of these tokens, of
+    the rejected drafts in their place, and of those drafted ahead.
+    """
 
     token_ids: tuple[int, ...]
     text: str
     elapsed_s: float
+    trace: tuple[tuple[str, TokenFate], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Open, Opened, Proposal, Unsettled, Verdict
 from outrider.core.ports import Tokenizer
-from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStats, Verified
+from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStats, TokenFate, Verified
 from outrider.decoding.edge import Commit, EdgeMachine
 
 
@@ -26,6 +26,7 @@ class Transcript:
         self._total_up = self._total_down = self._prompt_bytes = 0
         self._drafted_tokens = self._misses = self._guess_hits = 0
         self._hit_exits: list[int] = []
+        self._words: dict[int, str] = {}
 
     def on_drafted(self, num_tokens: int, compute_s: float) -> None:
         self._drafted_tokens += num_tokens
@@ -57,7 +58,7 @@ class Transcript:
             self._end_round(commit, commit.verdict, now_s)
             if commit.drafted and not ends_text:
                 self._count_foresight(commit)
-        self._on_verified(Verified(commit.tokens, self._text(), now_s))
+        self._on_verified(Verified(commit.tokens, self._text(), now_s, self._trace(commit)))
 
     def decoded(self, machine: EdgeMachine, elapsed_s: float, link: LinkState) -> Decoded:
         """The finished text of a machine that is done."""
@@ -94,6 +95,20 @@ class Transcript:
             self._guess_hits += 1
         else:
             self._hit_exits.append(commit.exit)
+
+    def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
+        fates = (
+            (commit.tokens[: commit.accepted], TokenFate.ACCEPTED),
+            (commit.tokens[commit.accepted :], TokenFate.WRITTEN),
+        )
+        return tuple((self._word(token), fate) for tokens, fate in fates for token in tokens)
+
+    def _word(self, token: int) -> str:
+        """One token's text. Decoding takes longer than remembering, and the words of a text repeat."""
+        word = self._words.get(token)
+        if word is None:
+            word = self._words[token] = self._tokenizer.decode([token])
+        return word
 
     def _text(self) -> str:
         return self._tokenizer.decode([token for token in self._tokens if token != self._tokenizer.eos_id])

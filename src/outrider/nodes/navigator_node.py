@@ -9,7 +9,7 @@ from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import MotionReport, SpeculationStats, StepPrompt, VerifiedText
+from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
@@ -53,6 +53,7 @@ class NavigatorNode(OutriderNode):
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
         self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
+        self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
         self._robot.strategy = self.value("strategy")
         self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
         self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR)

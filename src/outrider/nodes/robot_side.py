@@ -31,6 +31,7 @@ class RosRobotSide:
     texts: Any
     prompts: Any
     rounds: Any
+    tokens: Any
     strategy: str
 
     def __init__(
@@ -48,6 +49,7 @@ class RosRobotSide:
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
         self._travelled_m = 0.0
+        self._traces = step_messages.Traces()
 
     def on_image(self, message: Image) -> None:
         now_s = self._node.now_s()
@@ -117,6 +119,8 @@ class RosRobotSide:
         with self._changed:
             self._update = update
             self._publish(update)
+            if self.tokens.get_subscription_count():
+                self._traces.add(update)
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
         if self.prompts.get_subscription_count() > 0:
@@ -150,6 +154,8 @@ class RosRobotSide:
     def beat(self) -> None:
         """The sign of life: what was told last, again; a motion is withdrawn once the camera is silent."""
         with self._changed:
+            for update, trace in self._traces.take():
+                self.tokens.publish(step_messages.tokens_message(update, trace, self._header(update)))
             if self._update is not None:
                 silent_s = self._pictures.silent_s(self.now_s())
                 self._update = unless_blind(self._update, silent_s, self._camera_silence_s)

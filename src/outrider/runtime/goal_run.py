@@ -15,7 +15,7 @@ from outrider.core.actions import split_answer
 from outrider.core.errors import Cancelled, FrameError, LinkError, MotionError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.core.prompt import render_prompt
-from outrider.core.values import Decoded, DecodeRequest, Odometry, Prompt, Sighting, Verified
+from outrider.core.values import Decoded, DecodeRequest, Odometry, Prompt, Sighting, TokenFate, Verified
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome, StepKey
 from outrider.navigation.pilot import Ending, MotionEnd
 
@@ -59,7 +59,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class StepUpdate:
-    """What is known of a step now; a withdrawn one has the reason as its text."""
+    """What is known of a step now; a withdrawn one has the reason as its text.
+
+    `trace` says what became of the newest tokens (`Verified.trace`), for those who watch.
+    """
 
     session_id: str
     step: int
@@ -73,6 +76,7 @@ class StepUpdate:
     latency_s: float = 0.0
     tokens_per_s: float = 0.0
     tokens_per_round: float = 0.0
+    trace: tuple[tuple[str, TokenFate], ...] = ()
 
 
 class PictureClock:
@@ -346,7 +350,7 @@ class _Growing:
         now_s = self._run.robot.now_s()
         motion = self._navigator.on_verified(self._key, verified.text, now_s)
         tokens = self.update.verified_tokens + len(verified.token_ids)
-        self.update = replace(self.update, text=verified.text, verified_tokens=tokens)
+        self.update = replace(self.update, text=verified.text, verified_tokens=tokens, trace=verified.trace)
         if motion is not None:
             self._complete_action(verified.text, now_s)
         self._run.robot.tell(self.update)
@@ -366,6 +370,7 @@ class _Growing:
             target_passes=decoded.target_passes,
             tokens_per_s=decoded.tokens_per_s,
             tokens_per_round=decoded.tokens_per_round,
+            trace=(),
         )
         self._run.robot.tell(self.update)
         return self.update

@@ -112,11 +112,15 @@ class Argument:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes that are started together, with the arguments a person may give; `mission` ends them all."""
+    """Nodes that are started together, with the arguments a person may give; `mission` ends them all.
+
+    Those of `always` are started whether anybody wants them or not.
+    """
 
     nodes: tuple[str, ...]
     arguments: tuple[str, ...]
     parameter_file: str
+    always: tuple[str, ...] = ()
 
 
 AUTOSTART = Parameter("autostart", True, "configure and activate at start, without a lifecycle manager")
@@ -312,10 +316,37 @@ MARKERS = NodeSpec(
     wanted_by="draw",
 )
 
-NODES = {
-    spec.name: spec
-    for spec in (SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD, MARKERS)
-}
+CONSOLE = NodeSpec(
+    "console",
+    "console_node",
+    (
+        AUTOSTART,
+        Parameter("serve", False, "start the web console"),
+        Parameter("host", "127.0.0.1", "address to serve at; 0.0.0.0 for every network of this machine"),
+        Parameter("port", 8088, "TCP port to serve at; 0 for a free one", 0, 65535),
+        Parameter(
+            "login", False, "ask for the login token on the loopback too; elsewhere it is always asked"
+        ),
+        Parameter(
+            "token_file", "", "file of the login token, made if missing; ~/.outrider/console.token if empty"
+        ),
+        Parameter("tls_cert", "", "certificate file to serve https with; empty for http"),
+        Parameter("tls_key", "", "key file of the certificate"),
+        Parameter("picture_hz", 10.0, "pictures per second for viewers", 1.0, 30.0),
+        Parameter("picture_width", 640, "wider pictures are scaled down to this", 64, 3840),
+        Parameter("quality", 75, "quality of the JPEG pictures", 10, 95),
+        Parameter("forward_mps", 0.5, "fastest by hand ahead; the action node clamps too", 0.05, 1.0),
+        Parameter("lateral_mps", 0.25, "fastest by hand sideways", 0.05, 0.4),
+        Parameter("yaw_rps", 0.8, "fastest turning by hand", 0.1, 1.5),
+    ),
+    wanted_by="serve",
+)
+
+_SPECS = (
+    *(SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD, MARKERS),
+    CONSOLE,
+)
+NODES = {spec.name: spec for spec in _SPECS}
 
 ARGUMENTS = {
     argument.name: argument
@@ -353,11 +384,14 @@ ARGUMENTS = {
         Argument("topic", (("camera", "topic"),)),
         Argument("interface", (("camera", "interface"),)),
         Argument("odometry_source", (("go2_state", "odometry_source"),)),
+        Argument("console", (("console", "serve"),)),
+        Argument("console_host", (("console", "host"),)),
+        Argument("console_port", (("console", "port"),)),
     )
 }
 
 SIM_GRAPH = Graph(
-    ("verifier", "simulation", "record", "markers", "action", "memory", "navigator", "mission"),
+    ("verifier", "simulation", "record", "markers", "action", "memory", "navigator", "console", "mission"),
     (
         "instruction",
         "holds",
@@ -386,6 +420,9 @@ SIM_GRAPH = Graph(
         "model_precision",
         "command_interface",
         "robot_avoidance",
+        "console",
+        "console_host",
+        "console_port",
     ),
     "sim.yaml",
 )
@@ -419,6 +456,16 @@ ROBOT_GRAPH = Graph(
         "odometry_source",
     ),
     "robot.yaml",
+)
+TELEOP_GRAPH = Graph(
+    (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
+    (
+        *(name for name in ROBOT_GRAPH.arguments if name not in ("instruction", "out")),
+        "console_host",
+        "console_port",
+    ),
+    "robot.yaml",
+    always=("console",),
 )
 CLOUD_GRAPH = Graph(
     ("verifier",),
@@ -477,7 +524,9 @@ def graph_parameters(
 def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) -> tuple[str, ...]:
     """The nodes of a graph to start: without those that nobody wants."""
     specs = (NODES[name] for name in graph.nodes)
-    return tuple(s.name for s in specs if not s.wanted_by or parameters[s.name][s.wanted_by])
+    return tuple(
+        s.name for s in specs if not s.wanted_by or s.name in graph.always or parameters[s.name][s.wanted_by]
+    )
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:

@@ -23,6 +23,7 @@ from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
 from outrider.runtime.figures import REPORT_FILE, amend_figures, writing_to
 from outrider.runtime.graph import (
+    CONSOLE,
     NODES,
     RECORD,
     SIM_GRAPH,
@@ -93,10 +94,11 @@ class Supervisor:
                 command, env=self._env, stdout=output, stderr=output, start_new_session=True
             )
 
-    def wait(self, last: str, stopping: threading.Event) -> int:
+    def wait(self, last: str | None, stopping: threading.Event) -> int:
         """Until `last` ends: its exit status; 130 when stopped.
 
-        A verifier that dies is started again. OutriderError where another node ends before `last`.
+        A verifier that dies is started again. OutriderError where another node ends before `last`, or any
+        where there is no last one.
         """
         while not stopping.wait(POLL_S):
             self._memory.look([os.getpid(), *self.pids().values()])
@@ -151,8 +153,11 @@ def run_demo(
     holds: str | None = None,
     memory_store: str = "",
     record: Path | None = None,
+    console: bool = False,
 ) -> int:
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
+
+    With `console` the run can be watched and steered in a browser.
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
     `link_profile` names a network, or a file that describes one, to be emulated on the way to the verifier.
@@ -171,6 +176,7 @@ def run_demo(
         "placement": placement,
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
         "real_time_factor": real_time_factor,
+        "console": console,
     }
     if models is not None:
         folder = models_folder(models.resolve())
@@ -187,6 +193,8 @@ def run_demo(
     # That of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
+    if console:
+        print(f"console: http://127.0.0.1:{CONSOLE.checked({})['port']}/", flush=True)
     status = run_graph(SIM_GRAPH, given, out / "logs", memory)
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return status
@@ -203,7 +211,7 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
         write_parameter_file(parameter_file, parameters)
     stopping = threading.Event()
     env = ros_environment(free_domain())
-    with _signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
+    with stopping_on_signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
         for name in wanted_nodes(graph, parameters):
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping)
@@ -222,7 +230,7 @@ def run_recorder(file: Path) -> int:
     """
     check_new(file)
     stopping = threading.Event()
-    with tempfile.TemporaryDirectory() as folder, _signals(stopping):
+    with tempfile.TemporaryDirectory() as folder, stopping_on_signals(stopping):
         parameter_file = Path(folder) / "parameters.yaml"
         write_parameter_file(parameter_file, {RECORD.name: RECORD.checked({"file": str(file.resolve())})})
         with Supervisor(Path(folder), ros_environment()) as supervisor:
@@ -255,7 +263,7 @@ def check_endpoint_free(endpoint: str) -> None:
 
 
 @contextlib.contextmanager
-def _signals(stopping: threading.Event) -> Any:
+def stopping_on_signals(stopping: threading.Event) -> Any:
     """SIGINT and SIGTERM set the event while inside."""
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from outrider.runtime.graph import (
     NODES,
     ROBOT_GRAPH,
     SIM_GRAPH,
+    TELEOP_GRAPH,
     Graph,
     argument_value,
     graph_parameters,
@@ -23,7 +24,7 @@ from outrider.runtime.graph import (
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, CLOUD_GRAPH)
+GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, TELEOP_GRAPH, CLOUD_GRAPH)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.parameter_file)
@@ -68,9 +69,10 @@ def test_arguments_override_the_file_and_the_file_the_defaults() -> None:
 
 def test_what_nobody_wants_is_not_started() -> None:
     plain = wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, {}))
-    assert set(SIM_GRAPH.nodes) - set(plain) == {"record", "markers"}
-    arguments = {"record": "run.mcap", "markers": True}
+    assert set(SIM_GRAPH.nodes) - set(plain) == {"record", "markers", "console"}
+    arguments = {"record": "run.mcap", "markers": True, "console": True}
     assert wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, arguments)) == SIM_GRAPH.nodes
+    assert "console" in wanted_nodes(TELEOP_GRAPH, graph_parameters(TELEOP_GRAPH, {}, {}))
 
 
 def test_another_pace_than_real_time_gives_all_nodes_the_simulated_clock() -> None:

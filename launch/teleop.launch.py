@@ -1,0 +1,10 @@
+"""The robot's side with the web console: ros2 launch outrider teleop.launch.py endpoint:=tcp://cloud:5757"""
+
+from launch import LaunchDescription
+
+from outrider.nodes.launching import describe
+from outrider.runtime.graph import TELEOP_GRAPH
+
+
+def generate_launch_description() -> LaunchDescription:
+    return describe(TELEOP_GRAPH)

@@ -1,0 +1,1 @@
+"""The web console: what the robot sees and says in a browser, and a person's hand on it."""

@@ -1,0 +1,110 @@
+"""Who may watch and drive: a token in a file, sessions in cookies, and no page of another origin."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from outrider.core.errors import ConfigError
+
+DEFAULT_TOKEN_FILE = Path("~/.outrider/console.token")
+MIN_TOKEN_CHARACTERS = 16
+SESSION_S = 12 * 3600.0
+MAX_SESSIONS = 64
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name is this machine's own, as seen from this machine alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load_token(path: Path) -> str:
+    """The login token of a file, which is made (mode 0600) where there is none.
+
+    Raises ConfigError for one that others may read, that cannot be made, or that is too short.
+    """
+    try:
+        if not path.exists():
+            _create(path)
+        mode, token = path.stat().st_mode, path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot make or read the token file {path} ({error}): choose another") from None
+    if mode & 0o077:
+        raise ConfigError(f"the token file {path} is open to other users: run `chmod 600 {path}`")
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        raise ConfigError(
+            f"the token in {path} is shorter than {MIN_TOKEN_CHARACTERS} characters: delete the file "
+            "to have one made"
+        )
+    return token
+
+
+def _create(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+
+
+class Access:
+    """Opens sessions for those who know the token. Without a token everybody on this machine is let in."""
+
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token = token
+        self._clock = clock
+        self._sessions: dict[str, float] = {}
+
+    @property
+    def needs_login(self) -> bool:
+        return self._token is not None
+
+    def log_in(self, token: str) -> str | None:
+        """A new session for the right token, else None. Takes the same time for every wrong one."""
+        right = secrets.compare_digest(token.strip().encode(), (self._token or "").encode())
+        if not right or self._token is None:
+            return None
+        now_s = self._clock()
+        self._sessions = {name: end_s for name, end_s in self._sessions.items() if end_s > now_s}
+        if len(self._sessions) >= MAX_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda name: self._sessions[name])]
+        session = secrets.token_urlsafe(32)
+        self._sessions[session] = now_s + SESSION_S
+        return session
+
+    def log_out(self, session: str) -> None:
+        self._sessions.pop(session, None)
+
+    def admits(self, session: str | None) -> bool:
+        """Whether a request with this cookie may pass."""
+        if self._token is None:
+            return True
+        return session is not None and self._sessions.get(session, 0.0) > self._clock()
+
+    def trusts_host(self, host: str) -> bool:
+        """Whether a Host header may be served.
+
+        Without a login only names of this machine: another name may have been pointed here by a web page.
+        """
+        return self.needs_login or is_loopback(_name_of(host))
+
+
+def same_origin(origin: str | None, host: str | None) -> bool:
+    """Whether a request comes from a page of this very server."""
+    return bool(origin and host) and urlsplit(origin or "").netloc.lower() == (host or "").lower()
+
+
+def _name_of(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

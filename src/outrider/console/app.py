@@ -1,0 +1,182 @@
+"""The web application: login, the page and its assets, and one websocket for each viewer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from outrider.console import messages as m
+from outrider.console.access import Access, same_origin
+from outrider.console.hub import Hub, Viewer
+from outrider.core.errors import ProtocolError
+
+STATIC = Path(__file__).parent / "static"
+COOKIE = "outrider_session"
+MAX_LOGIN_BYTES = 1024
+WRONG_TOKEN_PAUSE_S = 0.5
+HELLO_S = 5.0
+UNREADABLE, FULL, REPLACED, GOING = 1008, 1013, 4001, 1001
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+class Console:
+    """Handlers around one hub."""
+
+    def __init__(self, hub: Hub, access: Access, secure: bool) -> None:
+        self._hub, self._access, self._secure = hub, access, secure
+
+    def application(self) -> ASGIApp:
+        routes = [
+            Route("/", self.page),
+            Route("/login", self.login_page),
+            Route("/login", self.log_in, methods=["POST"]),
+            Route("/logout", self.log_out, methods=["POST"]),
+            Route("/e_stop", self.e_stop, methods=["POST"]),
+            WebSocketRoute("/ws", self.socket),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ]
+        return _Guard(Starlette(routes=routes), self._access)
+
+    async def page(self, request: Request) -> Response:
+        if not self._access.admits(request.cookies.get(COOKIE)):
+            return RedirectResponse("/login", 303)
+        return FileResponse(STATIC / "index.html")
+
+    async def login_page(self, request: Request) -> Response:
+        if self._access.admits(request.cookies.get(COOKIE)):
+            return RedirectResponse("/", 303)
+        return FileResponse(STATIC / "login.html")
+
+    async def log_in(self, request: Request) -> Response:
+        if not same_origin(request.headers.get("origin"), request.headers.get("host")):
+            return PlainTextResponse("log in on this console's own page", 403)
+        form = parse_qs((await _body(request)).decode(errors="replace"))
+        session = self._access.log_in(form.get("token", [""])[0])
+        if session is None:
+            await asyncio.sleep(WRONG_TOKEN_PAUSE_S)
+            return RedirectResponse("/login?wrong", 303)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=self._secure)
+        return response
+
+    async def log_out(self, request: Request) -> Response:
+        self._access.log_out(request.cookies.get(COOKIE, ""))
+        response = RedirectResponse("/login", 303)
+        response.delete_cookie(COOKIE)
+        return response
+
+    async def e_stop(self, request: Request) -> Response:
+        """For a page whose websocket is not open."""
+        if not self._admits(request):
+            return PlainTextResponse("log in first", 403)
+        self._hub.e_stop()
+        return PlainTextResponse("emergency stop engaged")
+
+    async def socket(self, socket: WebSocket) -> None:
+        if not self._admits(socket):
+            await socket.close(UNREADABLE)  # before accepting: the handshake is answered with 403
+            return
+        await socket.accept()
+        if self._hub.is_full:
+            await socket.close(FULL, "too many viewers: close a page elsewhere")
+            return
+        with contextlib.suppress(WebSocketDisconnect):
+            await self._serve(socket)
+
+    async def _serve(self, socket: WebSocket) -> None:
+        try:
+            hello = m.read(await asyncio.wait_for(_text(socket), HELLO_S))
+            if not isinstance(hello, m.Hello):
+                raise ProtocolError("the first message must be a hello")
+        except (ProtocolError, asyncio.TimeoutError) as error:
+            await socket.close(UNREADABLE, str(error)[:120])
+            return
+        viewer = self._hub.join(hello)
+        sending = asyncio.create_task(_send_all(socket, viewer))
+        try:
+            while True:
+                self._hub.receive(viewer, m.read(await _text(socket)))
+        except ProtocolError as error:
+            await socket.close(UNREADABLE, str(error)[:120])
+        finally:
+            self._hub.part(viewer)
+            sending.cancel()
+
+    def _admits(self, connection: Request | WebSocket) -> bool:
+        """A page of ours, with a session of ours."""
+        origin, host = connection.headers.get("origin"), connection.headers.get("host")
+        return same_origin(origin, host) and self._access.admits(connection.cookies.get(COOKIE))
+
+
+class _Guard:
+    """Around everything: turns away hosts that are not ours, and tells pages what they may do."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and not self._access.trusts_host(
+            Headers(scope=scope).get("host", "")
+        ):
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": UNREADABLE})
+                return
+            await PlainTextResponse("open this console by the name of this machine", 400)(
+                scope, receive, send
+            )
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+async def _send_all(socket: WebSocket, viewer: Viewer) -> None:
+    """Everything for one viewer. `send` waits while the link is full, and the mailbox drops meanwhile."""
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        while (frame := await viewer.mailbox.next()) is not None:
+            if isinstance(frame, bytes):
+                await socket.send_bytes(frame)
+            else:
+                await socket.send_text(frame)
+        await socket.close(REPLACED, "opened again elsewhere")
+
+
+async def _text(socket: WebSocket) -> str:
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", GOING))
+    text = message.get("text")
+    if text is None:
+        raise ProtocolError("messages are text")
+    return str(text)
+
+
+async def _body(request: Request) -> bytes:
+    """What was posted, as far as it may be a login; the rest is not read."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_LOGIN_BYTES:
+            return b""
+    return body

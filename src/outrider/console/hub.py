@@ -1,0 +1,341 @@
+"""All viewers of one robot: who drives, what everybody sees. Lives on one event loop; knows no socket."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from outrider.console import messages as m
+from outrider.console.floor import CELL_M, FloorSketch
+from outrider.console.mailbox import Mailbox
+from outrider.console.robot import GoalEnd, RobotPort
+from outrider.console.seat import Seat
+from outrider.core.values import Pose2D, RangeScan, Velocity
+
+HOLD_S = 0.2
+"""A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
+STALE_S = 0.5
+"""A driver who has not heard of the robot for this long drives blind, and does not drive."""
+STATE_PERIOD_S = 0.1
+BEATS_KEPT = 64
+MAX_VIEWERS, MAX_NAMES = 32, 256
+WARNING_PERIOD_S = 1.0
+KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
+STOP_WORDS = ("stop", "halt", "cancel")
+
+
+@dataclass(eq=False)
+class Viewer:
+    """One open page. `name` is for everybody, `secret` for the page alone."""
+
+    name: str
+    secret: str
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    warned_s: float = -math.inf
+
+
+@dataclass(frozen=True)
+class _Command:
+    secret: str
+    text: str
+
+
+class Hub:
+    """Everything here runs on the event loop. What viewers may do:
+
+    - emergency stop and cancel: everybody, always;
+    - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these.
+    """
+
+    def __init__(self, robot: RobotPort, clock: Callable[[], float] = time.monotonic) -> None:
+        self._robot = robot
+        self._clock = clock
+        self._viewers: dict[str, Viewer] = {}
+        self._names: dict[str, str] = {}
+        self._count = 0
+        self._seat = Seat()
+        self._state = m.State()
+        self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
+        self._hold: asyncio.TimerHandle | None = None
+        self._running: _Command | None = None
+        self._next: _Command | None = None
+        self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
+        self._rounds: deque[m.Round] = deque(maxlen=KEPT_ROUNDS)
+        self._motions: deque[m.Motion] = deque(maxlen=KEPT_MOTIONS)
+        self._sights, self._memories = m.Sights(), m.Memories()
+        self._floor = FloorSketch()
+        self._picture = 0
+
+    @property
+    def num_viewers(self) -> int:
+        return len(self._viewers)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._viewers) >= MAX_VIEWERS
+
+    async def run(self) -> None:
+        """Tell the state at its pace, and watch the driver, for ever."""
+        while True:
+            await asyncio.sleep(STATE_PERIOD_S)
+            if self._seat.check(self._clock()):
+                self._let_go()
+            if self._viewers:
+                self._tell_state()
+
+    # What the robot tells.
+
+    def update(self, **fields: Any) -> None:
+        """Fields of the state; what concerns safety is told at once, the rest in time."""
+        before, self._state = self._state, msgspec.structs.replace(self._state, **fields)
+        if (before.e_stop, before.moving) != (self._state.e_stop, self._state.moving):
+            self._tell_state()
+
+    def show(self, event: m.ToPage) -> None:
+        """Tell all, and remember it for those who come later."""
+        if isinstance(event, m.Text):
+            self._show_text(event)
+            return
+        if isinstance(event, m.Round):
+            self._rounds.append(event)
+        elif isinstance(event, m.Motion):
+            self._motions.append(event)
+        elif isinstance(event, m.Sights):
+            self._sights = event
+        elif isinstance(event, m.Memories):
+            self._memories = event
+        self._tell(event)
+
+    def show_picture(self, jpeg: bytes) -> None:
+        """One frame for all: it is packed once."""
+        self._picture += 1
+        frame = m.picture_frame(self._picture, jpeg)
+        for viewer in self._viewers.values():
+            viewer.mailbox.put_picture(self._picture, frame)
+
+    def show_pose(self, pose: Pose2D) -> None:
+        self.update(pose=(round(pose.x, 3), round(pose.y, 3), round(pose.yaw, 3)))
+        points = self._floor.go(pose)
+        if points:
+            self._tell(m.Trail(points))
+
+    def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
+        cells = self._floor.see(pose, scan)
+        if cells:
+            self._tell(m.Walls(CELL_M, cells))
+
+    def _show_text(self, text: m.Text) -> None:
+        """A text is repeated as a sign of life; only what is new in it is told."""
+        last = self._texts[-1] if self._texts else None
+        if last is not None and (last.session, last.step) == (text.session, text.step):
+            if text.state == "withdrawn":
+                text = msgspec.structs.replace(last, state=text.state, note=text.note)
+            if text == last:
+                return
+            self._texts.pop()
+        self._texts.append(text)
+        if text.state != "decoding":
+            self._tell(text)
+            return
+        content = m.write(text)
+        for viewer in self._viewers.values():
+            viewer.mailbox.put_latest("text", content)
+
+    def _tell_state(self) -> None:
+        self._state = msgspec.structs.replace(
+            self._state, beat=self._state.beat + 1, driver=self._seat.driver, viewers=len(self._viewers)
+        )
+        self._beats.append(self._clock())
+        content = m.write(self._state)
+        for viewer in self._viewers.values():
+            viewer.mailbox.put_latest("state", content)
+
+    def _tell(self, event: m.ToPage) -> None:
+        if not self._viewers:
+            return
+        content = m.write(event)
+        for viewer in self._viewers.values():
+            if not viewer.mailbox.put(content):
+                viewer.mailbox.put_first(m.write(self._welcome(viewer)))
+
+    # Viewers come and go.
+
+    def join(self, hello: m.Hello) -> Viewer:
+        """A new viewer, or one that comes back and is who it was; an older connection of its is replaced."""
+        secret = hello.resume if hello.resume in self._names else secrets.token_urlsafe(16)
+        if secret not in self._names:
+            self._count += 1
+            self._names[secret] = f"viewer {self._count}"
+        if len(self._names) > MAX_NAMES:
+            del self._names[next(name for name in self._names if name not in self._viewers)]
+        viewer = Viewer(self._names[secret], secret)
+        replaced = self._viewers.get(secret)
+        self._viewers[secret] = viewer
+        if replaced is not None:
+            replaced.mailbox.close()
+        viewer.mailbox.put_first(m.write(self._welcome(viewer)))
+        self._tell_state()
+        return viewer
+
+    def part(self, viewer: Viewer) -> None:
+        """A viewer has gone. A driver's hand is off at once; the seat waits a moment for its return."""
+        if self._viewers.get(viewer.secret) is not viewer:
+            return
+        del self._viewers[viewer.secret]
+        if self._seat.driver == viewer.name:
+            self._let_go()
+        self._tell_state()
+
+    def _welcome(self, viewer: Viewer) -> m.Welcome:
+        limits = self._robot.limits
+        return m.Welcome(
+            name=viewer.name,
+            secret=viewer.secret,
+            limits=(limits.vx, limits.vy, limits.wz),
+            state=self._state,
+            texts=tuple(self._texts),
+            rounds=tuple(self._rounds),
+            motions=tuple(self._motions),
+            sights=self._sights,
+            memories=self._memories,
+            trail=m.Trail(tuple(self._floor.points)),
+            walls=m.Walls(CELL_M, tuple(sorted(self._floor.cells))),
+        )
+
+    # What viewers ask for.
+
+    def receive(self, viewer: Viewer, message: m.FromPage) -> None:
+        """Act on a viewer's message. Stops come before everything else, and need nothing."""
+        if isinstance(message, m.EStop) and message.engaged:
+            self.e_stop()
+        elif isinstance(message, m.Cancel):
+            self._cancel()
+        self._seat.heard(viewer.name, self._clock())
+        if isinstance(message, m.Drive):
+            self._drive(viewer, message)
+        elif isinstance(message, m.Seen):
+            viewer.mailbox.on_seen(message.picture)
+        elif isinstance(message, m.Ping):
+            viewer.mailbox.put(m.write(m.Pong(message.sent_ms)))
+        elif isinstance(message, m.Say):
+            self._say(viewer, message.text)
+        elif isinstance(message, m.Take):
+            self._claims(viewer)
+        elif isinstance(message, m.Leave) and self._seat.leave(viewer.name):
+            self._let_go()
+            self._tell_state()
+        elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
+            self._robot.set_e_stop(False)
+            self.update(e_stop=False)
+
+    def e_stop(self) -> None:
+        """Engage the emergency stop, for whoever asks."""
+        heard = self._robot.set_e_stop(True)
+        self._disarm()
+        self.update(e_stop=True)
+        if not heard:
+            self._tell(m.Notice("error", "nobody hears the emergency stop: is the action node running?"))
+
+    def _claims(self, viewer: Viewer) -> bool:
+        """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""
+        before = self._seat.driver
+        if self._seat.take(viewer.name, self._clock()):
+            if before != viewer.name:
+                self._tell_state()
+            return True
+        self._warn(viewer, f"{self._seat.driver} has the driver's seat")
+        return False
+
+    def _drive(self, viewer: Viewer, message: m.Drive) -> None:
+        still = not (message.forward or message.left or message.turn)
+        if still:
+            if self._seat.driver == viewer.name:
+                self._let_go()
+            return
+        if not self._claims(viewer):
+            return
+        if self._state.e_stop:
+            self._warn(viewer, "the emergency stop is engaged: release it first")
+        elif self._age_of(message.beat) > STALE_S:
+            self._let_go()
+            self._warn(viewer, "the link to your browser is too slow to drive by")
+        else:
+            limits = self._robot.limits
+            velocity = Velocity(
+                message.forward * limits.vx, message.left * limits.vy, message.turn * limits.wz
+            )
+            self._disarm()
+            self._robot.drive(velocity)
+            self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._let_go)
+
+    def _age_of(self, beat: int) -> float:
+        """Seconds since this beat was told; infinite for one that was not, or too long ago."""
+        behind = self._state.beat - beat
+        if not 0 <= behind < len(self._beats):
+            return float("inf")
+        return self._clock() - self._beats[-1 - behind]
+
+    def _disarm(self) -> bool:
+        """Whether a hand was on the robot."""
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.cancel()
+        return hold is not None
+
+    def _let_go(self) -> None:
+        if self._disarm():
+            self._robot.drive(Velocity())
+
+    def _say(self, viewer: Viewer, text: str) -> None:
+        if text.strip(" .!").lower() in STOP_WORDS:
+            self._cancel()
+        elif self._claims(viewer):
+            self._next = _Command(viewer.secret, text)
+            if self._running is None:
+                self._start_next()
+            else:
+                self._robot.cancel_goal()
+
+    def _cancel(self) -> None:
+        self._next = None
+        self._let_go()
+        self._robot.cancel_goal()
+
+    def _start_next(self) -> None:
+        command, self._next = self._next, None
+        self._running = command
+        self.update(goal=command.text if command else "")
+        if command is None:
+            return
+        self._tell(m.Goal("running", command.text))
+        loop = asyncio.get_running_loop()
+
+        def on_end(end: GoalEnd) -> None:
+            loop.call_soon_threadsafe(self._on_goal_end, command, end)
+
+        self._robot.send_goal(command.text, on_end)
+
+    def _on_goal_end(self, command: _Command, end: GoalEnd) -> None:
+        """All learn how it ended; what was said about it goes to who gave the command."""
+        if command is not self._running:
+            return
+        state = "done" if end.success else "failed"
+        for secret, viewer in self._viewers.items():
+            message = end.message if secret == command.secret else ""
+            viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
+        self._start_next()
+
+    def _warn(self, viewer: Viewer, text: str) -> None:
+        """Once in a while: a held key asks twenty times a second."""
+        now_s = self._clock()
+        if now_s - viewer.warned_s >= WARNING_PERIOD_S:
+            viewer.warned_s = now_s
+            viewer.mailbox.put(m.write(m.Notice("warning", text)))

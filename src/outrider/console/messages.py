@@ -1,0 +1,260 @@
+"""What page and server say to each other: JSON of a strict schema, and pictures as bytes.
+
+Metres, radians, seconds; left is positive. Fields of the page's messages are bounded, unknown ones refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated
+
+import msgspec
+
+from outrider.core.errors import ProtocolError
+
+MAX_MESSAGE_BYTES = 2048
+MAX_COMMAND_CHARACTERS = 400
+_PICTURE_HEADER = struct.Struct(">I")
+
+Fraction = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do"):
+    """The field `do` names the message."""
+
+
+class Hello(_FromPage, frozen=True, tag="hello"):
+    """The first message; `resume` is the secret of an earlier connection of the same page."""
+
+    resume: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+class Seen(_FromPage, frozen=True, tag="seen"):
+    """The picture with this number has arrived: there may be another."""
+
+    picture: Count
+
+
+class Ping(_FromPage, frozen=True, tag="ping"):
+    """A sign of life; `sent_ms` comes back as it is."""
+
+    sent_ms: Annotated[float, msgspec.Meta(ge=0.0)]
+
+
+class Take(_FromPage, frozen=True, tag="take"):
+    """Ask for the driver's seat."""
+
+
+class Leave(_FromPage, frozen=True, tag="leave"):
+    """Give the driver's seat back."""
+
+
+class Drive(_FromPage, frozen=True, tag="drive"):
+    """Held keys as fractions of the fastest; `beat` is that of the newest state the page has received."""
+
+    forward: Fraction
+    left: Fraction
+    turn: Fraction
+    beat: Count
+
+
+class Say(_FromPage, frozen=True, tag="say"):
+    """A command in words."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_COMMAND_CHARACTERS)]
+
+
+class Cancel(_FromPage, frozen=True, tag="cancel"):
+    """End the running command and stand."""
+
+
+class EStop(_FromPage, frozen=True, tag="e_stop"):
+    """Engage the emergency stop, or release it."""
+
+    engaged: bool
+
+
+FromPage = Hello | Seen | Ping | Take | Leave | Drive | Say | Cancel | EStop
+
+
+class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
+    """The field `is` names the message."""
+
+
+class State(_ToPage, frozen=True, tag="state"):
+    """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name."""
+
+    beat: int = 0
+    link: str = ""
+    driver: str = ""
+    viewers: int = 0
+    e_stop: bool = False
+    moving: bool = False
+    goal: str = ""
+    pose: tuple[float, float, float] | None = None
+    warning: str = ""
+
+
+class Text(_ToPage, frozen=True, tag="text"):
+    """A step's text as far as it is verified; `state`: decoding, finished, or withdrawn because of `note`."""
+
+    session: str
+    step: int
+    state: str
+    text: str
+    action: str
+    latency_s: float
+    tokens_per_s: float
+    tokens_per_round: float
+    note: str = ""
+
+
+class Tokens(_ToPage, frozen=True, tag="tokens"):
+    """Tokens of a step in order: accepted drafts, the target's own, rejected drafts, drafts not yet judged.
+
+    `first` verified tokens of the step were told before. `origins` holds one letter a piece: a, w, r, d.
+    """
+
+    session: str
+    step: int
+    first: int
+    pieces: tuple[str, ...]
+    origins: str
+
+
+class Round(_ToPage, frozen=True, tag="round"):
+    """One verification."""
+
+    drafted: int
+    accepted: int
+    emitted: int
+    round_trip_s: float
+    verify_s: float
+
+
+class Motion(_ToPage, frozen=True, tag="motion"):
+    """How the motion of a step ended."""
+
+    session: str
+    step: int
+    action: str
+    outcome: str
+    message: str
+
+
+class Goal(_ToPage, frozen=True, tag="goal"):
+    """A command: running, done, failed or cancelled. The message goes to whoever gave it alone."""
+
+    state: str
+    instruction: str
+    message: str = ""
+
+
+class Thing(msgspec.Struct, frozen=True):
+    """Something at a place on the floor."""
+
+    what: str
+    x: float
+    y: float
+
+
+class Sights(_ToPage, frozen=True, tag="sights"):
+    """What the newest text says it sees; `goal` where it says that it approaches one of them."""
+
+    things: tuple[Thing, ...] = ()
+    goal: Thing | None = None
+
+
+class Memories(_ToPage, frozen=True, tag="memories"):
+    """Shareable memories that have a place."""
+
+    things: tuple[Thing, ...] = ()
+
+
+class Trail(_ToPage, frozen=True, tag="trail"):
+    """Where the robot went; added to what was told before."""
+
+    points: tuple[tuple[float, float], ...]
+
+
+class Walls(_ToPage, frozen=True, tag="walls"):
+    """Cells of the floor, `cell_m` wide, in which the scan has met something; added to earlier ones."""
+
+    cell_m: float
+    cells: tuple[tuple[int, int], ...]
+
+
+class Pong(_ToPage, frozen=True, tag="pong"):
+    """The answer to a ping."""
+
+    sent_ms: float
+
+
+class Notice(_ToPage, frozen=True, tag="notice"):
+    """A line for the person: info, warning or error."""
+
+    level: str
+    text: str
+
+
+class Welcome(_ToPage, frozen=True, tag="welcome"):
+    """The answer to a hello, and again where a slow page has missed something: all there is to know.
+
+    `name` is what the others see, `secret` resumes the connection.
+    """
+
+    name: str
+    secret: str
+    limits: tuple[float, float, float]
+    state: State
+    texts: tuple[Text, ...]
+    rounds: tuple[Round, ...]
+    motions: tuple[Motion, ...]
+    sights: Sights
+    memories: Memories
+    trail: Trail
+    walls: Walls
+
+
+ToPage = (
+    State
+    | Text
+    | Tokens
+    | Round
+    | Motion
+    | Goal
+    | Sights
+    | Memories
+    | Trail
+    | Walls
+    | Pong
+    | Notice
+    | Welcome
+)
+
+_decoder = msgspec.json.Decoder(FromPage)
+_encoder = msgspec.json.Encoder()
+
+
+def read(content: str | bytes) -> FromPage:
+    """A page's message. Raises ProtocolError where it is not exactly one of those above."""
+    if len(content) > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"the message has {len(content)} bytes, at most {MAX_MESSAGE_BYTES} are taken")
+    try:
+        return _decoder.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"not a message of this console: {error}") from None
+
+
+def write(message: ToPage) -> str:
+    return _encoder.encode(message).decode()
+
+
+def picture_frame(number: int, jpeg: bytes) -> bytes:
+    """A picture as it goes over the wire: its number in four bytes, then the JPEG."""
+    return _PICTURE_HEADER.pack(number % 2**32) + jpeg
+
+
+def picture_number(frame: bytes) -> int:
+    return int(_PICTURE_HEADER.unpack_from(frame)[0])

@@ -1,0 +1,170 @@
+"""The console's web server, in a thread of its own, and how the robot's side speaks to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from outrider.console import messages as m
+from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
+from outrider.console.app import Console
+from outrider.console.hub import Hub
+from outrider.console.messages import MAX_MESSAGE_BYTES
+from outrider.console.robot import RobotPort
+from outrider.core.errors import ConfigError
+from outrider.core.values import Pose2D, RangeScan
+
+START_S, STOP_S = 10.0, 5.0
+PING_PERIOD_S, PING_TIMEOUT_S = 5.0, 5.0
+
+
+@dataclass(frozen=True)
+class ConsoleSettings:
+    """Where to serve. Off the loopback a login is needed; `login=True` asks for one on it too.
+
+    An empty `token_file` is the default one. With a certificate and its key pages are served encrypted.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8088
+    login: bool = False
+    token_file: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+
+    @property
+    def needs_login(self) -> bool:
+        return self.login or not is_loopback(self.host)
+
+    @property
+    def token_path(self) -> Path:
+        return (Path(self.token_file) if self.token_file else DEFAULT_TOKEN_FILE).expanduser()
+
+
+class ConsoleServer:
+    """Serves from construction until `close`. Its methods may be called from any thread; none blocks.
+
+    Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
+    """
+
+    def __init__(self, robot: RobotPort, settings: ConsoleSettings) -> None:
+        self.settings = settings
+        self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
+        _check_certificate(settings)
+        self._robot = robot
+        self._socket = _listen(settings.host, settings.port)
+        self.port: int = self._socket.getsockname()[1]
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._hub: Hub
+        self._server: uvicorn.Server
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_S):
+            raise ConfigError("the console's web server did not start: see its log")
+
+    @property
+    def url(self) -> str:
+        """Where a person opens it."""
+        host = self.settings.host
+        host = socket.gethostname() if host in ("0.0.0.0", "::") else host
+        scheme = "https" if self.settings.tls_cert else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    @property
+    def num_viewers(self) -> int:
+        return self._hub.num_viewers
+
+    def show(self, event: m.ToPage) -> None:
+        self._call(self._hub.show, event)
+
+    def show_picture(self, jpeg: bytes) -> None:
+        self._call(self._hub.show_picture, jpeg)
+
+    def show_pose(self, pose: Pose2D) -> None:
+        self._call(self._hub.show_pose, pose)
+
+    def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
+        self._call(self._hub.show_scan, pose, scan)
+
+    def update(self, **fields: Any) -> None:
+        """Fields of `messages.State`."""
+        self._call(lambda: self._hub.update(**fields))
+
+    def close(self) -> None:
+        """Every page is told; a hand on the robot is taken off."""
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    def _call(self, function: Callable[..., None], *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(function, *args)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._hub = Hub(self._robot)
+        console = Console(self._hub, self._access, secure=bool(self.settings.tls_cert))
+        self._server = uvicorn.Server(self._config(console))
+        telling = asyncio.create_task(self._hub.run())
+        self._ready.set()
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            telling.cancel()
+            self._socket.close()
+
+    def _config(self, console: Console) -> uvicorn.Config:
+        return uvicorn.Config(
+            console.application(),
+            log_config=None,
+            access_log=False,
+            log_level="warning",
+            lifespan="off",
+            server_header=False,
+            ws_max_size=MAX_MESSAGE_BYTES,
+            ws_ping_interval=PING_PERIOD_S,
+            ws_ping_timeout=PING_TIMEOUT_S,
+            # Pictures are compressed already, and the rest is small.
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=self.settings.tls_cert or None,
+            ssl_keyfile=self.settings.tls_key or None,
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"the console cannot listen at {host}, port {port} ({error}): choose another host or port"
+        ) from None
+    return listener
+
+
+def _check_certificate(settings: ConsoleSettings) -> None:
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise ConfigError("tls_cert and tls_key belong together: give both files, or none")
+    if not settings.tls_cert:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except OSError as error:
+        raise ConfigError(f"tls_cert={settings.tls_cert!r} and its key cannot be used: {error}") from None

@@ -1,0 +1,99 @@
+// The websocket: strict messages out, events and pictures in, and a new connection whenever one is lost.
+
+const RETRY_MS = [300, 600, 1200, 2500];
+const PING_MS = 1000;
+const SILENT_MS = 2000;
+const REPLACED = 4001;
+const SECRET = "outrider.viewer";
+
+export class Link {
+  // `on` has: event(message), picture(blob), state("open" | "lost" | "silent" | "replaced"), delay(ms).
+  constructor(on) {
+    this.on = on;
+    this.beat = 0;
+    this.tries = 0;
+    this.heardMs = 0;
+    this.connect();
+    setInterval(() => this.watch(), PING_MS);
+  }
+
+  get isOpen() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  // Heard from just now: only then may a held key move the robot.
+  get isFresh() {
+    return this.isOpen && performance.now() - this.heardMs < SILENT_MS;
+  }
+
+  connect() {
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(`${scheme}//${location.host}/ws`);
+    socket.binaryType = "arraybuffer";
+    socket.onopen = () => this.send({ do: "hello", resume: sessionStorage.getItem(SECRET) ?? "" });
+    socket.onmessage = ({ data }) => this.receive(data);
+    socket.onclose = ({ code }) => this.closed(code);
+    this.socket = socket;
+  }
+
+  send(message) {
+    if (this.isOpen) this.socket.send(JSON.stringify(message));
+    return this.isOpen;
+  }
+
+  receive(data) {
+    this.heardMs = performance.now();
+    if (data instanceof ArrayBuffer) {
+      this.send({ do: "seen", picture: new DataView(data).getUint32(0) });
+      this.on.picture(new Blob([new Uint8Array(data, 4)], { type: "image/jpeg" }));
+      return;
+    }
+    const message = JSON.parse(data);
+    if (message.is === "state") this.beat = message.beat;
+    if (message.is === "pong") this.on.delay(performance.now() - message.sent_ms);
+    if (message.is === "welcome") this.welcomed(message);
+    this.on.event(message);
+  }
+
+  welcomed(message) {
+    this.tries = 0;
+    this.beat = message.state.beat;
+    sessionStorage.setItem(SECRET, message.secret);
+    this.on.state("open");
+    this.ping();
+  }
+
+  ping() {
+    this.send({ do: "ping", sent_ms: performance.now() });
+  }
+
+  watch() {
+    if (!this.isOpen) return;
+    this.ping();
+    if (!this.isFresh) this.on.state("silent");
+  }
+
+  async closed(code) {
+    this.on.state(code === REPLACED ? "replaced" : "lost");
+    if (code === REPLACED) return;
+    const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
+    this.tries += 1;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    if (await this.mustLogIn()) location.assign("/login");
+    else this.connect();
+  }
+
+  // A session that has ended looks like any refused connection; the page itself says which it is.
+  async mustLogIn() {
+    try {
+      return (await fetch("/", { method: "HEAD" })).url.endsWith("/login");
+    } catch {
+      return false;
+    }
+  }
+
+  // By whatever way is open.
+  eStop() {
+    if (!this.send({ do: "e_stop", engaged: true })) fetch("/e_stop", { method: "POST" }).catch(() => {});
+  }
+}

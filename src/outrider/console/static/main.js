@@ -1,0 +1,147 @@
+// Joins the parts of the page: what the console tells goes to them, what the person does goes back.
+
+import { Camera } from "./camera.js";
+import { Chart } from "./charts.js";
+import { Commands } from "./commands.js";
+import { Drive } from "./drive.js";
+import { Link } from "./link.js";
+import { FloorMap } from "./map.js";
+import { Texts } from "./texts.js";
+
+const SLOW_MS = 300;
+const ACCEPTANCE_OVER = 10;
+const TOAST_MS = 6000;
+const $ = (id) => document.getElementById(id);
+
+const camera = new Camera($("camera"), $("camera-empty"));
+const texts = new Texts($("texts"));
+const map = new FloorMap($("map"));
+const milliseconds = (value) => `${Math.round(value)} ms`;
+const percent = (value) => `${Math.round(value)} %`;
+const charts = {
+  roundTrip: new Chart($("round-trip"), $("round-trip-now"), { name: "accent", format: milliseconds, kept: 80 }),
+  acceptance: new Chart($("acceptance"), $("acceptance-now"), { name: "accepted", format: percent, kept: 80, top: 105 }),
+  speed: new Chart($("speed"), $("speed-now"), { name: "goal", format: (v) => v.toFixed(0), kept: 30 }),
+};
+const drafts = [];
+let me = "";
+let state = {};
+
+const link = new Link({ event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay });
+const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"));
+const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
+
+const handlers = {
+  welcome(message) {
+    me = message.name;
+    texts.clear();
+    map.clear();
+    Object.values(charts).forEach((chart) => chart.clear());
+    message.texts.forEach(handlers.text);
+    message.rounds.forEach(handlers.round);
+    message.motions.forEach((motion) => texts.onMotion(motion));
+    map.addTrail(message.trail.points);
+    map.addWalls(message.walls.cell_m, message.walls.cells);
+    map.setSights(message.sights);
+    map.setMemories(message.memories.things);
+    handlers.state(message.state);
+  },
+  state(message) {
+    state = message;
+    if (message.pose) map.setPose(message.pose);
+    showState();
+  },
+  text(message) {
+    texts.onText(message);
+    showAction(message.state === "withdrawn" ? "" : message.action);
+    if (message.state === "finished" && message.tokens_per_s) charts.speed.add(message.tokens_per_s);
+  },
+  tokens: (message) => texts.onTokens(message),
+  round(message) {
+    charts.roundTrip.add(message.round_trip_s * 1000);
+    if (message.drafted) showAcceptance(message);
+  },
+  motion(message) {
+    texts.onMotion(message);
+    showAction("");
+  },
+  goal: (message) => commands.onGoal(message),
+  sights: (message) => map.setSights(message),
+  memories: (message) => map.setMemories(message.things),
+  trail: (message) => map.addTrail(message.points),
+  walls: (message) => map.addWalls(message.cell_m, message.cells),
+  notice: (message) => toast(message.level, message.text),
+};
+
+function onEvent(message) {
+  handlers[message.is]?.(message);
+}
+
+function onLink(name) {
+  if (name !== "open") drive.releaseAll();
+  const words = {
+    open: "page connected", lost: "page: reconnecting", silent: "page: no news", replaced: "open in another tab",
+  };
+  pill("page-link", words[name], name === "open" ? "good" : "bad");
+  document.body.classList.toggle("stale", name !== "open");
+}
+
+function onDelay(ms) {
+  pill("page-link", `page ${Math.round(ms)} ms`, ms < SLOW_MS ? "good" : "warn");
+  document.body.classList.remove("stale");
+}
+
+function showState() {
+  const { link: robot, e_stop: stopped, driver, moving, viewers, goal, warning } = state;
+  const kind = { connected: "good", local: "good", lost: "bad", refused: "bad" }[robot] ?? "warn";
+  pill("robot-link", robot ? `robot link ${robot}` : "robot link unknown", kind);
+  pill("motion", stopped ? "emergency stop" : moving ? "moving" : "standing", stopped ? "bad" : moving ? "warn" : "");
+  pill("viewers", `${viewers} viewer${viewers === 1 ? "" : "s"}`);
+  $("driver").textContent = driver === me ? "you drive" : driver ? `${driver} drives` : "nobody drives";
+  $("seat").textContent = driver === me ? "Give it back" : "Take the seat";
+  $("seat").disabled = Boolean(driver) && driver !== me;
+  document.body.classList.toggle("stopped", stopped);
+  const banner = $("banner");
+  banner.hidden = !stopped && !warning;
+  banner.classList.toggle("bad", stopped);
+  banner.firstElementChild.textContent = stopped ? "The emergency stop is engaged: nothing moves." : warning;
+  banner.lastElementChild.hidden = !stopped;
+  commands.setRunning(goal);
+}
+
+// Over the last few verifications: a single one is all or nothing.
+function showAcceptance(round) {
+  drafts.push(round);
+  if (drafts.length > ACCEPTANCE_OVER) drafts.shift();
+  const sum = (name) => drafts.reduce((total, one) => total + one[name], 0);
+  charts.acceptance.add((100 * sum("accepted")) / sum("drafted"));
+}
+
+function showAction(action) {
+  camera.setAction(action);
+  $("action").hidden = !action;
+  $("action").lastElementChild.textContent = action;
+}
+
+function pill(id, text, kind = "") {
+  const element = $(id);
+  if (element.textContent !== text) element.textContent = text;
+  element.className = `pill ${kind}`;
+}
+
+function toast(level, text) {
+  const line = document.createElement("p");
+  line.className = level;
+  line.textContent = text;
+  $("toasts").replaceChildren(line);
+  setTimeout(() => line.remove(), TOAST_MS);
+}
+
+$("e-stop").addEventListener("pointerdown", (event) => {
+  event.preventDefault();
+  link.eStop();
+});
+$("e-stop").addEventListener("click", () => link.eStop());
+document.addEventListener("keydown", (event) => event.code === "Escape" && link.eStop());
+$("banner").lastElementChild.addEventListener("click", () => link.send({ do: "e_stop", engaged: false }));
+$("seat").addEventListener("click", () => link.send({ do: state.driver === me ? "leave" : "take" }));

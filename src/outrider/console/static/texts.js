@@ -1,0 +1,105 @@
+// The texts of the steps, newest first; each token in the colour of what became of it.
+
+const KEPT = 30;
+const REJECTED_SHOWN = 3;
+
+export class Texts {
+  constructor(list) {
+    this.list = list;
+    this.steps = new Map();
+  }
+
+  clear() {
+    this.steps.clear();
+    this.list.replaceChildren();
+  }
+
+  onText(text) {
+    const step = this.step(text.session, text.step);
+    step.text = text;
+    if (text.state !== "decoding") step.ahead = [];
+    this.draw(step);
+  }
+
+  onTokens(message) {
+    const step = this.step(message.session, message.step);
+    // After a gap the plain text says it.
+    if (message.first !== step.confirmed) step.broken = true;
+    step.ahead = [];
+    message.pieces.forEach((piece, i) => {
+      const token = [piece, message.origins[i]];
+      (token[1] === "d" ? step.ahead : step.tokens).push(token);
+      if (token[1] === "a" || token[1] === "w") step.confirmed += 1;
+    });
+    if (step.text && step.text.state !== "decoding") step.ahead = [];
+    this.draw(step);
+  }
+
+  onMotion(motion) {
+    const step = this.steps.get(`${motion.session} ${motion.step}`);
+    if (!step) return;
+    step.motion = motion;
+    this.draw(step);
+  }
+
+  step(session, number) {
+    const key = `${session} ${number}`;
+    if (!this.steps.has(key)) {
+      const item = document.createElement("li");
+      this.steps.set(key, { number, item, tokens: [], ahead: [], confirmed: 0 });
+      this.list.prepend(item);
+      while (this.list.children.length > KEPT) this.drop();
+    }
+    return this.steps.get(key);
+  }
+
+  drop() {
+    const [key, step] = this.steps.entries().next().value;
+    this.steps.delete(key);
+    step.item.remove();
+  }
+
+  draw(step) {
+    const { text } = step;
+    const head = document.createElement("div");
+    head.className = "head";
+    head.append(span("step", `step ${step.number}`));
+    if (text?.note) head.append(span("note", text.note));
+    if (step.motion) head.append(span(`outcome ${step.motion.outcome.replace(" ", "-")}`, step.motion.outcome));
+    if (text?.tokens_per_round) {
+      head.append(span("figures", `${Math.round(text.latency_s * 1000)} ms · ${text.tokens_per_round.toFixed(1)} tokens a round`));
+    }
+    const body = document.createElement("p");
+    const kept = step.tokens.filter(([, origin]) => origin !== "r").map(([piece]) => piece).join("");
+    const plain = step.broken || !kept || (text && text.state !== "decoding" && kept !== text.text);
+    const tokens = plain ? lines(text?.text ?? "") : [...step.tokens, ...step.ahead];
+    paint(body, tokens);
+    step.item.replaceChildren(head, body);
+  }
+}
+
+const lines = (text) => text.split(/(?<=\n)/).map((line) => [line, "p"]);
+
+// The first line, which moves the robot, stands out. Of what was rejected in one place the first is enough.
+function paint(body, tokens) {
+  const action = span("action-line", "");
+  let line = action, rejected = 0;
+  body.append(action);
+  for (const [piece, origin] of tokens) {
+    rejected = origin === "r" ? rejected + 1 : 0;
+    if (rejected > REJECTED_SHOWN) continue;
+    const word = rejected === REJECTED_SHOWN ? `${piece.trimEnd()}…` : piece;
+    line.append(span(`token ${origin}`, origin === "r" ? word.replaceAll("\n", "⏎") : word));
+    if (line === action && origin !== "r" && piece.includes("\n")) {
+      line = span("rest", "");
+      body.append(line);
+    }
+  }
+}
+
+function span(className, text) {
+  const element = document.createElement("span");
+  element.className = className;
+  element.textContent = text;
+  return element;
+}

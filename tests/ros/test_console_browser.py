@@ -1,0 +1,79 @@
+"""A person's path: open the page, say what to find, see the robot stand before it, stop it; with models."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browsers import open_browser
+from support.consoles import wait_until
+
+from outrider.core.values import Pose2D
+from outrider.runtime.episode import stands_at_target
+from outrider.runtime.supervisor import free_port
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+pytestmark = pytest.mark.ros
+SEED, PLACEMENT, INSTRUCTION = 1, "in_view", "find the silver bottle"
+GOAL_MS = 120_000
+KEEP_POSES = """() => {
+  const Plain = WebSocket;
+  window.WebSocket = class extends Plain {
+    constructor(...given) {
+      super(...given);
+      this.addEventListener("message", ({ data }) => {
+        if (typeof data === "string" && data.includes('"is":"state"')) window.state = JSON.parse(data);
+      });
+    }
+  };
+}"""
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Iterator[str]:
+    """`outrider console --sim` as a person starts it; the address of its page."""
+    port = free_port()
+    command = [sys.executable, "-m", "outrider.cli", "console", "--sim", "--port", str(port)]
+    command += ["--placement", PLACEMENT, "--seed", str(SEED)]
+    env = {**os.environ, "OUTRIDER_MEMORY": str(tmp_path / "memory.db")}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    line = next(line for line in process.stdout if "http://" in line or "error" in line)
+    found = re.search(r"http://\S+", line)
+    assert found, line
+    yield found[0]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:
+    with open_browser() as browser:
+        page: Any = browser.new_page()
+        page.add_init_script(f"({KEEP_POSES})()")
+        page.goto(console)
+        page.wait_for_selector("#robot-link.good", timeout=60_000)
+        page.wait_for_selector("#camera-empty", state="hidden")
+        page.fill("#words", INSTRUCTION)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#answer.running")
+        page.wait_for_selector("#action:visible", timeout=60_000)
+        page.wait_for_selector("#answer.good", timeout=GOAL_MS)
+        assert page.locator("#texts .token.a").count() > 0, "accepted drafts are shown"
+        home = generate_home(SEED, target_of(INSTRUCTION), PLACEMENT)
+        # By odometry, which is noisy by two percent of a short way.
+        assert stands_at_target(home, Pose2D(*page.evaluate("window.state.pose")))
+        page.click("h1")  # out of the box for words, where keys are letters
+        page.keyboard.down("d")
+        page.wait_for_selector("#motion.warn")
+        page.click("#e-stop")
+        wait_until(lambda: page.evaluate("window.state.e_stop && !window.state.moving"), "a stop")
+        page.keyboard.up("d")

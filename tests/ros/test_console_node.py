@@ -1,0 +1,187 @@
+"""The console over DDS: a page, the simulated robot, and everything between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from fakes import SLOW_CAMERA, ScriptedDecoder
+from geometry_msgs.msg import Twist
+from outrider_interfaces.msg import SimulationState
+from outrider_interfaces.srv import Remember
+from std_msgs.msg import Bool
+from support.consoles import Page
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import Pose2D, Velocity
+from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
+from outrider.nodes.console_node import ConsoleNode, picture_of, sights_of
+from outrider.nodes.memory_node import MemoryNode
+from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.simulation_node import SimulationNode
+from outrider.runtime.edge import Edge
+
+pytestmark = pytest.mark.ros
+WORDS = frozenset(["find", "the", "red", "chair"])
+
+
+@dataclass
+class Teleop:
+    """The running graph, and what was said in it."""
+
+    console: ConsoleNode
+    decoder: ScriptedDecoder
+    commands: list[Twist]
+    states: list[SimulationState]
+    e_stops: list[Bool]
+
+    def open_page(self) -> Page:
+        return Page(self.console._console)
+
+    def pose(self) -> Pose2D:
+        return convert.pose_of(wait_until(lambda: self.states, "the simulation")[-1].pose)
+
+    def stands(self) -> bool:
+        return bool(self.commands) and convert.velocity_of(self.commands[-1]) == Velocity()
+
+
+@pytest.fixture
+def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Teleop]:
+    decoder = ScriptedDecoder([])
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, WORDS)
+
+    commands = client.listen(Twist, "cmd_vel", qos.COMMAND)
+    states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
+    e_stops = client.listen(Bool, "e_stop", qos.COMMAND)
+    run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
+    run_node(ActionNode)
+    run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
+    console = run_node(lambda: ConsoleNode({"port": 0})).node
+    wait_until(lambda: client.node.count_subscribers("cmd_vel_joy") >= 1, "the action node")
+    wait_until(lambda: client.node.count_subscribers("decoded_tokens") >= 1, "the console")
+    wait_until(lambda: states, "the simulation")
+    yield Teleop(console, decoder, commands, states, e_stops)
+
+
+def hold(page: Page, teleop: Teleop, turn: float) -> None:
+    """Hold a key until the robot has turned well into that direction."""
+    before = teleop.pose()
+    for _ in range(100):
+        page.drive(turn=turn)
+        if (teleop.pose().yaw - before.yaw) * turn > 0.15:
+            return
+    raise AssertionError("the robot did not turn")
+
+
+def test_left_is_left_and_a_page_that_vanishes_stops_the_robot(teleop: Teleop) -> None:
+    page, watcher = teleop.open_page(), teleop.open_page()
+    hold(page, teleop, turn=1.0)
+    watcher.read("state", moving=True)
+    page.vanish()
+    watcher.read("state", moving=False)
+    wait_until(teleop.stands, "a robot that stands")
+
+
+def test_the_emergency_stop_of_a_page_holds_the_robot(teleop: Teleop) -> None:
+    page, watcher = teleop.open_page(), teleop.open_page()
+    hold(page, teleop, turn=-1.0)
+    watcher.send(do="e_stop", engaged=True)
+    watcher.read("state", e_stop=True, moving=False)
+    wait_until(lambda: teleop.stands() and teleop.e_stops[-1].data, "a robot that stands")
+    page.send(do="e_stop", engaged=False)
+    watcher.read("state", e_stop=False)
+    hold(page, teleop, turn=1.0)
+
+
+def test_the_emergency_stop_of_another_is_shown(teleop: Teleop, client: Client) -> None:
+    page = teleop.open_page()
+    client.publish(Bool(data=True), "e_stop", qos.COMMAND)
+    page.read("state", e_stop=True)
+
+
+def test_a_page_sees_the_camera_the_floor_and_the_text(teleop: Teleop) -> None:
+    page = teleop.open_page()
+    teleop.decoder.script += ["turn left small\napproach: red chair left 20 at 2.0 m."]
+    assert page.read_picture()[1].startswith(b"\xff\xd8")
+    page.send(do="say", text="find the red chair")
+    seen = page.read_all("goal", state="done")
+    first = {
+        kind: next(m for m in seen if m["is"] == kind) for kind in ("tokens", "round", "sights", "motion")
+    }
+    tokens = first["tokens"]
+    assert (tokens["first"], tokens["origins"]) == (0, "arwd") and tokens["pieces"][1] == " right"
+    assert first["round"]["drafted"] == 4 and first["motion"]["outcome"] == "done"
+    assert first["sights"]["goal"]["what"] == "red chair"
+    finished = [message for message in seen if message["is"] == "text" and message["state"] == "finished"]
+    assert finished[0]["action"] == "turn left small"
+    assert page.read("state", link="local", goal="")["pose"]
+    welcome = teleop.open_page().welcome
+    assert welcome["trail"]["points"] and welcome["walls"]["cells"]
+
+
+def test_a_command_the_navigator_does_not_know_comes_back_with_the_reason(teleop: Teleop) -> None:
+    page = teleop.open_page()
+    page.send(do="say", text="find the zebra")
+    assert "zebra" in page.read("goal", state="failed")["message"]
+
+
+def test_a_running_command_is_cancelled_by_any_page(teleop: Teleop) -> None:
+    page, watcher = teleop.open_page(), teleop.open_page()
+    teleop.decoder.script += ["turn left small\nsearch: nothing."]
+    teleop.decoder.between_s = 20.0
+    page.send(do="say", text="find the red chair")
+    watcher.read("text", action="turn left small")
+    watcher.send(do="cancel")
+    assert "cancelled" in page.read("goal", state="failed")["message"]
+
+
+def test_the_camera_is_listened_to_while_somebody_looks(teleop: Teleop, client: Client) -> None:
+    count = client.node.count_subscribers("camera/image_raw")
+    page = teleop.open_page()
+    wait_until(lambda: client.node.count_subscribers("camera/image_raw") == count + 1, "a look")
+    page.socket.close()
+    wait_until(lambda: client.node.count_subscribers("camera/image_raw") == count, "nobody looking")
+
+
+def test_shareable_memories_alone_are_on_the_map(
+    run_node: Callable[..., NodeThread], client: Client, teleop: Teleop, tmp_path: Path
+) -> None:
+    run_node(lambda: MemoryNode({"memory_store": str(tmp_path / "m.db")}))
+    service = client.node.create_client(Remember, "remember")
+    wait_until(service.service_is_ready, "the memory node")
+    for text, shareable in (("red chair", True), ("my keys", False)):
+        request = Remember.Request(text=text, shareable=shareable, has_place=True, x=1.0, y=0.5)
+        future = service.call_async(request)
+        wait_until(future.done, "the memory")
+    things = teleop.open_page().read("memories")["things"]
+    assert things == [{"what": "red chair", "x": 1.0, "y": 0.5}]
+
+
+def test_a_port_in_use_is_a_reason_not_to_start(run_node: Callable[..., NodeThread], teleop: Teleop) -> None:
+    port = teleop.console._console.port
+    with pytest.raises(OutriderError, match=f"port {port}"):
+        run_node(lambda: ConsoleNode({"port": port}))
+
+
+def test_large_pictures_are_scaled_down() -> None:
+    import cv2
+    import numpy as np
+
+    jpeg = picture_of(np.full((2160, 3840, 3), (200, 10, 10), np.uint8), 640, 75)
+    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    assert picture is not None and picture.shape == (360, 640, 3)
+    assert picture[0, 0, 2] > 150 > picture[0, 0, 0], "red is red"
+
+
+def test_sights_are_where_the_text_says() -> None:
+    text = "turn left small\nsearch: red chair left 90 at 2.0 m."
+    sights = sights_of(text, Pose2D(1.0, 1.0, 0.0))
+    assert [(t.what, t.x, t.y) for t in sights.things] == [("red chair", 1.0, 3.0)] and sights.goal is None
+    assert sights_of(text.replace("search", "approach"), Pose2D(0.0, 0.0, 0.0)).goal is not None

@@ -1,0 +1,125 @@
+"""A console's robot without a robot, and a page without a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+from outrider.console.messages import picture_number
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer
+from outrider.core.values import Velocity
+
+WAIT_S = 10.0
+LIMITS = Velocity(0.5, 0.2, 1.0)
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """The condition's first true value; the test fails where it stays false."""
+    deadline_s = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline_s:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    raise AssertionError(f"not within {WAIT_S:g} s: {what}")
+
+
+@dataclass
+class FakeRobot:
+    """Implements `console.robot.RobotPort`: writes down what it is told."""
+
+    limits: Velocity = LIMITS
+    hears: bool = True
+    drives: list[Velocity] = field(default_factory=list)
+    e_stops: list[bool] = field(default_factory=list)
+    goals: list[tuple[str, Callable[[GoalEnd], None]]] = field(default_factory=list)
+    cancels: int = 0
+
+    def drive(self, velocity: Velocity) -> None:
+        self.drives.append(velocity)
+
+    def set_e_stop(self, engaged: bool) -> bool:
+        self.e_stops.append(engaged)
+        return self.hears
+
+    def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        self.goals.append((instruction, on_end))
+
+    def cancel_goal(self) -> None:
+        self.cancels += 1
+
+
+class Page:
+    """What the page's script does, one message at a time."""
+
+    def __init__(self, server: ConsoleServer, resume: str = "", cookie: str = "", origin: str = "") -> None:
+        address = f"127.0.0.1:{server.port}"
+        headers = {"Cookie": cookie} if cookie else {}
+        opening = connect(
+            f"ws://{address}/ws",
+            origin=origin or f"http://{address}",  # type: ignore[arg-type]
+            additional_headers=headers,
+            compression=None,
+            proxy=None,
+        )
+        self.socket: ClientConnection = opening.__enter__()
+        self.beat = 0
+        self.send(do="hello", resume=resume)
+        self.welcome = self.read("welcome")
+        self.name = self.welcome["name"]
+
+    def send(self, **message: Any) -> None:
+        self.socket.send(json.dumps(message))
+
+    def read(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """The next message of a kind with these values; what comes before it is skipped."""
+        return self.read_all(kind, **fields)[-1]
+
+    def read_all(self, kind: str, **fields: Any) -> list[dict[str, Any]]:
+        """All messages up to the next one of a kind with these values."""
+        messages: list[dict[str, Any]] = []
+        deadline_s = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline_s:
+            content = self.socket.recv(timeout=max(0.0, deadline_s - time.monotonic()))
+            if isinstance(content, bytes):
+                continue
+            messages.append(json.loads(content))
+            self.beat = messages[-1].get("beat", self.beat)
+            if messages[-1]["is"] == kind and all(messages[-1][n] == value for n, value in fields.items()):
+                return messages
+        raise AssertionError(f"no {kind} with {fields}")
+
+    def read_picture(self) -> tuple[int, bytes]:
+        """The next picture with its number; it is not acknowledged."""
+        while True:
+            content = self.socket.recv(timeout=WAIT_S)
+            if isinstance(content, bytes):
+                return picture_number(content), content[4:]
+
+    def drive(self, forward: float = 0.0, left: float = 0.0, turn: float = 0.0) -> None:
+        """By the newest state."""
+        self.read("state")
+        self.send(do="drive", forward=forward, left=left, turn=turn, beat=self.beat)
+
+    def closed(self) -> int:
+        """The code that the console closes this page's connection with."""
+        while True:
+            try:
+                self.socket.recv(timeout=WAIT_S)
+            except Exception:
+                code = self.socket.close_code
+                assert code is not None, "the connection is still open"
+                return code
+
+    def vanish(self) -> None:
+        """As a browser that crashes: no close is said."""
+        with contextlib.suppress(OSError):
+            self.socket.socket.shutdown(socket.SHUT_RDWR)

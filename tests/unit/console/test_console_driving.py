@@ -1,0 +1,188 @@
+"""Who may move the robot through the console, and what stops it, over real websockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console.robot import GoalEnd
+from outrider.console.seat import Seat
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.values import Velocity
+
+STILL = Velocity()
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def open_page(server: ConsoleServer) -> Iterator[Open]:
+    pages: list[Page] = []
+
+    def open_(**options: str) -> Page:
+        pages.append(Page(server, **options))
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.socket.close()
+
+
+def test_held_keys_are_fractions_of_the_limits_and_left_is_left(robot: FakeRobot, open_page: Open) -> None:
+    open_page().drive(forward=1.0, left=-0.5, turn=0.25)
+    wait_until(lambda: robot.drives, "a velocity")
+    assert robot.drives[0] == Velocity(0.5, -0.1, 0.25)
+
+
+def test_a_hand_that_falls_silent_is_taken_off(robot: FakeRobot, open_page: Open) -> None:
+    open_page().drive(forward=1.0)
+    wait_until(lambda: robot.drives[1:], "a stop")
+    assert robot.drives == [Velocity(0.5, 0.0, 0.0), STILL]
+
+
+def test_a_browser_that_vanishes_stops_the_robot_and_frees_the_seat(
+    robot: FakeRobot, open_page: Open
+) -> None:
+    driver, watcher = open_page(), open_page()
+    driver.drive(forward=1.0)
+    watcher.read("state", driver=driver.name)
+    driver.vanish()
+    wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
+    watcher.read("state", viewers=1)
+    watcher.read("state", driver="")
+    watcher.drive(turn=1.0)
+    wait_until(lambda: robot.drives[-1] == Velocity(0.0, 0.0, 1.0), "the other's hand")
+
+
+def test_a_hand_taken_off_is_an_order_to_stand(robot: FakeRobot, open_page: Open) -> None:
+    page = open_page()
+    page.drive(forward=1.0)
+    page.drive()
+    wait_until(lambda: robot.drives[-1:] == [STILL], "a stop")
+
+
+def test_a_second_driver_is_told_who_drives(robot: FakeRobot, open_page: Open) -> None:
+    first, second = open_page(), open_page()
+    first.send(do="take")
+    second.read("state", driver=first.name)
+    second.drive(forward=1.0)
+    assert first.name in second.read("notice", level="warning")["text"]
+    second.send(do="say", text="find the red chair")
+    second.send(do="leave")
+    first.send(do="leave")
+    second.read("state", driver="")
+    second.send(do="take")
+    second.read("state", driver=second.name)
+    assert robot.drives == [] and robot.goals == []
+
+
+@pytest.mark.parametrize("behind", [-100, 100])
+def test_nobody_drives_blind(robot: FakeRobot, open_page: Open, behind: int) -> None:
+    page = open_page()
+    page.read("state")
+    page.send(do="drive", forward=1.0, left=0.0, turn=0.0, beat=max(0, page.beat - behind))
+    assert "too slow" in page.read("notice", level="warning")["text"]
+    assert robot.drives == []
+
+
+def test_the_emergency_stop_is_anybodys(robot: FakeRobot, open_page: Open) -> None:
+    driver, watcher = open_page(), open_page()
+    driver.drive(forward=1.0)
+    watcher.read("state", driver=driver.name)
+    watcher.send(do="e_stop", engaged=True)
+    driver.read("state", e_stop=True)
+    assert robot.e_stops == [True]
+    moves = len(robot.drives)
+    driver.drive(forward=1.0)
+    assert "emergency stop" in driver.read("notice", level="warning")["text"]
+    assert len(robot.drives) == moves
+
+
+def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page: Open) -> None:
+    driver, watcher = open_page(), open_page()
+    driver.send(do="take")
+    watcher.read("state", driver=driver.name)
+    watcher.send(do="e_stop", engaged=True)
+    watcher.send(do="e_stop", engaged=False)
+    assert driver.name in watcher.read("notice", level="warning")["text"]
+    driver.send(do="e_stop", engaged=False)
+    watcher.read("state", e_stop=False)
+    assert robot.e_stops == [True, False]
+
+
+def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page: Open) -> None:
+    robot.hears = False
+    page = open_page()
+    page.send(do="e_stop", engaged=True)
+    assert "action node" in page.read("notice", level="error")["text"]
+
+
+def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: Open) -> None:
+    asker, watcher = open_page(), open_page()
+    asker.send(do="say", text="where are my keys?")
+    assert watcher.read("goal", state="running")["instruction"] == "where are my keys?"
+    _, on_end = robot.goals[0]
+    on_end(GoalEnd(True, "they hang by the door"))
+    assert asker.read("goal", state="done")["message"] == "they hang by the door"
+    assert watcher.read("goal", state="done")["message"] == ""
+
+
+def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open_page: Open) -> None:
+    page = open_page()
+    page.send(do="say", text="find the red chair")
+    page.send(do="say", text="find the blue cup")
+    wait_until(lambda: robot.cancels, "a cancel")
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    wait_until(lambda: len(robot.goals) == 2, "the next command")
+    assert robot.goals[1][0] == "find the blue cup"
+    robot.goals[0][1](GoalEnd(False, "said twice"))
+    assert page.read("state", goal="find the blue cup")
+
+
+@pytest.mark.parametrize("message", [{"do": "cancel"}, {"do": "say", "text": "Stop!"}])
+def test_anybody_may_cancel(robot: FakeRobot, open_page: Open, message: dict[str, str]) -> None:
+    driver, watcher = open_page(), open_page()
+    driver.send(do="say", text="find the red chair")
+    wait_until(lambda: robot.goals, "a command")
+    watcher.send(**message)
+    wait_until(lambda: robot.cancels, "a cancel")
+
+
+def test_a_page_that_comes_back_is_who_it_was(robot: FakeRobot, open_page: Open) -> None:
+    page = open_page()
+    page.send(do="say", text="where are my keys?")
+    wait_until(lambda: robot.goals, "a command")
+    page.vanish()
+    again = open_page(resume=page.welcome["secret"])
+    assert again.name == page.name and again.welcome["secret"] == page.welcome["secret"]
+    robot.goals[0][1](GoalEnd(True, "by the door"))
+    assert again.read("goal", state="done")["message"] == "by the door"
+
+
+def test_a_page_opened_twice_lives_once(open_page: Open) -> None:
+    page = open_page()
+    open_page(resume=page.welcome["secret"])
+    assert page.closed() == 4001
+
+
+def test_a_driver_who_gives_no_sign_of_life_loses_the_seat() -> None:
+    seat = Seat(silence_s=3.0)
+    assert seat.take("a", 0.0) and not seat.take("b", 1.0)
+    seat.heard("a", 2.0)
+    seat.heard("b", 4.0)
+    assert not seat.check(5.0) and seat.driver == "a"
+    assert seat.check(5.1) and seat.driver == ""
+    assert seat.take("b", 5.2) and not seat.leave("a") and seat.leave("b")

@@ -1,0 +1,188 @@
+"""The page in headless Chromium, with a robot that writes down what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.browsers import PHONE, open_browser
+from support.consoles import FakeRobot, wait_until
+
+from outrider.console import messages as m
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.values import Pose2D, Velocity
+
+STILL = Velocity()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: ConsoleServer) -> Iterator[Any]:
+    """The page, open and connected; the test fails where its script does."""
+    errors: list[str] = []
+    opened = browser.new_page()
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.goto(server.url)
+    opened.wait_for_selector("#page-link.good")
+    yield opened
+    opened.close()
+    assert errors == []
+
+
+def jpeg() -> bytes:
+    import cv2
+    import numpy as np
+
+    return bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 200, np.uint8))[1])
+
+
+def test_a_held_key_drives_and_a_released_one_stops(page: Any, robot: FakeRobot) -> None:
+    page.keyboard.down("w")
+    wait_until(lambda: len(robot.drives) > 3, "velocities")
+    assert set(robot.drives) == {Velocity(0.5, 0.0, 0.0)}
+    page.keyboard.up("w")
+    wait_until(lambda: robot.drives[-1] == STILL, "a stop")
+    assert page.inner_text("#driver") == "you drive"
+
+
+def test_a_held_button_drives_and_left_is_left(page: Any, robot: FakeRobot) -> None:
+    page.hover("[data-drive='turn,1']")
+    page.mouse.down()
+    wait_until(lambda: robot.drives, "a velocity")
+    assert robot.drives[0] == Velocity(0.0, 0.0, 1.0)
+    page.mouse.up()
+    wait_until(lambda: robot.drives[-1] == STILL, "a stop")
+
+
+def test_a_page_that_loses_the_keyboard_takes_the_hand_off(page: Any, robot: FakeRobot) -> None:
+    page.keyboard.down("w")
+    wait_until(lambda: robot.drives, "a velocity")
+    page.evaluate("window.dispatchEvent(new Event('blur'))")
+    wait_until(lambda: robot.drives[-1] == STILL, "a stop")
+
+
+def test_a_browser_that_dies_stops_the_robot(browser: Any, server: ConsoleServer, robot: FakeRobot) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.url)
+    page.wait_for_selector("#page-link.good")
+    page.keyboard.down("w")
+    wait_until(lambda: robot.drives, "a velocity")
+    context.close()
+    wait_until(lambda: robot.drives[-1] == STILL, "a stop")
+
+
+def test_typing_does_not_drive(page: Any, robot: FakeRobot) -> None:
+    page.click("#words")
+    page.keyboard.type("was")
+    assert page.input_value("#words") == "was" and robot.drives == []
+
+
+def test_the_emergency_stop_is_one_click_and_one_key(page: Any, robot: FakeRobot) -> None:
+    page.click("#e-stop")
+    page.wait_for_selector(".banner.bad")
+    assert True in robot.e_stops and "nothing moves" in page.inner_text("#banner")
+    page.click("#banner button")
+    page.wait_for_selector("body:not(.stopped)")
+    assert robot.e_stops[-1] is False
+    page.keyboard.press("Escape")
+    page.wait_for_selector("body.stopped")
+
+
+def test_a_command_its_text_and_its_end(page: Any, server: ConsoleServer, robot: FakeRobot) -> None:
+    page.fill("#words", "find the red chair")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer.running")
+    server.show(m.Tokens("s", 1, 0, ("turn", " right", " left", " small\n", "ok"), "arwad"))
+    server.show(m.Text("s", 1, "decoding", "turn left small\n", "turn left small", 0.2, 0.0, 0.0))
+    page.wait_for_selector("#action:visible")
+    assert page.inner_text("#action").strip() == "turn left small"
+    kinds = page.eval_on_selector_all("#texts .token", "all => all.map(e => e.className.slice(6))")
+    assert kinds == ["a", "r", "w", "a", "d"]
+    server.show(m.Text("s", 1, "finished", "turn left small\nok", "turn left small", 0.2, 50.0, 2.0))
+    robot.goals[0][1](GoalEnd(True, "stands before it"))
+    page.wait_for_selector("#answer.good")
+    assert "stands before it" in page.inner_text("#answer")
+    page.focus("#words")
+    page.keyboard.press("ArrowUp")
+    assert page.input_value("#words") == "find the red chair"
+
+
+def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> None:
+    server.show_picture(jpeg())
+    page.wait_for_selector("#camera-empty", state="hidden")
+    for x in range(5):
+        server.show_pose(Pose2D(float(x), 0.0, 0.0))
+    drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)"
+    page.wait_for_function(f"({drawn})(document.getElementById('map'))")
+
+
+def test_the_page_comes_back_by_itself(page: Any, server: ConsoleServer, robot: FakeRobot) -> None:
+    server.close()
+    page.wait_for_selector("#page-link.bad")
+    again = ConsoleServer(robot, ConsoleSettings(port=server.port))
+    try:
+        page.wait_for_selector("#page-link.good")
+        page.keyboard.down("d")
+        wait_until(lambda: robot.drives and robot.drives[-1] == Velocity(0.0, 0.0, -1.0), "a hand")
+    finally:
+        again.close()
+
+
+def test_a_login_is_asked_for_once(browser: Any, robot: FakeRobot, tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    server = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(path)))
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(server.url)
+        page.fill("#token", "not the token")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#wrong:visible")
+        page.fill("#token", path.read_text().strip())
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#page-link.good")
+        page.reload()
+        page.wait_for_selector("#page-link.good")
+        assert page.evaluate("document.cookie") == ""
+    finally:
+        context.close()
+        server.close()
+
+
+def test_on_a_phone_it_fits_and_the_stop_is_in_reach(
+    browser: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    context = browser.new_context(**PHONE)
+    page = context.new_page()
+    page.goto(server.url)
+    page.wait_for_selector("#page-link.good")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for position in (0, 10_000):
+        page.evaluate(f"window.scrollTo(0, {position})")
+        box = page.locator("#e-stop").bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= 844 and box["width"] > 300
+    page.tap("#e-stop")
+    page.wait_for_selector("body.stopped")
+    assert True in robot.e_stops
+    context.close()
