@@ -326,6 +326,23 @@ def eval_safety(
     raise typer.Exit(1 if figures["missed"] or figures["unclear"] else 0)
 
 
+@eval_app.command("kills", epilog="Example:  outrider eval kills --verifier 50 --nodes 40 --json kills.json")
+def eval_kills(
+    verifier: Annotated[int, typer.Option(min=0, help="Kills of the verifier during goals.")] = 50,
+    nodes: Annotated[
+        int, typer.Option(min=0, help="Kills of camera, navigator, action node and base, each in turn.")
+    ] = 40,
+    seed: Seed = 0,
+    models: Models = None,
+    json_file: Json = None,
+) -> None:
+    """Real processes under kill -9: texts stay the target's own, the robot stands, goals are reached."""
+    from outrider.runtime.process_kills import evaluate_kills
+
+    figures = evaluate_kills(verifier, nodes, seed, models, json_file)
+    raise typer.Exit(1 if figures["failed"] else 0)
+
+
 @bench_app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
 def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""

@@ -10,7 +10,7 @@ import pytest
 launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
-from outrider.runtime.graph import CLOUD_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH, Graph  # noqa: E402
+from outrider.runtime.graph import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH, Graph  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
@@ -18,7 +18,13 @@ LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
 
 @pytest.mark.parametrize(
     ("name", "graph"),
-    [("sim", SIM_GRAPH), ("robot", ROBOT_GRAPH), ("teleop", TELEOP_GRAPH), ("cloud", CLOUD_GRAPH)],
+    [
+        ("sim", SIM_GRAPH),
+        ("robot", ROBOT_GRAPH),
+        ("teleop", TELEOP_GRAPH),
+        ("cloud", CLOUD_GRAPH),
+        ("gazebo", GAZEBO_GRAPH),
+    ],
 )
 def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     from launch_ros.actions import Node
@@ -32,8 +38,8 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     assert tuple(declared) == graph.arguments
     context = launch.LaunchContext()
     context.launch_configurations.update(dict.fromkeys(declared, ""))
-    wanted = {"record": "run.mcap", "markers": "true", "console": "true"}
+    wanted = {"record": "run.mcap", "markers": "true", "console": "true", "release": "harmonic"}
     context.launch_configurations.update({"instruction": "find the red chair", **wanted})
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
-    assert len(nodes) == len(graph.nodes)
+    assert len(nodes) == len(graph.nodes) + (name == "gazebo")  # the bridge

@@ -16,6 +16,7 @@ COMMANDS = [
     ["doctor"],
     ["eval", "navigation"],
     ["eval", "lossless"],
+    ["eval", "kills"],
     ["bench", "latency"],
     ["bench", "memory"],
     ["train", "data"],

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, EmitEvent, OpaqueFunction, RegisterEventHandler
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from outrider.runtime.gazebo import prepare_gazebo
 from outrider.runtime.graph import (
     ARGUMENTS,
     NODES,
@@ -25,16 +35,27 @@ from outrider.runtime.paths import config_file
 UNSET = ""
 
 
-def describe(graph: Graph) -> LaunchDescription:
-    """Every argument of the graph, unset by default so that the parameter file decides, and its nodes."""
+Parameters = dict[str, dict[str, Any]]
+Companions = Callable[[Parameters], list[Any]]
+
+
+def no_companions(parameters: Parameters) -> list[Any]:
+    return []
+
+
+def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
+    """Every argument of the graph, unset by default so that the parameter file decides, and its nodes.
+
+    `companions` gives what else is started, for the parameters of all nodes.
+    """
     arguments = [
         DeclareLaunchArgument(name, default_value=UNSET, description=ARGUMENTS[name].description())
         for name in graph.arguments
     ]
-    return LaunchDescription([*arguments, OpaqueFunction(function=_start, args=[graph])])
+    return LaunchDescription([*arguments, OpaqueFunction(function=_start, args=[graph, companions])])
 
 
-def _start(context: LaunchContext, graph: Graph) -> list[Any]:
+def _start(context: LaunchContext, graph: Graph, companions: Companions) -> list[Any]:
     texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
     given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
     base = read_parameter_file(config_file(graph.parameter_file))
@@ -42,11 +63,12 @@ def _start(context: LaunchContext, graph: Graph) -> list[Any]:
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, parameters[name]) for name in names}
+    actions = [*companions(parameters), *nodes.values()]
     if "mission" not in nodes:
-        return list(nodes.values())
+        return actions
     shutdown = EmitEvent(event=Shutdown(reason="the mission has ended"))
     ending = RegisterEventHandler(OnProcessExit(target_action=nodes["mission"], on_exit=[shutdown]))
-    return [*nodes.values(), ending]
+    return [*actions, ending]
 
 
 def _node(name: str, parameters: dict[str, Any]) -> Node:
@@ -58,3 +80,16 @@ def _node(name: str, parameters: dict[str, Any]) -> Node:
         output="screen",
         additional_env={"PYTHONUNBUFFERED": "1"},
     )
+
+
+def gazebo_processes(parameters: Parameters) -> list[Any]:
+    """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder."""
+    run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
+    bridge = Node(
+        package="ros_gz_bridge",
+        executable="parameter_bridge",
+        name="gazebo_bridge",
+        parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
+        output="screen",
+    )
+    return [ExecuteProcess(cmd=list(run.command), output="screen"), bridge]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import cv2
-from geometry_msgs.msg import Twist
+from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
 from rclpy.clock import Clock, ClockType
@@ -15,12 +15,12 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
-from outrider.core.values import Velocity
+from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import Deadman, clamp
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.simulation.homes import generate_home
+from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
 from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
 from outrider.simulation.vocabulary import target_of
@@ -60,6 +60,7 @@ class SimulationNode(OutriderNode):
         self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
         self._scan = self.publisher(LaserScan, "scan", qos.SENSOR)
         self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
+        self._told = self.publisher(TwistStamped, "base_velocity", qos.EVENTS)
         self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self._sim_clock = self.publisher(ClockMsg, "/clock", qos.COMMAND)
@@ -119,11 +120,19 @@ class SimulationNode(OutriderNode):
             return
         before = self.simulator.truth()
         start_s = self.simulator.time_s
-        self.simulator.drive(self._deadman.velocity(now_s), self._due_s)
+        velocity = self._deadman.velocity(now_s)
+        self._publish_told(velocity)
+        self.simulator.drive(velocity, self._due_s)
         self._due_s -= self.simulator.time_s - start_s
         after = self.simulator.truth()
         self._path_m += before.distance_to(after.x, after.y)
         self._sim_clock.publish(ClockMsg(clock=convert.time_of(self.simulator.time_s)))
+
+    def _publish_told(self, velocity: Velocity) -> None:
+        """What the base obeys from now on, after its deadman: for whoever measures how soon it stands."""
+        if self._told.get_subscription_count() > 0:
+            stamped = convert.header(self._stamp(), "base_link")
+            self._told.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
 
     def _publish_motion(self) -> None:
         stamp, odometry = self._stamp(), self.simulator.odometry()
@@ -137,24 +146,11 @@ class SimulationNode(OutriderNode):
     def _publish_state(self) -> None:
         if self._go2 is not None:
             self._go2.publish_battery()
-        home, truth = self.simulator.home, self.simulator.truth()
-        target = home.objects[home.target_index]
-        self._state.publish(
-            SimulationState(
-                header=convert.header(self._stamp(), "map"),
-                pose=convert.pose_message(truth),
-                seed=home.seed,
-                placement=home.placement,
-                instruction=self._held,
-                target=target.spec.phrase,
-                target_x=target.x,
-                target_y=target.y,
-                distance_to_target_m=truth.distance_to(target.x, target.y),
-                path_m=self._path_m,
-                collisions=self.simulator.collisions,
-                time_s=self.simulator.time_s,
-            )
-        )
+        message = truth_message(self.simulator.home, self._held, self.simulator.truth(), self._stamp())
+        message.path_m = self._path_m
+        message.collisions = self.simulator.collisions
+        message.time_s = self.simulator.time_s
+        self._state.publish(message)
 
     def _publish_camera(self) -> None:
         stamp = self._stamp()
@@ -181,6 +177,22 @@ class SimulationNode(OutriderNode):
     def _take_jpeg(self) -> bytes:
         picture = cv2.cvtColor(self.simulator.render_camera(), cv2.COLOR_RGB2BGR)
         return bytes(cv2.imencode(".jpg", picture)[1])
+
+
+def truth_message(home: Home, held: str, truth: Pose2D, stamp: convert.Time) -> SimulationState:
+    """Home and pose; what was driven and touched is for the owner to add."""
+    target = home.target
+    return SimulationState(
+        header=convert.header(stamp, "map"),
+        pose=convert.pose_message(truth),
+        seed=home.seed,
+        placement=home.placement,
+        instruction=held,
+        target=target.spec.phrase,
+        target_x=target.x,
+        target_y=target.y,
+        distance_to_target_m=truth.distance_to(target.x, target.y),
+    )
 
 
 def base_deadman() -> Deadman:

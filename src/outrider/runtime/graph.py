@@ -162,6 +162,21 @@ SIMULATION = NodeSpec(
     ),
 )
 
+_WORLD_PARAMETERS = tuple(
+    p for p in SIMULATION.parameters if p.name in ("instruction", "holds", "seed", "placement")
+)
+
+GAZEBO = NodeSpec(
+    "gazebo",
+    "gazebo_node",
+    (
+        AUTOSTART,
+        *_WORLD_PARAMETERS,
+        Parameter("release", "", "fortress or harmonic; empty: the one that belongs to the ROS release"),
+        Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
+    ),
+)
+
 CAMERA = NodeSpec(
     "camera",
     "camera_node",
@@ -262,7 +277,7 @@ ACTION = NodeSpec(
         Parameter("rate_hz", 30.0, "velocity commands per second", 20.0, 50.0, read_only=True),
         Parameter("use_scan", True, "avoid obstacles by the scan; without one the base avoids nothing"),
         Parameter(
-            "deadman_s", 0.3, "silence of the navigator that stops the robot", 0.1, 0.3, read_only=True
+            "deadman_s", 0.27, "silence of the navigator that stops the robot", 0.1, 0.3, read_only=True
         ),
         Parameter(
             "joystick_s",
@@ -344,23 +359,28 @@ CONSOLE = NodeSpec(
 
 _SPECS = (
     *(SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD, MARKERS),
-    CONSOLE,
+    *(CONSOLE, GAZEBO),
 )
 NODES = {spec.name: spec for spec in _SPECS}
 
 ARGUMENTS = {
     argument.name: argument
     for argument in (
-        Argument("instruction", (("mission", "instruction"), ("simulation", "instruction"))),
-        Argument("holds", (("simulation", "holds"),)),
+        Argument(
+            "instruction",
+            (("mission", "instruction"), ("simulation", "instruction"), ("gazebo", "instruction")),
+        ),
+        Argument("holds", (("simulation", "holds"), ("gazebo", "holds"))),
         Argument("memory_store", (("memory", "memory_store"), ("navigator", "memory_store"))),
         Argument("memory_key_file", (("memory", "memory_key_file"), ("navigator", "memory_key_file"))),
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
         Argument("record", (("record", "file"),)),
         Argument("markers", (("markers", "draw"),)),
-        Argument("seed", (("simulation", "seed"),)),
-        Argument("placement", (("simulation", "placement"),)),
+        Argument("seed", (("simulation", "seed"), ("gazebo", "seed"))),
+        Argument("placement", (("simulation", "placement"), ("gazebo", "placement"))),
+        Argument("release", (("gazebo", "release"),)),
+        Argument("gui", (("gazebo", "gui"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
         Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
         Argument("key_file", (("navigator", "key_file"), ("verifier", "key_file"))),
@@ -457,6 +477,7 @@ ROBOT_GRAPH = Graph(
     ),
     "robot.yaml",
 )
+_MUJOCO_ARGUMENTS = ("real_time_factor", "command_interface", "robot_avoidance")
 TELEOP_GRAPH = Graph(
     (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
     (
@@ -466,6 +487,15 @@ TELEOP_GRAPH = Graph(
     ),
     "robot.yaml",
     always=("console",),
+)
+GAZEBO_GRAPH = Graph(
+    tuple("gazebo" if name == "simulation" else name for name in SIM_GRAPH.nodes),
+    (
+        *(name for name in SIM_GRAPH.arguments if name not in _MUJOCO_ARGUMENTS),
+        "release",
+        "gui",
+    ),
+    "gazebo.yaml",
 )
 CLOUD_GRAPH = Graph(
     ("verifier",),
@@ -515,7 +545,8 @@ def graph_parameters(
                 given[node][parameter] = value
     checked = {name: NODES[name].checked(given[name]) for name in graph.nodes}
     _name_simulated_home(checked)
-    if checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0:
+    another_pace = checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0
+    if another_pace or GAZEBO.name in checked:
         for values in checked.values():
             values["use_sim_time"] = True
     return checked
@@ -531,7 +562,7 @@ def wanted_nodes(graph: Graph, parameters: Mapping[str, Mapping[str, Value]]) ->
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
     """What is remembered in one simulated home does not hold in another."""
-    simulation = parameters.get(SIMULATION.name)
+    simulation = parameters.get(SIMULATION.name) or parameters.get(GAZEBO.name)
     if simulation is None:
         return
     held = target_of(str(simulation["holds"] or simulation["instruction"]))

@@ -25,6 +25,7 @@ RECORDED_TOPICS = (
     "cmd_vel_joy",
     "e_stop",
     "simulation_state",
+    "base_velocity",
     "top_view/compressed",
     "markers",
     "/tf",

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -77,10 +77,13 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self.stop_all()
 
-    def start(self, name: str, parameter_file: Path, to_terminal: bool = False) -> None:
-        """Start a node; its output goes to its log, or to the terminal."""
+    def start(
+        self, name: str, parameter_file: Path, to_terminal: bool = False, arguments: Sequence[str] = ()
+    ) -> None:
+        """Start a node, with more ROS arguments if any; its output goes to its log, or to the terminal."""
         spec = NODES[name]
         command = [sys.executable, "-m", spec.module, "--ros-args", "--params-file", str(parameter_file)]
+        command += arguments
         log = None if to_terminal else self._log_folder / f"{name}.log"
         if log is not None:
             log.unlink(missing_ok=True)
@@ -116,13 +119,27 @@ class Supervisor:
             raise OutriderError(f"{child.name} ended with exit status {status}:\n{_tail(child.log)}")
         print(f"{child.name} ended with exit status {status}: starting it again", file=sys.stderr)
         child.restarts += 1
-        child.process = self._spawn(child.command, child.log)
+        self.start_again(child.name)
 
     def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Ask a node to end, and wait for it."""
         for child in self._children:
             if child.name == name:
                 _end(child.process, timeout_s)
+
+    def kill(self, name: str) -> None:
+        """End a node as kill -9 does; it may be started again."""
+        child = self._child(name)
+        child.process.kill()
+        child.process.wait()
+
+    def start_again(self, name: str) -> None:
+        """A new process of a node that has ended."""
+        child = self._child(name)
+        child.process = self._spawn(child.command, child.log)
+
+    def _child(self, name: str) -> _Child:
+        return next(child for child in self._children if child.name == name)
 
     def stop_all(self) -> None:
         """End all, in the reverse order of starting; what does not end in time is killed."""

@@ -11,6 +11,7 @@ from outrider.core.errors import ConfigError
 from outrider.runtime.graph import (
     ARGUMENTS,
     CLOUD_GRAPH,
+    GAZEBO_GRAPH,
     NODES,
     ROBOT_GRAPH,
     SIM_GRAPH,
@@ -24,7 +25,7 @@ from outrider.runtime.graph import (
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, TELEOP_GRAPH, CLOUD_GRAPH)
+GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, GAZEBO_GRAPH, TELEOP_GRAPH, CLOUD_GRAPH)
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda graph: graph.parameter_file)
@@ -79,6 +80,7 @@ def test_another_pace_than_real_time_gives_all_nodes_the_simulated_clock() -> No
     faster = graph_parameters(SIM_GRAPH, {}, {"real_time_factor": 2.0})
     assert all(values["use_sim_time"] is True for values in faster.values())
     assert not any("use_sim_time" in values for values in graph_parameters(SIM_GRAPH, {}, {}).values())
+    assert all(values["use_sim_time"] is True for values in graph_parameters(GAZEBO_GRAPH, {}, {}).values())
 
 
 @pytest.mark.parametrize(

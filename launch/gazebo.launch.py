@@ -1,0 +1,10 @@
+"""Around Gazebo: ros2 launch outrider gazebo.launch.py instruction:="find the red chair" gui:=false"""
+
+from launch import LaunchDescription
+
+from outrider.nodes.launching import describe, gazebo_processes
+from outrider.runtime.graph import GAZEBO_GRAPH
+
+
+def generate_launch_description() -> LaunchDescription:
+    return describe(GAZEBO_GRAPH, gazebo_processes)

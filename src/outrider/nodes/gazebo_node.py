@@ -1,0 +1,94 @@
+"""The base in Gazebo, as the robot's topics know it: a deadman before it, transforms and truth behind it.
+
+Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here.
+"""
+
+from __future__ import annotations
+
+import time
+
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import SimulationState
+from rclpy.clock import Clock, ClockType
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.values import Pose2D
+from outrider.navigation.safety import clamp
+from outrider.nodes import convert, qos
+from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.simulation_node import (
+    PHYSICS_HZ,
+    SIMULATED_LIMITS,
+    STATE_HZ,
+    base_deadman,
+    truth_message,
+)
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+
+class GazeboNode(OutriderNode):
+    """Gazebo's odometry is without error: it is the truth that the mission judges by."""
+
+    spec_name = "gazebo"
+
+    def configure(self) -> None:
+        self._held = self.value("holds") or self.value("instruction")
+        self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
+        self._deadman = base_deadman()
+        self._pose: Pose2D | None = None
+        self._path_m = 0.0
+        self._base = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
+        self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
+        self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
+        self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
+        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.EVENTS)
+
+    def activate(self) -> None:
+        stamp = self.get_clock().now().to_msg()
+        self._tf_static.publish(TFMessage(transforms=convert.static_transforms(stamp)))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.active_timer(1.0 / PHYSICS_HZ, self._command, clock=steady)
+        self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
+
+    def deactivate(self) -> None:
+        if hasattr(self, "_base"):
+            self._deadman = base_deadman()
+            self._base.publish(Twist())
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        missing = getattr(self, "_pose", None) is None
+        return "no odometry from Gazebo: is the bridge running?" if missing else "", {}
+
+    def _on_cmd_vel(self, message: Twist) -> None:
+        self._deadman.feed(clamp(convert.velocity_of(message), SIMULATED_LIMITS), time.monotonic())
+
+    def _command(self) -> None:
+        self._base.publish(convert.twist_message(self._deadman.velocity(time.monotonic())))
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        pose = convert.pose_of(message.pose.pose)
+        if self._pose is not None:
+            self._path_m += pose.distance_to(self._pose.x, self._pose.y)
+        self._pose = pose
+        base = convert.transform("odom", "base_link", message.header.stamp, pose, convert.BASE_HEIGHT_M)
+        self._tf.publish(TFMessage(transforms=[base]))
+
+    def _publish_state(self) -> None:
+        if self._pose is None:
+            return
+        stamp = self.get_clock().now().to_msg()
+        message = truth_message(self._home, self._held, self._pose, stamp)
+        message.path_m = self._path_m
+        message.time_s = convert.seconds_of(stamp)
+        self._state.publish(message)
+
+
+def main() -> int:
+    return run_node(GazeboNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

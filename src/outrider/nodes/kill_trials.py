@@ -1,0 +1,339 @@
+"""The trials of `outrider eval kills`: starts the processes, drives goals, kills, and watches over DDS."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import Twist, TwistStamped
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import SimulationState, VerifiedText
+from rclpy.action import ActionClient
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rich.console import Console
+from rich.progress import track
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import Velocity
+from outrider.nodes import convert, qos
+from outrider.runtime.episode import stands_at_target
+from outrider.runtime.graph import NODES, SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.process_kills import KILLED_NODES, RESULT_FILE, Kill, Run, write_result
+from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+TASK = "find the silver bottle"
+START_S, GOAL_S, UNDER_WAY_S = 180.0, 400.0, 60.0
+KILLS_PER_RUN = 4
+WATCH_S = 1.5
+SETTLED_S = 0.5
+MOMENTS = ("decoding", "moving", "any")
+RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
+
+
+@dataclass
+class Sample:
+    """A velocity and when it held from, in seconds of the system's clock."""
+
+    time_s: float
+    velocity: Velocity
+
+    @property
+    def moves(self) -> bool:
+        return self.velocity != Velocity()
+
+
+@dataclass
+class Observer:
+    """What the graph says, as it comes; and a client of its action. Times are the system clock's."""
+
+    texts: list[VerifiedText] = field(default_factory=list)
+    told: list[Sample] = field(default_factory=list)
+    commanded: list[Sample] = field(default_factory=list)
+    state: SimulationState | None = None
+    pictures: int = 0
+
+    def __post_init__(self) -> None:
+        self.node = rclpy.create_node("kill_trials")
+        listen = self.node.create_subscription
+        listen(VerifiedText, "verified_text", self.texts.append, qos.EVENTS)
+        listen(TwistStamped, "base_velocity", self._on_told, qos.EVENTS)
+        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
+        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
+        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
+        self.goals = ActionClient(self.node, Navigate, "navigate")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self.node.destroy_node()
+
+    def _spin(self) -> None:
+        executor = SingleThreadedExecutor()
+        executor.add_node(self.node)
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._stopping.is_set():
+                executor.spin_once(timeout_sec=0.02)
+
+    def _on_told(self, message: TwistStamped) -> None:
+        self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
+
+    def _on_commanded(self, message: Twist) -> None:
+        self.commanded.append(Sample(time.time(), convert.velocity_of(message)))
+
+    def _on_state(self, message: SimulationState) -> None:
+        self.state = message
+
+    def _on_picture(self, message: Image) -> None:
+        self.pictures += 1
+
+    @property
+    def moves(self) -> bool:
+        return bool(self.told) and self.told[-1].moves
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a text is on its way right now."""
+        last = self.texts[-1] if self.texts else None
+        return last is not None and last.state == VerifiedText.DECODING and last.verified_tokens > 0
+
+    def stands(self) -> bool:
+        """Whether the base has been told to stand for a while."""
+        return all(not sample.moves for sample in self.told if sample.time_s > time.time() - SETTLED_S)
+
+
+class Scene:
+    """All processes of one run, in one home."""
+
+    def __init__(self, folder: Path, seed: int, placement: str, models: Path, record: Path | None) -> None:
+        self.seed, self.placement = seed, placement
+        self._folder, self._record = folder, record
+        self._parameters = _parameters(seed, placement, models, record)
+
+    def __enter__(self) -> Scene:
+        # A domain of its own: what was killed in the last one is taken to be there for a while yet.
+        domain = free_domain()
+        rclpy.init(domain_id=domain)
+        self.observer = Observer()
+        self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
+        file = self._folder / "parameters.yaml"
+        write_parameter_file(file, self._parameters)
+        names = ["verifier", "simulation", "camera", "action", "navigator"]
+        for name in [*names, *(["record"] if self._record else [])]:
+            self.supervisor.start(name, file, arguments=RELAYED if name == "simulation" else ())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.supervisor.stop_all()
+        self.observer.close()
+        rclpy.try_shutdown()
+
+    def await_ready(self) -> None:
+        """Until the navigator takes goals and everything that it needs is there."""
+        observer = self.observer
+        wait_for(observer.goals.server_is_ready, START_S, "the navigator")
+        wait_for(lambda: observer.state is not None, START_S, "the simulation")
+        seen = observer.pictures
+        wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
+        # The reports' publisher comes with the action node, the record's subscriptions within its period.
+        wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
+        if self._record:
+            wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
+
+    def begin_goal(self) -> Goal:
+        return Goal(self.observer)
+
+    def kill(self, name: str) -> float:
+        """As by kill -9; the moment of it."""
+        at_s = time.time()
+        self.supervisor.kill(name)
+        return at_s
+
+    def start_again(self, name: str) -> None:
+        self.supervisor.start_again(name)
+
+    def at_target(self) -> bool:
+        state = self.observer.state
+        home = generate_home(self.seed, target_of(TASK), self.placement)
+        return state is not None and stands_at_target(home, convert.pose_of(state.pose))
+
+
+class Goal:
+    """A goal that was sent; `result` is None until it has ended."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.result: Any = None
+        self._handle: Any = None
+        sent = observer.goals.send_goal_async(Navigate.Goal(instruction=TASK))
+        sent.add_done_callback(self._on_answer)
+
+    def _on_answer(self, future: Any) -> None:
+        self._handle = future.result()
+        self._handle.get_result_async().add_done_callback(self._on_result)
+
+    def _on_result(self, future: Any) -> None:
+        self.result = future.result().result
+
+
+def _parameters(seed: int, placement: str, models: Path, record: Path | None) -> dict[str, dict[str, Any]]:
+    arguments = {
+        "instruction": TASK,
+        "seed": seed,
+        "placement": placement,
+        "endpoint": f"tcp://127.0.0.1:{free_port()}",
+        "draft_model": str(models / "draft"),
+        "model": str(models / "target"),
+        "record": str(record or ""),
+    }
+    base = {"navigator": {"use_memory": False, "link_patience_s": START_S, "answer_deadline_s": START_S}}
+    parameters: dict[str, dict[str, Any]] = dict(graph_parameters(SIM_GRAPH, base, arguments))
+    parameters["camera"] = dict(NODES["camera"].checked({"source": "topic", "topic": "image_in"}))
+    return parameters
+
+
+def wait_for(condition: Callable[[], Any], limit_s: float, what: str) -> None:
+    """Until the condition is true. Raises OutriderError after `limit_s`."""
+    deadline_s = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            raise OutriderError(f"{what}: not within {limit_s:.0f} s")
+        time.sleep(0.002)
+
+
+def to_zero_s(samples: list[Sample], killed_s: float, until_s: float) -> float:
+    """From a kill to the end of the last sample that moves, before a time. 0 where none moves."""
+    after = [sample for sample in samples if killed_s < sample.time_s <= until_s]
+    moving = [index for index, sample in enumerate(after) if sample.moves]
+    if not moving:
+        return 0.0
+    ended = after[moving[-1] + 1] if moving[-1] + 1 < len(after) else after[moving[-1]]
+    return ended.time_s - killed_s
+
+
+def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
+    """Metres and degrees that the velocities since a time add up to."""
+    after = [sample for sample in samples if sample.time_s > since_s]
+    metres = degrees = 0.0
+    for sample, following in pairwise(after):
+        period_s = following.time_s - sample.time_s
+        metres += math.hypot(sample.velocity.vx, sample.velocity.vy) * period_s
+        degrees += math.degrees(abs(sample.velocity.wz)) * period_s
+    return metres, degrees
+
+
+def run_with_verifier_kills(scene: Scene, kills: int, rng: np.random.Generator) -> Run:
+    """One goal, during which the verifier is killed and started again up to `kills` times."""
+    scene.await_ready()
+    goal, done = scene.begin_goal(), list[Kill]()
+    while len(done) < kills and _await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
+        done.append(_kill_verifier(scene))
+    deadline_s = time.monotonic() + GOAL_S
+    while goal.result is None and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    if goal.result is None:
+        return Run(scene.seed, False, "the goal did not end", tuple(done))
+    return Run(scene.seed, goal.result.success and scene.at_target(), goal.result.message, tuple(done))
+
+
+def _await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
+    """Whether such a moment came before the goal ended; `chance` in 0..1 says how far into it."""
+    observer, begun = scene.observer, len(scene.observer.texts)
+    deadline_s = time.monotonic() + UNDER_WAY_S
+    occasions = {
+        "decoding": (lambda: observer.decodes and len(observer.texts) > begun + 2, 0.08),
+        "moving": (lambda: observer.moves, 0.6),
+        "any": (lambda: observer.moves or observer.decodes, 2.5),
+    }
+    has_come, span_s = occasions[moment]
+    while not has_come():
+        if goal.result is not None or time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.001)
+    time.sleep(chance * span_s)
+    return goal.result is None
+
+
+def _kill_verifier(scene: Scene) -> Kill:
+    """Kill it, start it again, and wait until it has verified something new."""
+    observer = scene.observer
+    moving = observer.moves
+    killed_s = scene.kill("verifier")
+    time.sleep(WATCH_S)
+    again_s = time.time()
+    scene.start_again("verifier")
+    seen = len(observer.texts)
+    wait_for(lambda: any(_is_progress(t) for t in observer.texts[seen:]), START_S, "a text after the kill")
+    samples = [sample for sample in observer.told if sample.time_s <= time.time()]
+    metres, degrees = driven(samples, killed_s)
+    return Kill("verifier", moving, to_zero_s(samples, killed_s, again_s), metres, degrees)
+
+
+def _is_progress(text: VerifiedText) -> bool:
+    return (
+        text.link_state == "connected" and text.state != VerifiedText.WITHDRAWN and text.verified_tokens > 0
+    )
+
+
+def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
+    """Kill a process of the robot's side while the robot moves, and see how soon it is told to stand."""
+    scene.await_ready()
+    scene.begin_goal()
+    observer = scene.observer
+    while True:
+        wait_for(lambda: observer.moves, UNDER_WAY_S, "a robot that moves")
+        time.sleep(float(rng.uniform(0.0, 0.4)))
+        if observer.moves:
+            break
+    killed_s = scene.kill(name)
+    time.sleep(WATCH_S)
+    # Of a base that is gone only the other end of the wire is left to look at.
+    samples = observer.commanded if name == "simulation" else observer.told
+    metres, degrees = driven(samples, killed_s)
+    return Kill(name, True, to_zero_s(samples, killed_s, time.time()), metres, degrees)
+
+
+def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, models: Path) -> None:
+    """All trials; recordings and the result are left in the folder. Raises OutriderError."""
+    rng = np.random.default_rng([seed, 17])
+    runs: list[Run] = []
+    while (left := verifier_kills - sum(len(run.kills) for run in runs)) > 0:
+        home_seed, record = seed + len(runs), folder / f"run{len(runs):03}.mcap"
+        with Scene(folder, home_seed, "hidden", models, record) as scene:
+            runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
+        print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
+    kills = []
+    for index in track(range(node_kills), "kills", console=Console(stderr=True)):
+        with Scene(folder, seed + index, "hidden", models, None) as scene:
+            kills.append(kill_under_way(scene, KILLED_NODES[index % len(KILLED_NODES)], rng))
+    write_result(folder / RESULT_FILE, runs, kills)
+
+
+def main() -> int:
+    """Arguments: folder, kills of the verifier, kills of nodes, seed, models."""
+    folder, verifier_kills, node_kills, seed, models = sys.argv[1:]
+    try:
+        run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

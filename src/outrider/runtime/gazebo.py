@@ -1,0 +1,60 @@
+"""What `gazebo.launch.py` starts beside our nodes: a world made for its arguments, Gazebo, and the bridge."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.runtime.figures import writing_to
+from outrider.runtime.graph import Value
+from outrider.runtime.paths import config_file
+from outrider.simulation.homes import generate_home
+from outrider.simulation.sdf import RELEASES, world_sdf
+from outrider.simulation.vocabulary import target_of
+
+RELEASE_OF_ROS = {"humble": "fortress", "jazzy": "harmonic"}
+PROGRAMS = {"fortress": ("ign", "gazebo"), "harmonic": ("gz", "sim")}
+WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
+
+
+@dataclass(frozen=True)
+class GazeboRun:
+    """The command that runs the world, and the bridge's configuration."""
+
+    command: tuple[str, ...]
+    world_file: Path
+    bridge_file: Path
+
+
+def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
+    """Write the world and the bridge's file for the parameters of the node `gazebo`. Raises ConfigError."""
+    release = release_of(str(parameters["release"]))
+    held = target_of(str(parameters["holds"] or parameters["instruction"]))
+    home = generate_home(int(parameters["seed"]), held, str(parameters["placement"]))
+    world, bridge = folder / WORLD_FILE, folder / BRIDGE_FILE
+    with writing_to(folder):
+        world.write_text(world_sdf(home, release))
+        bridge.write_text(bridge_text(release))
+    # Without the window the server alone runs, and renders for the sensors without a screen.
+    window = () if parameters["gui"] else ("-s", "--headless-rendering")
+    return GazeboRun((*PROGRAMS[release], "-r", *window, str(world)), world, bridge)
+
+
+def release_of(given: str) -> str:
+    """The given release, or the one that belongs to the sourced ROS. Raises ConfigError for another."""
+    release = given or RELEASE_OF_ROS.get(os.environ.get("ROS_DISTRO", ""), "")
+    if release not in RELEASES:
+        raise ConfigError(
+            f"release={given!r} with ROS_DISTRO={os.environ.get('ROS_DISTRO', '')!r}: "
+            f"give release:= one of {', '.join(RELEASES)}"
+        )
+    return release
+
+
+def bridge_text(release: str) -> str:
+    """The bridge's configuration with the message types of a release."""
+    text = config_file(BRIDGE_FILE).read_text()
+    return text.replace("gz.msgs.", "ignition.msgs.") if release == "fortress" else text

@@ -1,0 +1,182 @@
+"""`outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
+
+A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from
+what the recorder kept and without disturbance. Each process of the robot's side is killed as well; the base
+must be told to stand within 0.3 s. Times and velocities are the simulated base's own, after its deadman.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.actions import ActionTable
+from outrider.core.errors import OutriderError
+from outrider.core.ports import TextDecoder
+from outrider.decoding.config import DecodingConfig
+from outrider.runtime.decoders import local_decoder
+from outrider.runtime.figures import write_figures
+from outrider.runtime.paths import models_folder
+from outrider.runtime.recording import read_steps
+from outrider.runtime.replay import replay_steps
+from outrider.runtime.ros_env import ros_environment
+
+LIMIT_S = 0.3
+KILLED_NODES = ("camera", "navigator", "action", "simulation")
+OVERSHOOT = 1.15
+RESULT_FILE = "result.json"
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill -9. What the base was told from it on, until it stood and until a new text was verified."""
+
+    node: str
+    moving: bool
+    to_zero_s: float
+    metres: float = 0.0
+    degrees: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One goal in one home, with what was killed on the way."""
+
+    seed: int
+    reached: bool
+    message: str
+    kills: tuple[Kill, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Of all recorded steps: how many an undisturbed decoding gives again, token for token."""
+
+    steps: int = 0
+    agree: int = 0
+    broken_off: int = 0
+
+    def __add__(self, other: Texts) -> Texts:
+        return Texts(self.steps + other.steps, self.agree + other.agree, self.broken_off + other.broken_off)
+
+
+def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
+    """Whether no more than the one action that was verified already was driven after a kill."""
+    table = table or ActionTable()
+    longest_m, widest_deg = max(table.forward_m), max(table.turn_deg)
+    return kill.metres <= OVERSHOOT * longest_m and kill.degrees <= OVERSHOOT * widest_deg
+
+
+def is_late(kill: Kill) -> bool:
+    return kill.to_zero_s > LIMIT_S + 1e-9
+
+
+def check_texts(recording: Path, target: TextDecoder) -> Texts:
+    """Decode the recorded steps again with the target alone. A part of a text must be its beginning."""
+    steps = read_steps(recording)
+    agree = sum(comparison.agrees for comparison, _ in replay_steps(steps, target))
+    return Texts(len(steps), agree, sum(not step.finished for step in steps))
+
+
+def evaluate_kills(
+    verifier_kills: int, node_kills: int, seed: int, models: Path | None, json_file: Path | None
+) -> dict[str, Any]:
+    """Run, check, print, write JSON; `failed` counts what is not as it must be.
+
+    Raises OutriderError where the processes cannot be run.
+    """
+    folder = models_folder(models.resolve() if models else None)
+    with tempfile.TemporaryDirectory() as scratch:
+        runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)
+        recordings = sorted(Path(scratch).glob("*.mcap"))
+        texts = _check_recordings(recordings, folder)
+    figures = figures_of(runs, killed, texts)
+    Console().print(_table(figures))
+    details = {
+        "seed": seed,
+        "runs": [asdict(run) for run in runs],
+        "kills": [asdict(kill) for kill in killed],
+    }
+    write_figures(json_file, figures | details)
+    return figures
+
+
+def _run_trials(
+    scratch: Path, verifier_kills: int, node_kills: int, seed: int, models: Path
+) -> tuple[list[Run], list[Kill]]:
+    """In a process that may use ROS."""
+    numbers = [str(number) for number in (verifier_kills, node_kills, seed)]
+    command = [sys.executable, "-m", "outrider.nodes.kill_trials", str(scratch), *numbers, str(models)]
+    ended = subprocess.run(command, env=ros_environment())
+    if ended.returncode != 0:
+        raise OutriderError("the trials did not come to their end: the reason is above")
+    return read_result(scratch / RESULT_FILE)
+
+
+def write_result(path: Path, runs: Sequence[Run], kills: Sequence[Kill]) -> None:
+    path.write_text(json.dumps({"runs": [asdict(r) for r in runs], "kills": [asdict(k) for k in kills]}))
+
+
+def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
+    content = json.loads(path.read_text())
+    runs = [Run(**{**run, "kills": tuple(Kill(**kill) for kill in run["kills"])}) for run in content["runs"]]
+    return runs, [Kill(**kill) for kill in content["kills"]]
+
+
+def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
+    if not recordings:
+        return Texts()
+    from outrider.models import load_model  # seconds to import
+
+    target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
+    return sum((check_texts(recording, target) for recording in recordings), Texts())
+
+
+def figures_of(runs: Sequence[Run], killed: Sequence[Kill], texts: Texts) -> dict[str, Any]:
+    """Counts and worst cases; a goal that was not reached must say why."""
+    of_verifier = [kill for run in runs for kill in run.kills]
+    nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}
+    unbounded = sum(not is_bounded(kill) for kill in of_verifier)
+    late = sum(is_late(kill) for kill in killed)
+    different = texts.steps - texts.agree
+    return {
+        "verifier_kills": _counts(of_verifier) | {"unbounded": unbounded},
+        "goals": len(runs),
+        "reached": sum(run.reached for run in runs),
+        "texts": asdict(texts),
+        "node_kills": {node: _counts(kills) for node, kills in nodes.items() if kills},
+        "failed": unbounded + late + different + sum(not run.reached for run in runs),
+    }
+
+
+def _counts(kills: Sequence[Kill]) -> dict[str, Any]:
+    return {
+        "kills": len(kills),
+        "moving": sum(kill.moving for kill in kills),
+        "worst_to_zero_s": round(max((kill.to_zero_s for kill in kills), default=0.0), 3),
+        "late": sum(is_late(kill) for kill in kills),
+        "most_metres": round(max((kill.metres for kill in kills), default=0.0), 2),
+        "most_degrees": round(max((kill.degrees for kill in kills), default=0.0), 1),
+    }
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    texts, goals = figures["texts"], f"{figures['reached']} of {figures['goals']} goals reached"
+    caption = f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own"
+    table = Table(
+        "killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", caption=caption
+    )
+    rows = {"verifier": figures["verifier_kills"], **figures["node_kills"]}
+    for name, row in rows.items():
+        keys = ("kills", "moving", "worst_to_zero_s", "late", "most_metres", "most_degrees")
+        table.add_row(name, *(str(row[key]) for key in keys))
+    return table

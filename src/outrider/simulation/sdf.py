@@ -1,0 +1,230 @@
+"""A home with the Go2 in it as an SDF world for Gazebo: the same geometry as MuJoCo's, taken from its model.
+
+SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: VelocityControl moves the body.
+"""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
+from outrider.core.errors import ConfigError
+from outrider.core.values import Pose2D
+from outrider.simulation.homes import Home
+from outrider.simulation.mjcf import BODY_LENGTH_M, BODY_WIDTH_M, ROBOT_GROUP, build_model
+from outrider.simulation.simulator import SCAN_RANGE_M, SCAN_RAYS
+
+SDF_VERSION = "1.9"
+WORLD, MODEL, BASE = "home", "go2", "base_link"
+BASE_HEIGHT_M = 0.30
+SCAN_HEIGHT_M, SCAN_MIN_M = 0.20, 0.28
+SENSOR_HZ, CAMERA_HZ = 25, 10
+MASS_KG = 15.0
+_BOX, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
+_SPHERE, _ELLIPSOID = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_ELLIPSOID
+
+
+@dataclass(frozen=True)
+class Gazebo:
+    """How a release of Gazebo names its systems, and the element that sets a sensor's frame."""
+
+    library: str
+    namespace: str
+    frame_element: str
+
+    def system(self, library: str, name: str) -> dict[str, str]:
+        """The attributes of a plugin."""
+        return {"filename": f"{self.library}-{library}-system", "name": f"{self.namespace}::systems::{name}"}
+
+
+RELEASES = {
+    "fortress": Gazebo("ignition-gazebo", "ignition::gazebo", "ignition_frame_id"),
+    "harmonic": Gazebo("gz-sim", "gz::sim", "gz_frame_id"),
+}
+
+
+def world_sdf(home: Home, release: str) -> str:
+    """The world as text. Raises ConfigError for an unknown release."""
+    if release not in RELEASES:
+        raise ConfigError(f"gazebo={release!r} must be one of {', '.join(RELEASES)}")
+    gazebo = RELEASES[release]
+    root = ET.Element("sdf", version=SDF_VERSION)
+    world = ET.SubElement(root, "world", name=WORLD)
+    physics = ET.SubElement(world, "physics", name="physics", type="ignored")
+    _text(physics, max_step_size=0.004, real_time_factor=1.0, real_time_update_rate=250)
+    _text(world, gravity="0 0 -9.81", magnetic_field="5.56e-06 2.288e-05 -4.239e-05")
+    ET.SubElement(world, "atmosphere", type="adiabatic")
+    _text(ET.SubElement(world, "scene"), ambient="0.5 0.5 0.5 1", background="0.7 0.7 0.7 1", shadows="false")
+    for library, name in (
+        ("physics", "Physics"),
+        ("user-commands", "UserCommands"),
+        ("scene-broadcaster", "SceneBroadcaster"),
+    ):
+        ET.SubElement(world, "plugin", gazebo.system(library, name))
+    sensors = ET.SubElement(world, "plugin", gazebo.system("sensors", "Sensors"))
+    _text(sensors, render_engine="ogre2")
+    _light(world)
+    model = build_model(home)
+    _scenery(world, model)
+    _robot(world, model, home.start, gazebo)
+    ET.indent(root)
+    return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _text(parent: ET.Element, **values: object) -> None:
+    """One child with text for each value."""
+    for name, value in values.items():
+        ET.SubElement(parent, name).text = f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.6g}" for value in values)
+
+
+def _light(world: ET.Element) -> None:
+    light = ET.SubElement(world, "light", name="sun", type="directional")
+    _text(light, cast_shadows="false", pose="0 0 6 0 0 0", diffuse="0.9 0.9 0.9 1", specular="0.1 0.1 0.1 1")
+    _text(light, direction="0.3 0.2 -1")
+
+
+def _scenery(world: ET.Element, model: mujoco.MjModel) -> None:
+    """Floor, walls, furniture and objects, each geom a link of one fixed model for each thing."""
+    things: dict[str, ET.Element] = {}
+    for geom in _geoms(model, robot=False):
+        name = "_".join(geom.name.split("/")[:2])
+        if name not in things:
+            things[name] = ET.SubElement(world, "model", name=name)
+            _text(things[name], static="true")
+        link = ET.SubElement(things[name], "link", name=geom.name.replace("/", "_"))
+        _text(link, pose=geom.pose())
+        for kind in ("collision", "visual"):
+            part = ET.SubElement(link, kind, name=kind)
+            geom.add_shape(part)
+            if kind == "visual":
+                geom.add_material(part)
+
+
+def _robot(world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gazebo) -> None:
+    robot = ET.SubElement(world, "model", name=MODEL)
+    _text(robot, pose=_numbers([start.x, start.y, BASE_HEIGHT_M, 0.0, 0.0, start.yaw]))
+    link = ET.SubElement(robot, "link", name=BASE)
+    # It slides on its feet: held up by nothing, it must not fall.
+    _text(link, gravity="false")
+    _inertial(link)
+    body = ET.SubElement(link, "collision", name="body")
+    _text(body, pose=_numbers([0.0, 0.0, 0.25 - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
+    _box(body, (BODY_LENGTH_M, BODY_WIDTH_M, 0.40))
+    for geom in _geoms(model, robot=True):
+        visual = ET.SubElement(link, "visual", name=geom.name.replace("/", "_"))
+        _text(visual, pose=geom.pose(lower_by_m=BASE_HEIGHT_M))
+        geom.add_shape(visual)
+        geom.add_material(visual)
+    _camera(link, gazebo)
+    _scan(link, gazebo)
+    control = ET.SubElement(robot, "plugin", gazebo.system("velocity-control", "VelocityControl"))
+    _text(control, topic="gazebo/cmd_vel")
+    odometry = ET.SubElement(robot, "plugin", gazebo.system("odometry-publisher", "OdometryPublisher"))
+    _text(odometry, odom_frame="odom", robot_base_frame=BASE, odom_topic="odom", dimensions=2)
+    _text(odometry, odom_publish_frequency=SENSOR_HZ)
+
+
+def _inertial(link: ET.Element) -> None:
+    inertial = ET.SubElement(link, "inertial")
+    _text(inertial, mass=MASS_KG)
+    sides = (BODY_LENGTH_M, BODY_WIDTH_M, 0.12)
+    squares = [side**2 for side in sides]
+    names = ("ixx", "iyy", "izz")
+    moments = {
+        name: MASS_KG * (sum(squares) - square) / 12.0 for name, square in zip(names, squares, strict=True)
+    }
+    _text(ET.SubElement(inertial, "inertia"), **moments, ixy=0.0, ixz=0.0, iyz=0.0)
+
+
+def _camera(link: ET.Element, gazebo: Gazebo) -> None:
+    sensor = ET.SubElement(link, "sensor", name="front", type="camera")
+    height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
+    _text(sensor, always_on="true", update_rate=CAMERA_HZ, topic="camera/image_raw")
+    _text(sensor, pose=_numbers([CAMERA_FORWARD_M, 0.0, height_m, 0.0, 0.0, 0.0]))
+    camera = ET.SubElement(sensor, "camera", name="front")
+    _text(camera, horizontal_fov=f"{SIM_CAMERA.horizontal_fov_rad:.6f}")
+    _text(ET.SubElement(camera, "image"), width=SIM_CAMERA.width, height=SIM_CAMERA.height, format="R8G8B8")
+    _text(ET.SubElement(camera, "clip"), near=0.02, far=30.0)
+    ET.SubElement(sensor, gazebo.frame_element).text = "camera_optical_frame"
+
+
+def _scan(link: ET.Element, gazebo: Gazebo) -> None:
+    """One plane below the belly; what is nearer than the legs is clipped, the legs with it."""
+    sensor = ET.SubElement(link, "sensor", name="scan", type="gpu_lidar")
+    _text(sensor, always_on="true", update_rate=SENSOR_HZ, topic="scan")
+    _text(sensor, pose=_numbers([0.0, 0.0, SCAN_HEIGHT_M - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
+    lidar = ET.SubElement(sensor, "lidar")
+    horizontal = ET.SubElement(ET.SubElement(lidar, "scan"), "horizontal")
+    last_rad = math.pi - math.tau / SCAN_RAYS
+    _text(horizontal, samples=SCAN_RAYS, resolution=1.0)
+    _text(horizontal, min_angle=f"{-math.pi:.6f}", max_angle=f"{last_rad:.6f}")
+    _text(ET.SubElement(lidar, "range"), min=SCAN_MIN_M, max=SCAN_RANGE_M, resolution=0.01)
+    ET.SubElement(sensor, gazebo.frame_element).text = BASE
+
+
+@dataclass(frozen=True)
+class _Geom:
+    """A geom of the compiled model in world coordinates; `size` is MuJoCo's; it may be turned about z."""
+
+    name: str
+    kind: int
+    size: tuple[float, float, float]
+    position: tuple[float, float, float]
+    yaw: float
+    rgba: tuple[float, ...]
+
+    def pose(self, lower_by_m: float = 0.0) -> str:
+        x, y, z = self.position
+        return _numbers([x, y, z - lower_by_m, 0.0, 0.0, self.yaw])
+
+    def add_shape(self, parent: ET.Element) -> None:
+        a, b, c = self.size
+        if self.kind == _BOX:
+            _box(parent, (2 * a, 2 * b, 2 * c))
+            return
+        geometry = ET.SubElement(parent, "geometry")
+        if self.kind == _CYLINDER:
+            _text(ET.SubElement(geometry, "cylinder"), radius=a, length=2 * b)
+        elif self.kind == _SPHERE:
+            _text(ET.SubElement(geometry, "sphere"), radius=a)
+        else:
+            assert self.kind == _ELLIPSOID, f"no SDF shape for {self.name}"
+            _text(ET.SubElement(geometry, "ellipsoid"), radii=_numbers(self.size))
+
+    def add_material(self, parent: ET.Element) -> None:
+        colour = _numbers(self.rgba)
+        _text(ET.SubElement(parent, "material"), ambient=colour, diffuse=colour, specular="0.05 0.05 0.05 1")
+
+
+def _box(parent: ET.Element, size: Sequence[float]) -> None:
+    _text(ET.SubElement(ET.SubElement(parent, "geometry"), "box"), size=_numbers(size))
+
+
+def _geoms(model: mujoco.MjModel, robot: bool) -> Iterator[_Geom]:
+    """The visible geoms of the robot, or of all the rest, as they stand before anything moves."""
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    for index in range(model.ngeom):
+        name = model.geom(index).name
+        hidden = model.geom_group[index] == ROBOT_GROUP
+        if hidden or name.startswith("robot/") != robot:
+            continue
+        turn = data.geom_xmat[index].reshape(3, 3)
+        yield _Geom(
+            name,
+            int(model.geom_type[index]),
+            tuple(model.geom_size[index]),
+            tuple(data.geom_xpos[index]),
+            float(np.arctan2(turn[1, 0], turn[0, 0])),
+            tuple(model.geom_rgba[index]),
+        )

@@ -1,0 +1,62 @@
+"""The node before Gazebo's base, with the bridge's topics played by the test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from geometry_msgs.msg import Twist
+from outrider_interfaces.msg import SimulationState
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.nodes import convert, qos
+from outrider.nodes.gazebo_node import GazeboNode
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import ObjectSpec
+
+pytestmark = pytest.mark.ros
+Run = Callable[..., NodeThread]
+
+
+def test_velocities_pass_clamped_and_end_with_silence(run_node: Run, client: Client) -> None:
+    told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
+    run_node(lambda: GazeboNode({"seed": 3}))
+    command = convert.twist_message(Velocity(0.3, 0.0, 99.0))
+    deadline_s = time.monotonic() + 20.0
+    while not any(twist.linear.x for twist in told):
+        assert time.monotonic() < deadline_s
+        client.publish(command, "cmd_vel", qos.COMMAND)
+        time.sleep(0.02)
+    assert next(t for t in told if t.linear.x).angular.z == pytest.approx(1.5)
+    wait_until(lambda: told[-1].linear.x == told[-1].angular.z == 0.0, "the deadman")
+
+
+def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Client) -> None:
+    transforms = client.listen(TFMessage, "/tf", qos.EVENTS)
+    states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
+    node = run_node(lambda: GazeboNode({"seed": 3, "placement": "in_view", "holds": "red chair"})).node
+    assert "bridge" in node.health()[0]
+    for x in (1.0, 1.5):
+        odometry = Odometry(Pose2D(x, 2.0, 0.5), Velocity(), 0.0)
+        client.publish(convert.odometry_message(odometry, convert.time_of(1.0)), "odom", qos.EVENTS)
+    state = wait_until(lambda: next((s for s in states if s.path_m > 0.4), None), "the truth")
+    home = generate_home(3, ObjectSpec("chair", "red"), "in_view")
+    assert (state.seed, state.placement, state.target) == (3, "in_view", "red chair")
+    assert (state.target_x, state.target_y) == pytest.approx((home.target.x, home.target.y))
+    assert convert.pose_of(state.pose) == Pose2D(1.5, 2.0, pytest.approx(0.5))
+    assert state.path_m == pytest.approx(0.5) and node.health()[0] == ""
+    moved = transforms[-1].transforms[0]
+    assert (moved.header.frame_id, moved.child_frame_id) == ("odom", "base_link")
+    assert moved.transform.translation.x == pytest.approx(1.5)
+
+
+def test_a_node_that_ends_leaves_the_base_standing(run_node: Run, client: Client) -> None:
+    told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
+    thread = run_node(lambda: GazeboNode({"seed": 3}))
+    client.publish(convert.twist_message(Velocity(0.3)), "cmd_vel", qos.COMMAND)
+    wait_until(lambda: any(twist.linear.x for twist in told), "motion")
+    thread.stop()
+    wait_until(lambda: told[-1].linear.x == 0.0, "the last word")
