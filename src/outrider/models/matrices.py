@@ -151,7 +151,7 @@ class Int4Matrix:
 
 @dataclass(frozen=True)
 class ForeignMatrix:
-    """Projections that AWQ, GPTQ or torchao have quantized, as their own modules multiply; biases included."""
+    """Projections that AWQ, GPTQ or torchao have quantized, as their own modules multiply; with biases."""
 
     projections: tuple[Any, ...]
     num_inputs: int
