@@ -203,6 +203,7 @@ def verifier(
     max_length: Annotated[
         int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
     ] = 512,
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
     constrained: Annotated[
         bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
     ] = False,
@@ -226,6 +227,7 @@ def verifier(
         precision=precision,
         constrained=constrained,
         max_length=max_length,
+        device=device,
         corpus=corpus,
         answer_model=answer_model,
     )
@@ -438,12 +440,18 @@ def bench_models(
     graph_layers: Annotated[
         int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are tried on.")
     ] = 12,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.")
+    ] = "cpu",
+    step_layers: Annotated[
+        int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
+    ] = None,
     models: Models = None,
 ) -> None:
     """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
     from outrider.runtime.bench_models import bench_models
 
-    bench_models(frames, seed, models, json_file, plots, graph_layers)
+    bench_models(frames, seed, models, json_file, plots, graph_layers, device, step_layers)
 
 
 @corpus_app.command("fill", epilog="Example:  outrider corpus fill handbook/")

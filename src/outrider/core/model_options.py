@@ -17,3 +17,6 @@ PROVIDERS = ("cpu", "cuda", "tensorrt", "openvino", "qnn")
 
 DEFAULT_MAX_LENGTH = 512
 """Room for a prompt and its text, image tokens included: enough for the shipped pair's frames."""
+
+DEVICES = ("cpu", "cuda")
+"""Where a target's weights may lie."""

@@ -18,6 +18,7 @@ from outrider.models.attention import Segment
 from outrider.models.cache import StaticCache
 from outrider.models.exits import ExitHeads, ExitTap
 from outrider.models.positions import text_positions
+from outrider.models.steps import StepCache, StepInput
 from outrider.models.text_stack import TextStack
 
 DECODE_ROWS = 8
@@ -61,6 +62,17 @@ def decode_slices(start: int, count: int) -> list[tuple[int, int]]:
     return slices
 
 
+def run_alone(steps: StepCache, text: Appended) -> Tensor:
+    """Logits (M, V) of one text's M tokens, in steps of static shape."""
+    rows = []
+    for part in text.slices():
+        step = steps.step(part.cache.block, next_span(part.start))
+        position = part.start + part.rope_delta
+        heard = None if part.tap is None else part.tap.hear
+        rows.append(step.run(StepInput(part.token_ids, part.cache.index, part.start, position), heard))
+    return torch.cat(rows)
+
+
 def run_together(text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended]) -> list[Tensor]:
     """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs."""
     rows: list[list[Tensor]] = [[] for _ in texts]
@@ -86,7 +98,8 @@ def _run(text: TextStack, heads: ExitHeads | None, parts: Sequence[Appended]) ->
         index = heads.index_of(layer) if heads is not None else None
         if heads is None or index is None:
             return
-        for part, logits in zip(parts, heads.logits(index, hidden)[: sum(counts)].split(counts), strict=True):
+        rows = heads.logits(index, hidden)[: sum(counts)].cpu()
+        for part, logits in zip(parts, rows.split(counts), strict=True):
             if part.tap is not None:
                 part.tap.hear(index, logits)
 

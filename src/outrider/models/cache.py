@@ -48,9 +48,12 @@ class CachePool:
     taken, another block of `block_size` is allocated.
     """
 
-    def __init__(self, shape: CacheShape, dtype: torch.dtype, block_size: int = 1) -> None:
+    def __init__(
+        self, shape: CacheShape, dtype: torch.dtype, block_size: int = 1, device: torch.device | None = None
+    ) -> None:
         self._shape = shape
         self._dtype = dtype
+        self._device = device
         self._block_size = block_size
         self._blocks: list[CacheBlock] = []
         self._free: list[tuple[int, int]] = []
@@ -67,7 +70,7 @@ class CachePool:
         """Zeroed: what lies past the valid length is masked out, but must be finite."""
         shape = self._shape
         size = (shape.num_layers, self._block_size, shape.num_slots, shape.num_kv_heads, shape.head_dim)
-        keys, values = torch.zeros(size, dtype=self._dtype), torch.zeros(size, dtype=self._dtype)
+        keys, values = (torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2))
         for index in range(self._block_size):
             heapq.heappush(self._free, (len(self._blocks), index))
         self._blocks.append(CacheBlock(keys.unbind(), values.unbind()))

@@ -244,9 +244,9 @@ def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Mat
 
 
 def _is_plain(projection: Any) -> bool:
-    weight = getattr(projection, "weight", None)
-    plain = type(projection) is torch.nn.Linear and type(weight.data) is Tensor
-    return plain and weight.is_floating_point()
+    if type(projection) is not torch.nn.Linear:
+        return False
+    return type(projection.weight.data) is Tensor and projection.weight.is_floating_point()
 
 
 def text_shape(config: Any) -> TextShape:

@@ -56,6 +56,11 @@ class ExitHeads:
         matrices = tuple(self.matrices[index] for index in indices)
         return replace(self, info=replace(self.info, layers=layers), matrices=matrices)
 
+    def to(self, device: torch.device) -> ExitHeads:
+        """The shortlist stays on the host, where the exits are judged."""
+        matrices = tuple(matrix.to(device) for matrix in self.matrices)
+        return replace(self, matrices=matrices, norm_floor=self.norm_floor.to(device))
+
     def index_of(self, layer: int) -> int | None:
         """The exit after a layer, if any."""
         return self.info.layers.index(layer) if layer in self.info.layers else None

@@ -43,8 +43,9 @@ def load_model(
     max_length: int = DEFAULT_MAX_LENGTH,
     precision: Precision = "fp32",
     sessions: int = 1,
+    device: str = "cpu",
 ) -> QwenModel:
-    """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on the CPU with `threads` threads of the process.
+    """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on a `device`, the CPU with so many `threads`.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     `max_length` bounds a prompt and its text, image tokens included. Caches are allocated for so many
@@ -61,6 +62,7 @@ def load_model(
         raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
     if sessions < 1:
         raise ConfigError(f"sessions must be at least 1, got {sessions}")
+    place = find_device(device)
     folder = Path(folder)
     check_checkpoint(folder)
     card = read_card(folder)
@@ -73,7 +75,22 @@ def load_model(
     vision = build_vision_encoder(modules, precision)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{folder.name}"
-    return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions)
+    if place.type != "cpu":
+        text, exit_heads = text.to(place), None if exit_heads is None else exit_heads.to(place)
+        vision.to(place)
+    on_gpu = place.type == "cuda"
+    return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)
+
+
+def find_device(name: str) -> torch.device:
+    """Raises ConfigError for a device that torch does not know, or that is not there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"device={name!r} is none that torch knows: use cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device={name}: this torch finds no CUDA device; install one for it, or use cpu")
+    return device
 
 
 def load_graph_model(

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
 
 INT4_GROUP = 32
@@ -34,6 +35,9 @@ class Matrix(Protocol):
     def columns(self, indices: Tensor) -> Tensor:
         """The weights (in, len(indices)) of some outputs, in float32."""
 
+    def to(self, device: torch.device) -> Matrix:
+        """Raises ConfigError where there is no kernel for it there."""
+
 
 @dataclass(frozen=True)
 class DenseMatrix:
@@ -53,6 +57,9 @@ class DenseMatrix:
 
     def columns(self, indices: Tensor) -> Tensor:
         return self.weight[:, indices].float()
+
+    def to(self, device: torch.device) -> DenseMatrix:
+        return DenseMatrix(self.weight.to(device))
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,9 @@ class ExactMatrix:
     def columns(self, indices: Tensor) -> Tensor:
         return self.weight.dequantized()[indices].t()
 
+    def to(self, device: torch.device) -> ExactMatrix:
+        raise _only_here(device)
+
 
 class Int8Matrix:
     """Eight bits a weight, a scale for each output."""
@@ -121,6 +131,9 @@ class Int8Matrix:
 
     def columns(self, indices: Tensor) -> Tensor:
         return (self._values[indices] * self._scales[indices, None].float()).t()
+
+    def to(self, device: torch.device) -> Int8Matrix:
+        raise _only_here(device)
 
 
 class Int4Matrix:
@@ -148,6 +161,9 @@ class Int4Matrix:
     def columns(self, indices: Tensor) -> Tensor:
         return self.times(torch.eye(self._num_inputs))[:, indices]
 
+    def to(self, device: torch.device) -> Int4Matrix:
+        raise _only_here(device)
+
 
 @dataclass(frozen=True)
 class ForeignMatrix:
@@ -168,6 +184,16 @@ class ForeignMatrix:
     def columns(self, indices: Tensor) -> Tensor:
         rows = torch.eye(self.num_inputs)
         return (self.times(rows) - self.times(torch.zeros_like(rows)))[:, indices]
+
+    def to(self, device: torch.device) -> ForeignMatrix:
+        return ForeignMatrix(tuple(one.to(device) for one in self.projections), self.num_inputs)
+
+
+def _only_here(device: torch.device) -> ConfigError:
+    return ConfigError(
+        f"device={device}: int8 and int4 are packed for the CPU; use precision=bf16, or a checkpoint that "
+        "AWQ, GPTQ or torchao have quantized"
+    )
 
 
 def _dtype_of(projection: Any) -> torch.dtype:

@@ -6,6 +6,8 @@ and columns; the text after it goes on from the image's longer side, so position
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor
 
@@ -41,8 +43,14 @@ class RotaryTable:
         self._frequencies = 1.0 / theta**exponents
         self._axis_of_frequency = torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
 
+    def to(self, device: torch.device) -> RotaryTable:
+        moved = copy.copy(self)
+        moved._frequencies = self._frequencies.to(device)
+        moved._axis_of_frequency = self._axis_of_frequency.to(device)
+        return moved
+
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(cos, sin), each (M, 1, head_dim); the sine's first half is negated, ready for swapped halves."""
-        angles = positions[self._axis_of_frequency].T.float() * self._frequencies
+        angles = positions.to(self._frequencies.device)[self._axis_of_frequency].T.float() * self._frequencies
         cos, sin = angles.cos(), angles.sin()
         return torch.cat([cos, cos], dim=1).unsqueeze(1), torch.cat([-sin, sin], dim=1).unsqueeze(1)

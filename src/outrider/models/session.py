@@ -10,11 +10,12 @@ from torch import Tensor
 from outrider.core.ports import Chunk, ExitInfo, ModelSession, OnExit, finish
 from outrider.core.values import Prompt, Successors
 from outrider.models.attention import Segment
-from outrider.models.batch import Appended, next_span, run_together
+from outrider.models.batch import DECODE_ROWS, Appended, next_span, run_alone, run_together
 from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads, ExitTap
 from outrider.models.layout import PromptLayout, lay_out, require_room
+from outrider.models.steps import StepCache
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
@@ -36,8 +37,12 @@ class QwenModel:
         card: ModelCard,
         exit_heads: ExitHeads | None = None,
         sessions: int = 1,
+        static_steps: bool = False,
     ) -> None:
-        """The caches of so many `sessions` are allocated at a time."""
+        """The caches of so many `sessions` are allocated at a time.
+
+        `static_steps`: a session alone runs in steps of static shape, as a GPU wants it.
+        """
         self.name = name
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocab_size
@@ -49,7 +54,8 @@ class QwenModel:
         self.exit_heads = exit_heads
         shape, num_slots = text.shape, next_span(max_length - 1)
         cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
-        self._pool = CachePool(cache, text.cache_dtype, sessions)
+        self._pool = CachePool(cache, text.cache_dtype, sessions, text.embeddings.device)
+        self._steps = StepCache(text, exit_heads, DECODE_ROWS) if static_steps else None
 
     @property
     def exits(self) -> ExitInfo | None:
@@ -71,7 +77,10 @@ class QwenModel:
         if len(set(map(id, sessions))) < len(sessions):
             raise ValueError("a batch takes one chunk of a session")
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
-        logits = run_together(self.text, self.exit_heads, texts)
+        if self._steps is not None and len(texts) == 1:
+            logits = [run_alone(self._steps, texts[0])]
+        else:
+            logits = run_together(self.text, self.exit_heads, texts)
         for session, chunk in zip(sessions, chunks, strict=True):
             session.grow(len(chunk.token_ids))
         return logits

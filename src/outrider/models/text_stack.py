@@ -6,9 +6,10 @@ the shipped pair the number of operations costs most. Stateless: the same weight
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +32,9 @@ class RmsNorm:
         size = weight.shape[0]
         return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
 
+    def to(self, device: torch.device) -> RmsNorm:
+        return RmsNorm(self.gain.to(device), self.floor.to(device))
+
     def __call__(self, hidden: Tensor) -> Tensor:
         length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
         return hidden / torch.hypot(length, self.floor) * self.gain
@@ -47,6 +51,9 @@ class LayerWeights:
     mlp_norm: RmsNorm
     gate_up: Matrix
     down: Matrix
+
+    def to(self, device: torch.device) -> LayerWeights:
+        return LayerWeights(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ class TextStack:
 
     def embed(self, token_ids: Sequence[int]) -> Tensor:
         """Embedded tokens (M, hidden)."""
-        return self.embeddings[torch.tensor(token_ids, dtype=torch.long)].float()
+        return self.embeddings[torch.tensor(token_ids, device=self.embeddings.device)].float()
 
     def forward(
         self,
@@ -94,7 +101,7 @@ class TextStack:
         rotation = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
             hidden = _attend(hidden, layer, rotation, runs, index, self.shape)
-            hidden = _transform(hidden, layer)
+            hidden = transform(hidden, layer)
             if after_layer is not None:
                 after_layer(index + 1, hidden)
         return hidden
@@ -102,14 +109,27 @@ class TextStack:
     def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
         """How `forward` takes what its `num_rows` rows are; segments in their order."""
         group = self.shape.num_heads // self.shape.num_kv_heads
-        return runs_of(segments, num_rows, group, self.cache_dtype)
+        device = self.embeddings.device
+        with contextlib.nullcontext() if device.type == "cpu" else device:
+            return runs_of(segments, num_rows, group, self.cache_dtype)
+
+    def to(self, device: torch.device) -> TextStack:
+        """On another device, its integers left out: their kernels here are the CPU's."""
+        return replace(
+            self,
+            rotary=self.rotary.to(device),
+            embeddings=self.embeddings.to(device),
+            layers=tuple(layer.to(device) for layer in self.layers),
+            final_norm=self.final_norm.to(device),
+            head=self.head.to(device),
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (M, V) of the last layer's output (M, hidden)."""
         return self.head.times(self.final_norm(hidden))
 
 
-def _rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Turn (M, H, head_dim) by its positions' angles."""
     cos, signed_sin = rotation
     half = heads.shape[-1] // 2
@@ -129,16 +149,16 @@ def _attend(
     count, num_turned = hidden.shape[0], shape.num_heads + shape.num_kv_heads
     normed = layer.input_norm(hidden)
     heads = layer.qkv.times(normed, layer.qkv_bias).view(count, -1, shape.head_dim)
-    turned, values = _rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
+    turned, values = rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
     queries, keys = turned[:, : shape.num_heads], turned[:, shape.num_heads :]
-    mixed = torch.zeros(count, shape.num_heads * shape.head_dim, dtype=hidden.dtype)
+    mixed = hidden.new_zeros(count, shape.num_heads * shape.head_dim)
     for run in runs:
         run.write(index, keys, values)
         mixed[run.rows] = run.attend(index, queries)
     return layer.attention_out.times(mixed, hidden)
 
 
-def _transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
+def transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
     """The gated feed-forward part with its residual."""
     both = layer.gate_up.times(layer.mlp_norm(hidden))
     gate, up = both.chunk(2, dim=1)

@@ -35,6 +35,9 @@ class VisionEncoder:
         self._frames: OrderedDict[bytes, ImageTokens] = OrderedDict()
         self._lock = threading.Lock()
 
+    def to(self, device: torch.device) -> None:
+        self._tower.to(device)
+
     def count_tokens(self, jpeg: bytes) -> int:
         """How many tokens `encode` would give, from the header alone. Raises FrameError for a bad JPEG."""
         width, height = jpeg_size(jpeg)
@@ -59,8 +62,9 @@ class VisionEncoder:
     def _run_tower(self, jpeg: bytes, digest: bytes) -> ImageTokens:
         rgb = fit_to_model(decode_jpeg(jpeg), self._geometry.factor_px)
         rows, columns = (side // self._geometry.patch_px for side in rgb.shape[:2])
-        dtype = next(self._tower.parameters()).dtype
-        patches = torch.from_numpy(patchify(rgb, self._geometry)).to(dtype)
-        features = self._tower(patches, grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
+        like = next(self._tower.parameters())
+        patches = torch.from_numpy(patchify(rgb, self._geometry)).to(like.device, like.dtype)
+        grid = torch.tensor([[1, rows, columns]], device=like.device)
+        features = self._tower(patches, grid_thw=grid).pooler_output
         merge = self._geometry.merge
         return ImageTokens(features.float(), rows // merge, columns // merge, digest)

@@ -27,6 +27,7 @@ class VerifierNode(OutriderNode):
             threads=self.value("threads"),
             precision=self.value("precision"),
             max_length=self.value("max_length"),
+            device=self.value("device"),
         )
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None

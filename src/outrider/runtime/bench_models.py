@@ -29,12 +29,15 @@ from outrider.runtime.speculation import verifications
 
 if TYPE_CHECKING:
     from outrider.models.graphs.trial import GraphTrial
+    from outrider.models.step_trial import StepTrial
 
 NUM_DRAFT_TOKENS = 4
 REFERENCE_TOKENS = 32
 REPEATS = 60
 REFERENCE_REPEATS = 7
 GRAPH_LAYERS = 12
+STEP_LAYERS = {"cpu": 3, "cuda": 28}
+STEP_REPEATS = 9
 GRAPH_PROMPT = 1000
 COMPARED_TOKENS = 32
 
@@ -71,6 +74,8 @@ def bench_models(
     json_file: Path | None = None,
     plots: Path | None = None,
     graph_layers: int = GRAPH_LAYERS,
+    device: str = "cpu",
+    step_layers: int | None = None,
 ) -> dict[str, Any]:
     """Measure, print, write JSON and pictures. Raises ModelError without models."""
     check_frames(frames, seed)
@@ -81,12 +86,14 @@ def bench_models(
         for precision in track(PRECISIONS, "precisions", console=Console(stderr=True))
     ]
     trial = graph_trial(graph_layers)
+    step = step_trial(device, step_layers or STEP_LAYERS[device])
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
         *precision_ratios(draftings),
         graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
+        *step_ratios(step),
     ]
     figures = {
         "frames": frames,
@@ -94,6 +101,7 @@ def bench_models(
         "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
         "drafts": [asdict(one) for one in draftings],
         "static_graphs": asdict(trial),
+        "target_step": asdict(step),
     }
     print_figures(Console(), ratios, draftings)
     write_figures(json_file, figures)
@@ -191,6 +199,27 @@ def graph_ratios(trial: GraphTrial) -> list[Ratio]:
         Ratio(f"graph loading hidden, {where}", trial.hidden_share, 0.95, False, hidden),
         Ratio("computing while switching over not", trial.switching_s / trial.plain_s, 1.1, True, computed),
         Ratio("peak memory while switching over one graph", trial.memory_ratio, 1.1, True, memory),
+    ]
+
+
+def step_trial(device: str, num_layers: int) -> StepTrial:
+    from outrider.models.step_trial import run_step_trial
+
+    return run_step_trial(device, num_layers, GRAPH_PROMPT, STEP_REPEATS)
+
+
+def step_ratios(trial: StepTrial) -> list[Ratio]:
+    """What exits add to a verification by a 7B's layers; on a GPU also over reading its weights once."""
+    where = f"{trial.num_layers} layers of 7B on {trial.device}"
+    added = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.plain_s:.2f} ms, {trial.num_exits} exits"
+    exits = Ratio(f"verify with exits over without, {where}", trial.exits_s / trial.plain_s, 1.1, True, added)
+    if trial.device == "cpu":
+        return [exits]
+    times = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.weights_s:.2f} ms, {trial.weights_gb:.1f} GB"
+    return [
+        exits,
+        Ratio("verify of 5 over reading the weights", trial.exits_s / trial.weights_s, 1.35, True, times),
+        Ratio("host's part of a verify, ms", 1e3 * trial.host_s, 0.5, True, "until the queue is filled"),
     ]
 
 

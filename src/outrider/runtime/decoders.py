@@ -101,6 +101,7 @@ def serve(
     precision: Precision = "fp32",
     constrained: bool = False,
     max_length: int = DEFAULT_MAX_LENGTH,
+    device: str = "cpu",
     corpus: str = "",
     answer_model: str = QUOTES,
 ) -> None:
@@ -121,6 +122,7 @@ def serve(
         sessions=max_sessions,
         precision=precision,
         max_length=max_length,
+        device=device,
     )
     if constrained:
         model = constrain(model)

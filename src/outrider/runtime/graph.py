@@ -15,7 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
-from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, PROVIDERS, RUNTIMES
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, DEVICES, PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.runtime.knowledge import ANSWER_MODES, QUOTES
 from outrider.simulation.homes import PLACEMENTS
@@ -219,7 +219,7 @@ NAVIGATOR = NodeSpec(
             "emulated network to the verifier: a name in config/links.yaml, or a file; empty for none",
             read_only=True,
         ),
-        Parameter("draft_model", "models/draft", "folder of the draft model"),
+        Parameter("draft_model", "models/draft", "the draft model: a folder, or its name on the Hub"),
         Parameter("runtime", "eager", "how the draft model runs", choices=RUNTIMES),
         Parameter("provider", "cpu", "where onnxruntime runs runtime=graphs", choices=PROVIDERS),
         Parameter("strategy", "outrider", "decoding strategy", choices=tuple(STRATEGIES)),
@@ -300,7 +300,8 @@ VERIFIER = NodeSpec(
     (
         AUTOSTART,
         *_MODEL_PARAMETERS,
-        Parameter("model", "models/target", "folder of the target model"),
+        Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
+        Parameter("device", "cpu", "where the target model runs", choices=DEVICES),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
         Parameter("answer_model", QUOTES, "model that answers from the corpus: a folder, or quotes"),
     ),
@@ -398,6 +399,7 @@ ARGUMENTS = {
         Argument("answers", (("navigator", "answers"),)),
         Argument("answer_model", (("navigator", "answer_model"), ("verifier", "answer_model"))),
         Argument("model_precision", (("verifier", "precision"),)),
+        Argument("model_device", (("verifier", "device"),)),
         Argument("command_interface", (("action", "command_interface"),)),
         Argument("robot_avoidance", (("action", "robot_avoidance"),)),
         Argument("source", (("camera", "source"),)),
@@ -438,6 +440,7 @@ SIM_GRAPH = Graph(
         "draft_provider",
         "model",
         "model_precision",
+        "model_device",
         "command_interface",
         "robot_avoidance",
         "console",
@@ -506,6 +509,7 @@ CLOUD_GRAPH = Graph(
         "max_length",
         "constrained",
         "model_precision",
+        "model_device",
         "corpus",
         "answer_model",
     ),

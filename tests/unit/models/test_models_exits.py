@@ -119,13 +119,13 @@ def test_an_exit_speaks_before_the_deeper_layers_run(
     from outrider.models import text_stack
 
     session, order = prefilled(model), []
-    transform = text_stack._transform
+    transform = text_stack.transform
 
     def counting(hidden: torch.Tensor, layer: text_stack.LayerWeights) -> torch.Tensor:
         order.append("layer")
         return transform(hidden, layer)
 
-    monkeypatch.setattr(text_stack, "_transform", counting)
+    monkeypatch.setattr(text_stack, "transform", counting)
     session.forward(TOKENS, lambda index, logits: order.append(f"exit {index}"))
     assert order == ["layer", "exit 0", "layer", "layer", "exit 1", "layer"]
 

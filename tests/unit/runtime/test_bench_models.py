@@ -12,6 +12,7 @@ from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tin
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.graphs.trial import GraphTrial, run_trial
 from outrider.models.made_up import Widths
+from outrider.models.step_trial import run_step_trial
 from outrider.runtime import bench_models as bench
 from outrider.runtime.held_out import Pair
 
@@ -66,6 +67,8 @@ def test_figures_and_pictures_are_written(
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
     trial = GraphTrial(2, 1000, 1.0, 1.05, 0.2, 0.1, 100.0, 109.0)
     monkeypatch.setattr(bench, "graph_trial", lambda num_layers: trial)
+    step = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
+    monkeypatch.setattr(bench, "step_trial", lambda device, num_layers: step)
     monkeypatch.setattr(bench, "REPEATS", 2)
     monkeypatch.setattr(bench, "PRECISIONS", ("fp32", "int8"))
     monkeypatch.setattr(bench, "REFERENCE_REPEATS", 1)
@@ -77,4 +80,5 @@ def test_figures_and_pictures_are_written(
     kept = {one["what"]: one["kept"] for one in figures["ratios"]}
     assert kept["peak memory while switching over one graph"]
     assert not kept["graph loading hidden, 1000 tokens, 2 layers of 2B"]
+    assert figures["target_step"]["num_exits"] == 2
     assert (tmp_path / "plots" / "models.png").stat().st_size > 1000

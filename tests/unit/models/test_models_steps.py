@@ -1,0 +1,135 @@
+"""Steps of static shape against the forward that batches run; and that nothing is left on the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Chunk
+from outrider.models import QwenModel, load_model
+from outrider.models.attention import Segment
+from outrider.models.batch import DECODE_ROWS, SPAN_STEP
+from outrider.models.cache import CachePool, CacheShape
+from outrider.models.matrices import DenseMatrix
+from outrider.models.steps import SegmentedStep, StepInput
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = build_tiny_model(tmp_path_factory.mktemp("steps") / "target", TinySize(layers=4))
+    add_exits(folder, (1, 3), torch.arange(5, 60))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> QwenModel:
+    return load_model(folder, sessions=2)
+
+
+@pytest.fixture(scope="module")
+def stepped(model: QwenModel) -> QwenModel:
+    """The same weights, run as a GPU runs them."""
+    parts = model.name, model.tokenizer, model.text, model.vision, model.max_length, model.card
+    return QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
+
+
+@pytest.mark.parametrize("count", [1, 5, DECODE_ROWS, SPAN_STEP])
+def test_steps_say_what_the_forward_says(model: QwenModel, stepped: QwenModel, count: int) -> None:
+    token_ids = [7 + place % 50 for place in range(count)]
+    said: list[list[tuple[int, torch.Tensor]]] = []
+    rows = []
+    for each in (model, stepped):
+        first, session = each.open_session(), each.open_session()
+        first.prefill(random_prompt(1))
+        session.prefill(random_prompt(2))
+        exits: list[tuple[int, torch.Tensor]] = []
+        rows.append(
+            session.forward(token_ids, lambda index, logits, exits=exits: exits.append((index, logits)))
+        )
+        rows[-1] = torch.cat([rows[-1], first.forward([9]), session.forward([9])])
+        said.append(exits)
+    assert torch.allclose(*rows, atol=1e-4, rtol=1e-4)
+    assert [index for index, _ in said[1]] == [0, 1]
+    for (_, one), (_, other) in zip(*said, strict=True):
+        assert one.shape == (count, 55)
+        assert torch.allclose(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_one_token_and_a_chunk_give_the_same_bits(stepped: QwenModel) -> None:
+    one, chunk = stepped.open_session(), stepped.open_session()
+    for session in (one, chunk):
+        session.prefill(random_prompt(3))
+    token_ids = [11, 12, 13, 14, 15, 16]
+    assert torch.equal(torch.cat([one.forward([token]) for token in token_ids]), chunk.forward(token_ids))
+
+
+def test_a_hint_leaves_before_the_layers_behind_it_run(stepped: QwenModel) -> None:
+    session = stepped.open_session()
+    session.prefill(random_prompt(1))
+    length = session.length
+
+    def stop(index: int, logits: torch.Tensor) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        session.forward([7, 8], stop)
+    assert session.length == length
+    fresh = stepped.open_session()
+    fresh.prefill(random_prompt(1))
+    assert torch.equal(session.forward([7, 8]), fresh.forward([7, 8]))
+
+
+def test_steps_and_batches_share_a_cache(model: QwenModel, stepped: QwenModel) -> None:
+    rows = []
+    for each in (model, stepped):
+        one, other = each.open_session(), each.open_session()
+        one.prefill(random_prompt(1))
+        other.prefill(random_prompt(2))
+        one.forward([7, 8])
+        rows.append(torch.cat(each.forward_together([Chunk(one, [9]), Chunk(other, [10])])))
+    assert torch.allclose(*rows, atol=1e-4, rtol=1e-4)
+
+
+def test_nothing_of_a_forward_or_a_step_stays_on_the_host(model: QwenModel) -> None:
+    """On the meta device an operation between the host and the device is an error, as on a GPU."""
+    meta = torch.device("meta")
+    assert model.exit_heads is not None
+    text, heads = model.text.to(meta), model.exit_heads.to(meta)
+    text = replace(text, cache_dtype=torch.bfloat16, head=DenseMatrix(text.head.weight.bfloat16()))
+    shape = CacheShape(text.shape.num_layers, SPAN_STEP, text.shape.num_kv_heads, text.shape.head_dim)
+    cache = CachePool(shape, torch.bfloat16, 2, meta).take()
+    runs = text.runs([Segment(cache, 3, 0, 5, SPAN_STEP, DECODE_ROWS)], DECODE_ROWS)
+    hidden = text.forward(text.embed([7] * DECODE_ROWS), torch.arange(DECODE_ROWS).expand(3, -1), runs)
+    assert text.logits(hidden).device == heads.logits(0, hidden).device == meta
+    step = SegmentedStep(text, heads, cache.block, SPAN_STEP, DECODE_ROWS)
+    logits = step.run(StepInput([7, 8], cache.index, 3, 3), None)
+    assert logits.device == meta and logits.shape == (2, model.vocab_size)
+    assert [rows.device for rows in step.exit_rows] == [meta, meta]
+
+
+def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        load_model(folder, device="cuda")
+    with pytest.raises(ConfigError, match="none that torch knows"):
+        load_model(folder, device="gpu")
+    with pytest.raises(ConfigError, match="precision=bf16"):
+        load_model(folder, precision="int8", device="meta")
+
+
+def test_a_step_is_traced_whole(model: QwenModel) -> None:
+    """What torch.compile and CUDA graphs need: no branch on the data."""
+    cache = model._pool.take()
+    step = SegmentedStep(model.text, model.exit_heads, cache.block, SPAN_STEP, DECODE_ROWS)
+    plain = step.run(StepInput([7, 8], cache.index, 3, 3), None)
+    layer = torch.compile(step._layer, backend="eager", fullgraph=True)
+    with torch.inference_mode():
+        hidden = model.text.embed([7, 8] + [8] * (DECODE_ROWS - 2))
+        for index in range(len(model.text.layers)):
+            hidden = layer(index, hidden)
+    assert torch.allclose(model.text.logits(hidden)[:2], plain, atol=1e-4)
