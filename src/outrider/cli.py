@@ -372,6 +372,22 @@ def bench_aggregation(
     bench_aggregation(tuple(regime or ()), texts, seed, models, json_file, plots, live)
 
 
+@bench_app.command("console", epilog="Example:  outrider bench console --viewers 10 --json console.json")
+def bench_console(
+    viewers: Annotated[int, typer.Option(min=1, max=30, help="Pages that watch.")] = 10,
+    blocks: Annotated[int, typer.Option(min=1, help="Measurements with viewers, one without between.")] = 8,
+    frames: Frames = 20,
+    e_stops: Annotated[int, typer.Option(min=1, help="Clicks on the emergency stop.")] = 50,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+) -> None:
+    """What viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
+    from outrider.runtime.bench_console import bench_console
+
+    bench_console(viewers, blocks, frames, e_stops, seed, models, json_file)
+
+
 @bench_app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
 def bench_decoding(
     regime: Annotated[

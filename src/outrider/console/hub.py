@@ -18,6 +18,7 @@ from outrider.console.floor import CELL_M, FloorSketch
 from outrider.console.mailbox import Mailbox
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Seat
+from outrider.core.errors import ProtocolError
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
 HOLD_S = 0.2
@@ -28,6 +29,7 @@ STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
 MAX_VIEWERS, MAX_NAMES = 32, 256
 WARNING_PERIOD_S = 1.0
+MAX_MESSAGES_PER_S = 200
 KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
 STOP_WORDS = ("stop", "halt", "cancel")
 
@@ -40,6 +42,8 @@ class Viewer:
     secret: str
     mailbox: Mailbox = field(default_factory=Mailbox)
     warned_s: float = -math.inf
+    second_s: float = 0.0
+    messages: int = 0
 
 
 @dataclass(frozen=True)
@@ -213,11 +217,15 @@ class Hub:
     # What viewers ask for.
 
     def receive(self, viewer: Viewer, message: m.FromPage) -> None:
-        """Act on a viewer's message. Stops come before everything else, and need nothing."""
+        """Act on a viewer's message. Stops come before everything else, and need nothing.
+
+        Raises ProtocolError for a viewer who says more than a page has to say.
+        """
         if isinstance(message, m.EStop) and message.engaged:
             self.e_stop()
         elif isinstance(message, m.Cancel):
             self._cancel()
+        self._count_message(viewer)
         self._seat.heard(viewer.name, self._clock())
         if isinstance(message, m.Drive):
             self._drive(viewer, message)
@@ -234,15 +242,21 @@ class Hub:
             self._tell_state()
         elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
             self._robot.set_e_stop(False)
-            self.update(e_stop=False)
+            self.update(e_stop=False, unheard=False)
+
+    def _count_message(self, viewer: Viewer) -> None:
+        now_s = self._clock()
+        if now_s - viewer.second_s > 1.0:
+            viewer.second_s, viewer.messages = now_s, 0
+        viewer.messages += 1
+        if viewer.messages > MAX_MESSAGES_PER_S:
+            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
 
     def e_stop(self) -> None:
         """Engage the emergency stop, for whoever asks."""
         heard = self._robot.set_e_stop(True)
         self._disarm()
-        self.update(e_stop=True)
-        if not heard:
-            self._tell(m.Notice("error", "nobody hears the emergency stop: is the action node running?"))
+        self.update(e_stop=True, unheard=not heard)
 
     def _claims(self, viewer: Viewer) -> bool:
         """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""

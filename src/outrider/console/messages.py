@@ -83,13 +83,17 @@ class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
 
 
 class State(_ToPage, frozen=True, tag="state"):
-    """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name."""
+    """How things stand, several times a second; `beat` counts these messages. `driver` is a viewer's name.
+
+    `unheard`: the emergency stop was engaged here, and nobody on the robot's side listens.
+    """
 
     beat: int = 0
     link: str = ""
     driver: str = ""
     viewers: int = 0
     e_stop: bool = False
+    unheard: bool = False
     moving: bool = False
     goal: str = ""
     pose: tuple[float, float, float] | None = None

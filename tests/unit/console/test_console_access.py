@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -14,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 from support.consoles import FakeRobot, Page
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from outrider.console.access import Access, is_loopback, load_token, same_origin
@@ -173,6 +174,14 @@ def test_a_malformed_message_ends_its_own_connection_alone(
     other.send(do="take")
     other.read("state", driver=other.name)
     assert robot.drives == [] and robot.goals == []
+
+
+def test_a_viewer_who_floods_is_shut_out(open_to_all: ConsoleServer) -> None:
+    page = Page(open_to_all)
+    for _ in range(500):
+        with contextlib.suppress(ConnectionClosed):
+            page.send(do="ping", sent_ms=0.0)
+    assert page.closed() == 1008
 
 
 def test_the_first_message_is_a_hello(open_to_all: ConsoleServer) -> None:

@@ -127,7 +127,9 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
     robot.hears = False
     page = open_page()
     page.send(do="e_stop", engaged=True)
-    assert "action node" in page.read("notice", level="error")["text"]
+    page.read("state", e_stop=True, unheard=True)
+    page.send(do="e_stop", engaged=False)
+    page.read("state", e_stop=False, unheard=False)
 
 
 def test_what_a_command_came_to_is_told_to_who_gave_it(robot: FakeRobot, open_page: Open) -> None:

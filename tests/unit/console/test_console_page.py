@@ -131,6 +131,8 @@ def test_a_command_its_text_and_its_end(page: Any, server: ConsoleServer, robot:
 def test_the_camera_and_the_map_are_drawn(page: Any, server: ConsoleServer) -> None:
     server.show_picture(jpeg())
     page.wait_for_selector("#camera-empty", state="hidden")
+    page.wait_for_selector("#camera.old")
+    assert "no new picture" in page.inner_text("#camera-empty")
     for x in range(5):
         server.show_pose(Pose2D(float(x), 0.0, 0.0))
     drawn = "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)"

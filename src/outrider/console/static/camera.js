@@ -2,6 +2,8 @@
 
 import { fit } from "./canvas.js";
 
+const SILENT_MS = 1500;
+
 export class Camera {
   constructor(canvas, empty) {
     this.canvas = canvas;
@@ -10,6 +12,8 @@ export class Camera {
     this.busy = false;
     this.bitmap = null;
     this.action = "";
+    this.shownMs = 0;
+    setInterval(() => this.watch(), 500);
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
 
@@ -25,13 +29,23 @@ export class Camera {
         const bitmap = await createImageBitmap(newest);
         this.bitmap?.close();
         this.bitmap = bitmap;
-        this.empty.hidden = true;
+        this.shownMs = performance.now();
+        this.watch();
         this.draw();
       } catch {
         // A picture that does not decode is left out.
       }
     }
     this.busy = false;
+  }
+
+  // A picture that stands still must not look like a live one.
+  watch() {
+    const silentMs = performance.now() - this.shownMs;
+    const silent = silentMs > SILENT_MS;
+    this.empty.hidden = Boolean(this.bitmap) && !silent;
+    this.canvas.classList.toggle("old", silent);
+    if (this.bitmap && silent) this.empty.textContent = `no new picture for ${Math.round(silentMs / 1000)} s`;
   }
 
   setAction(action) {

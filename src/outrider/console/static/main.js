@@ -92,7 +92,7 @@ function onDelay(ms) {
 }
 
 function showState() {
-  const { link: robot, e_stop: stopped, driver, moving, viewers, goal, warning } = state;
+  const { link: robot, e_stop: stopped, unheard, driver, moving, viewers, goal, warning } = state;
   const kind = { connected: "good", local: "good", lost: "bad", refused: "bad" }[robot] ?? "warn";
   pill("robot-link", robot ? `robot link ${robot}` : "robot link unknown", kind);
   pill("motion", stopped ? "emergency stop" : moving ? "moving" : "standing", stopped ? "bad" : moving ? "warn" : "");
@@ -104,7 +104,9 @@ function showState() {
   const banner = $("banner");
   banner.hidden = !stopped && !warning;
   banner.classList.toggle("bad", stopped);
-  banner.firstElementChild.textContent = stopped ? "The emergency stop is engaged: nothing moves." : warning;
+  banner.firstElementChild.textContent = !stopped ? warning
+    : unheard ? "Nobody hears the emergency stop: is the action node running?"
+    : "The emergency stop is engaged: nothing moves.";
   banner.lastElementChild.hidden = !stopped;
   commands.setRunning(goal);
 }
