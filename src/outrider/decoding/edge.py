@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import (
     OutriderError,
@@ -59,7 +59,8 @@ class Commit:
     """Tokens that are final now. `accepted` of the `drafted` stood; without a `verdict` the edge is alone.
 
     `foreseen`: whether what follows them was being drafted already; `exit`: the first early exit that had
-    hinted at them.
+    hinted at them. `rejected` and `ahead`, for observers: what the draft had in their place, and has now
+    after them, each on its main branch.
     """
 
     tokens: tuple[int, ...]
@@ -68,6 +69,8 @@ class Commit:
     verdict: Verdict | Unsettled | None
     foreseen: bool = False
     exit: int | None = None
+    rejected: tuple[int, ...] = field(default=(), compare=False)
+    ahead: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -469,6 +472,7 @@ class EdgeMachine:
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
         commit = self._commitment(new, verdict)
+        rejected = self._contradicted(new)
         reached = self._tree.find(new)
         awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
         chunk_sent_s = self._chunk_sent_s(commit)
@@ -476,6 +480,7 @@ class EdgeMachine:
         self._retrieved.extend(new)
         self._tree.commit(new, self._text.digest)
         self._hinted.clear()
+        commit = replace(commit, rejected=rejected, ahead=self._main_tokens())
         if verdict is not None:
             if chunk_sent_s is not None:
                 self._outlook.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
@@ -497,6 +502,15 @@ class EdgeMachine:
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
         return Commit(new, verdict.drafted, accepted, verdict, foreseen, self._hinted.get(new))
+
+    def _main_tokens(self) -> tuple[int, ...]:
+        return tuple(node.token for node in self._tree.main_path())
+
+    def _contradicted(self, new: tuple[int, ...]) -> tuple[int, ...]:
+        """The draft's main branch from where these tokens leave it; nothing where they do not."""
+        drafted = self._main_tokens()
+        differing = (i for i, (ours, final) in enumerate(zip(drafted, new, strict=False)) if ours != final)
+        return drafted[next(differing, len(drafted)) :]
 
     def _chunk_sent_s(self, commit: Commit) -> float | None:
         """When the last token left that a verdict has surely verified; None where it verified none."""

@@ -99,7 +99,9 @@ class Transcript:
     def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
         fates = (
             (commit.tokens[: commit.accepted], TokenFate.ACCEPTED),
+            (commit.rejected, TokenFate.REJECTED),
             (commit.tokens[commit.accepted :], TokenFate.WRITTEN),
+            (commit.ahead, TokenFate.AHEAD),
         )
         return tuple((self._word(token), fate) for tokens, fate in fates for token in tokens)
 

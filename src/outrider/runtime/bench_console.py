@@ -221,6 +221,7 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        start_new_session=True,
         preexec_fn=lambda: os.nice(CROWD_NICENESS),
     )
     assert process.stdout is not None
@@ -235,8 +236,8 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
 
 
 def _table(figures: Mapping[str, Any]) -> Table:
-    table = Table(title="the console's price and its stop; the slowdown is a ratio within this run")
-    for name in ("viewers", "pictures/s", "processor", "alone", "watched", "slowdown", "stop", "worst"):
+    table = Table(title="what viewers cost, and their emergency stop")
+    for name in ("viewers", "pict./s", "processor", "alone", "watched", "ratio", "stop", "worst"):
         table.add_column(name, justify="right")
     table.add_row(
         str(figures["viewers"]),

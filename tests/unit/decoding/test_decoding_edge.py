@@ -98,7 +98,9 @@ def test_a_verdict_commits_accepted_drafts_and_the_targets_token():
     machine = edge(num_draft_tokens=3)
     draft(machine, 3, 4, 5)
     answer = verdict((3, 4, 9), 0, drafted=3)
-    assert machine.receive(answer, 1.0) == [Commit((3, 4, 9), 3, 2, answer)]
+    actions = machine.receive(answer, 1.0)
+    assert actions == [Commit((3, 4, 9), 3, 2, answer)]
+    assert (actions[0].rejected, actions[0].ahead) == ((5,), ())
     assert machine.next_job().prefixes == ((3, 4, 9),)
 
 

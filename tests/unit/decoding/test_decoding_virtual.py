@@ -9,7 +9,7 @@ from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import FrameError, LinkError
 from outrider.core.link_profile import LinkProfile, Outage
-from outrider.core.values import DecodeRequest, LinkState, Prompt
+from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
@@ -123,3 +123,20 @@ def test_a_bad_frame_is_refused_and_the_next_text_is_fine(strategy):
     with pytest.raises(FrameError):
         decoder.decode(DecodeRequest(Prompt("find it", b"no jpeg")))
     assert decoder.decode(request()).token_ids == own_text(target, request())
+
+
+@pytest.mark.parametrize("strategy", ["ar", "sd", "picospec", "outrider"])
+def test_what_became_of_each_token_is_told_in_the_order_of_the_text(strategy):
+    target, draft = toy_pair(2, 0.6, eos_bias=-9.0)
+    seen = []
+    drafting = None if strategy == "ar" else draft
+    decoder = VirtualDecoder(target, drafting, DecodingConfig(strategy=strategy), world())
+    decoded = decoder.decode(request(max_new_tokens=30), seen.append)
+    confirmed = (TokenFate.ACCEPTED, TokenFate.WRITTEN)
+    final = [word for verified in seen for word, fate in verified.trace if fate in confirmed]
+    assert final == [target.tokenizer.decode([token]) for token in decoded.token_ids]
+    fates = [fate for verified in seen for _, fate in verified.trace]
+    accepted = sum(stats.accepted for stats in decoded.rounds)
+    assert fates.count(TokenFate.ACCEPTED) == accepted
+    assert (TokenFate.REJECTED in fates) == (strategy != "ar")
+    assert all(fate is TokenFate.AHEAD for _, fate in seen[-1].trace[len(seen[-1].token_ids) :])
