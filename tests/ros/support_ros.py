@@ -72,11 +72,13 @@ class FakeBase:
 
 
 class StillCamera:
-    """Ten pictures a second of nothing; frozen, it repeats the last one with its stamp."""
+    """Ten pictures a second of nothing, with the noise of a living sensor; frozen, it repeats the last one,
+    stamp and all; dead in its driver, it repeats the last one under new stamps.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.frozen = False
+        self.frozen = self.dead = False
         self._picture = convert.image_message(np.zeros((28, 56, 3), np.uint8), convert.time_of(0.0), "camera")
         self._images = client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
         client.node.create_timer(0.1, self._publish)
@@ -84,6 +86,8 @@ class StillCamera:
     def _publish(self) -> None:
         if not self.frozen:
             self._picture.header.stamp = self._client.node.get_clock().now().to_msg()
+        if not self.frozen and not self.dead:
+            self._picture.data[0] = (self._picture.data[0] + 1) % 256
         self._images.publish(self._picture)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
@@ -24,6 +25,7 @@ from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
 from outrider.runtime.supervisor import free_port
+from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros
 WORDS = frozenset(["find", "the", "red", "chair"])
@@ -188,10 +190,11 @@ def test_a_dead_action_node_ends_the_goal_with_a_reason(
     assert time.monotonic() - started_s < 20.0
 
 
+@pytest.mark.parametrize("way", ["frozen", "dead"])
 def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_with_it(
-    run_node: Callable[..., NodeThread], client: Client
+    run_node: Callable[..., NodeThread], client: Client, way: str
 ) -> None:
-    """With the same stamp again and again, as a driver does that has lost its camera."""
+    """As a driver does that has lost its camera: with the same stamp again and again, or with new ones."""
     decoder = ScriptedDecoder(["move forward large\nlook: x"])
 
     class ScriptedNavigator(NavigatorNode):
@@ -206,8 +209,39 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
     wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
     handle = goals.send("find the red chair")
     wait_until(base.is_moving, "motion")
-    camera.frozen = True
+    setattr(camera, way, True)
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == Ending.STOPPED.value and "no new picture" in report.message
-    camera.frozen = False
+    setattr(camera, way, False)
     assert goals.result(handle).success
+
+
+def test_with_a_mirrored_camera_no_goal_is_gone_for(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """Its own turns show it; then no text moves the robot, and goals end with the reason."""
+    decoder = ScriptedDecoder(["turn left large\nlook: x"] * 8)
+
+    class MirroredSimulator(Simulator):
+        def render_camera(self) -> np.ndarray:
+            return np.ascontiguousarray(super().render_camera()[:, ::-1])
+
+    class MirroredSimulation(SimulationNode):
+        def configure(self) -> None:
+            super().configure()
+            self.simulator.__class__ = MirroredSimulator
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+    run_node(lambda: MirroredSimulation({"seed": 3, "placement": "hidden"}))
+    run_node(ActionNode)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    result = goals.result(goals.send("find the red chair"))
+    assert result.error_code == Navigate.Result.NO_SENSOR and "mirrored" in result.message
+    assert "mirrored" in navigator.health()[0]
+    again = goals.result(goals.send("find the red chair"))
+    assert again.error_code == Navigate.Result.NO_SENSOR and again.steps == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -15,11 +16,12 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
+from outrider.navigation.camera_check import MIRRORED, MirrorCheck, RepeatWatch
 from outrider.navigation.frames import model_jpeg
 from outrider.navigation.pilot import MotionEnd
 from outrider.nodes import convert, step_messages
 from outrider.nodes.base import OutriderNode
-from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind, withdrawal
 
 FRESH_S = 2.0
 MAX_CLOCK_OFFSET_S = 5.0
@@ -43,6 +45,8 @@ class RosRobotSide:
         self._changed = threading.Condition()
         self._image: tuple[Image, float] | None = None
         self._pictures = PictureClock(node.now_s())
+        self._repeat_watch, self._repeats = RepeatWatch(), False
+        self._mirror = MirrorCheck()
         self._image_warning = ""
         self._odometry: Odometry | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -54,7 +58,7 @@ class RosRobotSide:
     def on_image(self, message: Image) -> None:
         now_s = self._node.now_s()
         stamp = message.header.stamp
-        if not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
+        if self._shows_nothing_new(message) or not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
             return
         clock_s = self._node.get_clock().now().nanoseconds * 1e-9
         age_s = clock_s - convert.seconds_of(stamp)
@@ -64,6 +68,16 @@ class RosRobotSide:
         with self._changed:
             self._image = (message, now_s - age_s)
             self._changed.notify_all()
+
+    def _shows_nothing_new(self, message: Image) -> bool:
+        """Whether the picture is the last one again, though the robot has moved; a new one is compared with
+        odometry."""
+        odometry = self.odometry()
+        self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
+        if odometry is not None and not self._repeats:
+            with contextlib.suppress(FrameError):  # which is told where the picture is used
+                self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
+        return self._repeats
 
     def on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self._node.now_s())
@@ -84,6 +98,8 @@ class RosRobotSide:
         return self._node.now_s()
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        if self._mirror.mirrored:
+            raise FrameError(MIRRORED)
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while self._image is None or self._image[1] <= stamp_s:
@@ -159,10 +175,16 @@ class RosRobotSide:
             if self._update is not None:
                 silent_s = self._pictures.silent_s(self.now_s())
                 self._update = unless_blind(self._update, silent_s, self._camera_silence_s)
+                if self._mirror.mirrored:
+                    self._update = withdrawal(self._update, MIRRORED)
                 self._publish(self._update)
 
     def warning(self) -> str:
         """What is wrong with the robot's side, or an empty text."""
+        if self._mirror.mirrored:
+            return MIRRORED
+        if self._repeats:
+            return "the camera repeats one picture while the robot moves: restart its driver"
         if self._image is None:
             return "no picture on camera/image_raw yet"
         if self.now_s() - self._image[1] > FRESH_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cv2
@@ -15,7 +16,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
-from outrider.core.values import Pose2D, Velocity
+from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import Deadman, clamp
 from outrider.nodes import convert, qos
@@ -33,6 +34,7 @@ SENSOR_HZ = 25.0
 STATE_HZ = 10.0
 MAX_LAG_S = 0.25
 DEADMAN_S = 0.3
+FLICKER_MPS = 1e-6
 SIMULATED_LIMITS = MotionLimits(forward_mps=1.0, lateral_mps=0.4, yaw_rps=1.5)
 TOP_VIEW_PX = (480, 480)
 
@@ -50,7 +52,7 @@ class SimulationNode(OutriderNode):
         home = generate_home(self.value("seed"), target, self.value("placement"))
         self.simulator = Simulator(home, self.value("seed"), self.value("odometry_noise"))
         self._deadman = base_deadman()
-        self._path_m = 0.0
+        self._path_m, self._flicker_mps = 0.0, FLICKER_MPS
         self._open_topics()
 
     def _open_topics(self) -> None:
@@ -135,13 +137,19 @@ class SimulationNode(OutriderNode):
             self._told.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
 
     def _publish_motion(self) -> None:
-        stamp, odometry = self._stamp(), self.simulator.odometry()
+        stamp, odometry = self._stamp(), self._living(self.simulator.odometry())
         self._odom.publish(convert.odometry_message(odometry, stamp))
         base = convert.transform("odom", "base_link", stamp, odometry.pose, convert.BASE_HEIGHT_M)
         self._tf.publish(TFMessage(transforms=[base]))
         self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M))
         if self._go2 is not None:
             self._go2.publish_state(odometry)
+
+    def _living(self, odometry: Odometry) -> Odometry:
+        """With a last digit that never rests, as a sensor's: only what is dead repeats itself bit for bit."""
+        self._flicker_mps = -self._flicker_mps
+        velocity = replace(odometry.velocity, vx=odometry.velocity.vx + self._flicker_mps)
+        return replace(odometry, velocity=velocity)
 
     def _publish_state(self) -> None:
         if self._go2 is not None:

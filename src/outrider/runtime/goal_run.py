@@ -105,7 +105,11 @@ def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpd
     """
     if not update.action_complete or silent_s <= limit_s:
         return update
-    reason = f"no new picture for {silent_s:.1f} s: check the camera"
+    return withdrawal(update, f"no new picture for {silent_s:.1f} s: check the camera")
+
+
+def withdrawal(update: StepUpdate, reason: str) -> StepUpdate:
+    """What takes an update back."""
     return StepUpdate(update.session_id, update.step, StepState.WITHDRAWN, text=reason)
 
 
@@ -126,7 +130,7 @@ class RobotSide(Protocol):
     def now_s(self) -> float: ...
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        """The newest frame taken after a time, or None."""
+        """The newest frame taken after a time, or None. Raises FrameError for a camera not to be trusted."""
 
     def odometry(self) -> Odometry | None: ...
 
@@ -232,7 +236,10 @@ class GoalRun:
         waited_s = 0.0
         while waited_s < self.settings.sensor_patience_s:
             self._check_cancelled()
-            frame = self.robot.frame_after(self._seen_s + self.settings.settle_s, POLL_S * 4)
+            try:
+                frame = self.robot.frame_after(self._seen_s + self.settings.settle_s, POLL_S * 4)
+            except FrameError as error:
+                raise _End(GoalError.NO_SENSOR, str(error)) from error
             if frame is not None:
                 self._seen_s = frame.stamp_s
                 return frame

@@ -43,7 +43,8 @@ class Fault:
     """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
 
     It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
-    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand.
+    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
+    show while the robot stands comes `at_speed`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Fault:
     lasts_s: tuple[float, float] = (0.5, 3.0)
     while_waiting: bool = False
     by_models: bool = False
+    at_speed: bool = False
 
 
 def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
@@ -79,6 +81,7 @@ FAULTS = (
     Fault("network blackout", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
     Fault("camera silent", *_switch("camera", "silent", "ok")),
     Fault("camera frozen", *_switch("camera", "frozen", "ok")),
+    Fault("camera repeats itself", *_switch("camera", "repeating", "ok"), at_speed=True),
     Fault("odometry silent", *_switch("odometry", "silent", "ok")),
     Fault("odometry frozen", *_switch("odometry", "frozen", "ok")),
     Fault("odometry not a number", *_switch("odometry", "nan", "ok")),
@@ -130,7 +133,8 @@ class _Watch:
         self.occasions += self._guide.awaits_verdict if fault and fault.while_waiting else moves
         if fault is None:
             return
-        if math.isinf(self.begun_s) and self.occasions >= self._onset:
+        occasion = self.occasions >= self._onset and (not fault.at_speed or self._world.is_at_speed)
+        if math.isinf(self.begun_s) and occasion:
             self.begun_s = self.moved_s = now_s
             fault.begin(self._world, self._guide)
         elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import LinkError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, RangeScan, Velocity, Verified
+from outrider.navigation.camera_check import RepeatWatch
 from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
 from outrider.navigation.safety import STANDSTILL, Deadman
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
@@ -23,6 +24,7 @@ TICK, SENSOR, BEAT, CAMERA = 3, 4, 5, 10
 DEADMAN_S = 0.3
 CAMERA_SILENCE_S = 0.2
 FRESH_S = 2.0
+SPEED_MPS, SPEED_RPS = 0.1, 0.2
 REACHED_M = 0.9
 
 
@@ -32,7 +34,8 @@ class NavigatorKilled(BaseException):
 
 @dataclass
 class Switches:
-    """What works at the moment. `odometry` is one of ok, silent, frozen, nan; `camera` ok, silent, frozen."""
+    """What works at the moment. `odometry` is one of ok, silent, frozen, nan; `camera` ok, silent,
+    frozen, repeating (the last picture under new stamps)."""
 
     navigator: bool = True
     action: bool = True
@@ -59,6 +62,7 @@ class SafetyWorld:
         self._steps = 0
         self._base = Deadman(DEADMAN_S - STEP_S)
         self._pictures = PictureClock(self.now_s())
+        self._repeat_watch, self._picture = RepeatWatch(), b"0"
         self._picture_s = self._heard_odometry_s = -math.inf
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
@@ -75,6 +79,12 @@ class SafetyWorld:
 
     def now_s(self) -> float:
         return self._steps * STEP_S
+
+    @property
+    def is_at_speed(self) -> bool:
+        """Whether the robot moves by its odometry, and not just barely."""
+        velocity = self._odometry.velocity if self._odometry else STANDSTILL
+        return math.hypot(velocity.vx, velocity.vy) > SPEED_MPS or abs(velocity.wz) > SPEED_RPS
 
     def pause(self, duration_s: float) -> None:
         for _ in range(max(1, round(duration_s / STEP_S))):
@@ -151,7 +161,11 @@ class SafetyWorld:
     def _look(self, now_s: float) -> None:
         if not self.switches.base or self.switches.camera == "silent":
             return
+        if self.switches.camera != "repeating":
+            self._picture = str(self._steps).encode()
         stamp_s = self._picture_s if self.switches.camera == "frozen" else now_s
+        if self._repeat_watch.is_repeated(self._picture, self._odometry):
+            return
         if self._pictures.is_new(stamp_s, now_s):
             self._picture_s = stamp_s
 

@@ -1,0 +1,91 @@
+"""A mirrored camera and one that repeats itself, told by what odometry says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.navigation.camera_check import MirrorCheck, RepeatWatch
+from outrider.simulation.homes import generate_home
+from outrider.simulation.simulator import Simulator
+
+STILL = Velocity()
+Picture = np.ndarray
+
+
+def pan(flip: Callable[[Picture], Picture], seed: int, rate_rps: float, sense: float = 1.0) -> MirrorCheck:
+    """The check after a turn of half a circle before a camera whose pictures are changed by `flip`."""
+    simulator, check = Simulator(generate_home(seed, placement="hidden"), seed, 0.02), MirrorCheck()
+    try:
+        for _ in range(round(math.pi / rate_rps / 0.1)):
+            picture = np.ascontiguousarray(flip(simulator.render_camera()))
+            check.see(lambda picture=picture: picture, simulator.odometry().pose)
+            simulator.drive(Velocity(wz=sense * rate_rps), 0.1)
+    finally:
+        simulator.close()
+    return check
+
+
+@pytest.mark.parametrize("rate_rps", [0.4, 1.0])
+@pytest.mark.parametrize(("seed", "sense"), [(1, 1.0), (2, -1.0), (3, 1.0)])
+def test_left_is_left_in_a_picture_as_it_should_be(seed: int, sense: float, rate_rps: float) -> None:
+    check = pan(lambda picture: picture, seed, rate_rps, sense)
+    assert not check.mirrored and check.votes[0] >= 6 and check.votes[1] == 0
+
+
+@pytest.mark.parametrize("flip", [np.fliplr, lambda p: np.rot90(p, 2)], ids=["mirrored", "upside down"])
+@pytest.mark.parametrize(("seed", "sense"), [(1, 1.0), (2, -1.0), (3, 1.0)])
+def test_a_picture_in_which_left_is_right_is_noticed(
+    flip: Callable[..., Picture], seed: int, sense: float
+) -> None:
+    assert pan(flip, seed, 0.6, sense).mirrored
+
+
+def test_without_turning_nothing_is_judged() -> None:
+    check, rng = MirrorCheck(), np.random.default_rng(1)
+    for index in range(30):
+        picture = rng.integers(0, 255, (90, 160, 3)).astype(np.uint8)
+        check.see(lambda picture=picture: picture, Pose2D(0.02 * index, 0.0, 0.0))
+    assert check.votes == (0, 0) and not check.mirrored
+
+
+def test_pictures_without_anything_in_common_are_no_evidence() -> None:
+    check, rng = MirrorCheck(), np.random.default_rng(2)
+    for index in range(60):
+        picture = rng.integers(0, 255, (90, 160, 3)).astype(np.uint8)
+        check.see(lambda picture=picture: picture, Pose2D(0.0, 0.0, 0.1 * index))
+    assert not check.mirrored
+
+
+def odometry(x: float = 0.0, yaw: float = 0.0, velocity: Velocity = STILL) -> Odometry:
+    return Odometry(Pose2D(x, 0.0, yaw), velocity, 0.0)
+
+
+def test_a_picture_again_is_nothing_new_once_the_robot_moves_or_has_moved() -> None:
+    watch = RepeatWatch()
+    assert not watch.is_repeated(b"one", odometry())
+    assert not watch.is_repeated(b"one", odometry()), "a robot that stands may see the same"
+    assert watch.is_repeated(b"one", odometry(velocity=Velocity(wz=0.3)))
+    assert watch.is_repeated(b"one", odometry(yaw=0.1)), "it stands, but elsewhere"
+    assert not watch.is_repeated(b"two", odometry(yaw=0.1))
+    assert not watch.is_repeated(b"two", odometry(yaw=0.1))
+    assert watch.is_repeated(b"two", odometry(x=0.05, yaw=0.1))
+
+
+def test_without_odometry_nothing_is_held_against_the_camera() -> None:
+    watch = RepeatWatch()
+    assert not watch.is_repeated(b"one", None)
+    assert not watch.is_repeated(b"one", odometry(x=5.0))
+    assert watch.is_repeated(b"one", odometry(x=5.1))
+
+
+def test_of_a_large_picture_a_change_over_many_bytes_is_seen() -> None:
+    watch = RepeatWatch()
+    picture = np.zeros(25_000_000, np.uint8)
+    assert not watch.is_repeated(picture.tobytes(), odometry())
+    picture[1000:2000] = 7
+    assert not watch.is_repeated(picture.tobytes(), odometry(x=1.0))
