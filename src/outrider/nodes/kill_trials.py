@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
 from rclpy.action import ActionClient
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
 from rich.console import Console
 from rich.progress import track
 from sensor_msgs.msg import Image
@@ -129,7 +131,7 @@ class Scene:
     def __enter__(self) -> Scene:
         # A domain of its own: what was killed in the last one is taken to be there for a while yet.
         domain = free_domain()
-        rclpy.init(domain_id=domain)
+        rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
         self.observer = Observer()
         self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
         file = self._folder / "parameters.yaml"
@@ -327,6 +329,8 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
 def main() -> int:
     """Arguments: folder, kills of the verifier, kills of nodes, seed, models."""
     folder, verifier_kills, node_kills, seed, models = sys.argv[1:]
+    # Leaving the scene ends its processes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
     except OutriderError as error:
