@@ -35,6 +35,7 @@ class Listener:
     """Implements TextDecoder: hears every prompt, says what it was given, then stops."""
 
     script: list[str] = field(default_factory=list)
+    on_prompt: Callable[[int], object] = lambda number: None
     prompts: list[str] = field(default_factory=list)
 
     def decode(
@@ -44,6 +45,7 @@ class Listener:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
         self.prompts.append(request.prompt.text)
+        self.on_prompt(len(self.prompts))
         text = self.script.pop(0) if self.script else "stop\ndone: there"
         on_verified(Verified((1,), text, 0.0))
         return Decoded(text, (1,), True, 0.0, 0.0, 1)
@@ -176,6 +178,24 @@ def test_a_memory_or_a_sign_that_gives_orders_moves_nothing(world: World) -> Non
     assert not result.success and "no action" in result.message
     assert "saw silver lamp ahead" in world.listener.prompts[0]
     assert world.side.simulator.time_s == 0.0, "the clock moves with the robot only"
+
+
+def test_what_is_forgotten_under_way_is_in_no_further_prompt_and_leads_nowhere(world: World) -> None:
+    pose, lamp = world.side.simulator.truth(), world.home.target
+    world.memory.see("silver lamp", Place(lamp.x, lamp.y, HOME), time_s=NOW_S)
+    ahead = (pose.x + 1.6 * math.cos(pose.yaw), pose.y + 1.6 * math.sin(pose.yaw))
+    world.memory.see("silver lamp", Place(*ahead, HOME), time_s=NOW_S + 1.0)
+    world.listener.script += ["turn left small\nsearch: nothing.", "turn left small\nsearch: nothing."]
+
+    def somebody_forgets(number: int) -> None:
+        with MemoryStore(world.memory.path, world.memory._embedder) as other:
+            other.forget_matching("lamp") if number == 1 else None
+
+    world.listener.on_prompt = somebody_forgets
+    world.say("find the silver lamp")
+    first, *later = world.listener.prompts
+    assert "saw silver lamp" in first and len(later) == 2
+    assert not any("saw silver lamp" in prompt for prompt in later)
 
 
 def test_a_broken_store_is_a_result_with_its_reason(world: World) -> None:

@@ -76,8 +76,14 @@ class LinkedDecoder:
         return self._transcript.decoded(self._machine, self._now(), self._link.state)
 
     def forget(self) -> None:
-        """Draft nothing any more from the texts so far. Not while one is being decoded."""
+        """Keep nothing of the texts so far: no drafts, no cache, and none at the verifier.
+
+        Not while one is being decoded.
+        """
         self._machine.forget()
+        if self._worker is not None:
+            self._worker.forget()
+        self._link.send(Close(self._session, 0))
 
     def close(self) -> None:
         """Free the session at the verifier and the link here."""

@@ -225,8 +225,9 @@ class EdgeMachine:
         return [Send(Cancel(self._session, self._epoch))]
 
     def forget(self) -> None:
-        """Draft nothing any more from texts before this one; for use between texts."""
+        """Keep nothing of the texts so far; for use between texts, of which the last must have ended."""
         self._retrieved.forget()
+        self._prompt = Prompt("", b"")
 
     def _leaves(self) -> list[Node]:
         """Where the draft model should go on, the most useful first."""

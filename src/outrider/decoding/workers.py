@@ -29,7 +29,12 @@ class DraftWorker:
     """The edge's draft model with one sequence."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self._sequence = CachedSequence(model)
+        self._model = model
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing of any text is in the cache."""
+        self._sequence = CachedSequence(self._model)
 
     def run(self, job: EdgeJob) -> EdgeResult:
         """Raises FrameError or ConfigError for a prompt that cannot be used."""

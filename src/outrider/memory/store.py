@@ -219,6 +219,11 @@ class MemoryStore:
         self._erase()
         return forgotten
 
+    def num_forgotten(self) -> int:
+        """How many records this file has ever forgotten, by whom ever: a new number means that some went."""
+        with self._reading() as connection:
+            return int(connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get or 0)
+
     def forget_matching(self, words: str) -> int:
         """Forget every record that holds all the words of a text; MemoryStoreError where it has none."""
         if not content_words(checked_text(words)):
@@ -348,6 +353,12 @@ def _delete(connection: apsw.Connection, ids: list[int]) -> int:
         connection.execute("DELETE FROM codes WHERE id = ?", (record_id,))
         connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
         deleted += 1
+    if deleted:
+        connection.execute(
+            "INSERT INTO facts VALUES ('forgotten', ?1) "
+            "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + ?1",
+            (deleted,),
+        )
     return deleted
 
 

@@ -133,6 +133,10 @@ class LedDecoder:
         decoder = self._guide if self.leading else self._decoder
         return decoder.decode(request, on_verified, cancelled)
 
+    def forget(self) -> None:
+        """Lead there no more."""
+        self._is_over = True
+
     def close(self) -> None:
         """The decoder belongs to somebody else."""
 

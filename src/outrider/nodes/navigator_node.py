@@ -16,8 +16,10 @@ from rclpy.executors import MultiThreadedExecutor
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig, drafter_names
+from outrider.decoding.driver import LinkedDecoder
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import convert, qos
@@ -26,12 +28,14 @@ from outrider.nodes.robot_side import RosRobotSide
 from outrider.runtime.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.edge import Edge, EdgeSettings, open_edge
 from outrider.runtime.errand import Errand
+from outrider.runtime.forgetting import MindfulDecoder
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
 from outrider.runtime.memories import open_memory, this_home
 from outrider.runtime.recollection import Recollection
 
 HEARTBEAT_HZ = 20.0
 THREADS = 4
+HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
 
@@ -42,13 +46,14 @@ class NavigatorNode(OutriderNode):
     spec_name = "navigator"
 
     def configure(self) -> None:
-        self._busy = threading.Lock()
+        self._busy, self._decoding = threading.Lock(), threading.Lock()
         self._active = False
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
         self._recollection = self.open_recollection()
         self._peers = self.open_peers()
+        self._decoder = self._mindful(self._edge.decoder)
         self._floor, self._mapped_s = FloorMap(), 0.0
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
         self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
@@ -103,6 +108,23 @@ class NavigatorNode(OutriderNode):
             raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
         return Recollection(memory, this_home(self.value("home")), time.time)
 
+    def _mindful(self, decoder: TextDecoder) -> TextDecoder:
+        """The decoder, without texts of what is forgotten."""
+        if self._recollection is None or not isinstance(decoder, LinkedDecoder):
+            return decoder
+        return MindfulDecoder(decoder, self._recollection.memory)
+
+    def _heed_forgetting(self) -> None:
+        """Between goals too, nothing of what is forgotten stays with the decoder."""
+        if not isinstance(self._decoder, MindfulDecoder) or not self._decoding.acquire(blocking=False):
+            return
+        try:
+            self._decoder.heed()
+        except MemoryStoreError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=10.0)
+        finally:
+            self._decoding.release()
+
     def open_peers(self) -> PeerAnswers | None:
         """The cloud that questions are answered with; None where it is not to be asked."""
         if self._recollection is None or self.value("answers") != "aggregate":
@@ -135,6 +157,7 @@ class NavigatorNode(OutriderNode):
     def activate(self) -> None:
         self._active = True
         self.active_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
+        self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
 
     def deactivate(self) -> None:
         """End the running goal; its worker withdraws the text on its way out."""
@@ -172,7 +195,7 @@ class NavigatorNode(OutriderNode):
         return GoalResponse.ACCEPT
 
     def _execute(self, goal: Any) -> Any:
-        with self._busy:
+        with self._busy, self._decoding:
             result = self._run_goal(goal)
         if result.success:
             goal.succeed()
@@ -196,7 +219,7 @@ class NavigatorNode(OutriderNode):
     def _run_goal(self, goal: Any) -> GoalResult:
         self._errand = Errand(
             self._robot,
-            self._edge.decoder,
+            self._decoder,
             self._edge.known_words,
             self._goal_settings(),
             self._recollection,

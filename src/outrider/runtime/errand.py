@@ -96,10 +96,34 @@ class Errand:
         sightings = self.recollection.sightings(wish) if self.recollection and wish else []
         self._led = self._led_to(sightings)
         decoder = self._led or self.decoder
-        run = GoalRun(instruction, uuid.uuid4().hex, self.robot, decoder, self.settings, cancelled, sightings)
+        run = GoalRun(
+            instruction,
+            uuid.uuid4().hex,
+            self.robot,
+            decoder,
+            self.settings,
+            cancelled,
+            sightings,
+            self._watch_for_forgetting(),
+        )
         result = run.run()
         self._led = None
         return GoalResult(result.success, result.error, result.message, steps + result.steps)
+
+    def _watch_for_forgetting(self) -> Callable[[], bool]:
+        """Whether any memory has gone since: then the goal goes on without what it has recalled."""
+        if self.recollection is None:
+            return lambda: False
+        memory = self.recollection.memory
+        at_start = memory.num_forgotten()
+
+        def forgotten() -> bool:
+            gone = memory.num_forgotten() != at_start
+            if gone and self._led is not None:
+                self._led.forget()
+            return gone
+
+        return forgotten
 
     def _led_to(self, sightings: Sequence[Sighting]) -> LedDecoder | None:
         """The models, led by the robot's map to where the thing was seen last."""

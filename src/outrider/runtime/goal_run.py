@@ -183,7 +183,9 @@ class GoalRun:
         settings: GoalSettings,
         cancelled: Callable[[], bool],
         sightings: Sequence[Sighting] = (),
+        forgotten: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`forgotten`: asked at each step whether the `sightings` are to be known no more."""
         self.instruction = instruction
         self.session_id = session_id
         self.robot = robot
@@ -191,6 +193,7 @@ class GoalRun:
         self.settings = settings
         self.cancelled = cancelled
         self.sightings = sightings
+        self.forgotten = forgotten
         self._step = 0
         self._seen_s = robot.now_s()
         self._failed_motions = 0
@@ -226,6 +229,8 @@ class GoalRun:
         key = navigator.begin_step(frame.stamp_s)
         update = StepUpdate(self.session_id, self._step, StepState.DECODING, frame)
         odometry = self.robot.odometry() or self._first_odometry()
+        if self.forgotten():
+            navigator.history.recall(())
         prompt = Prompt(render_prompt(navigator.context(odometry), self.settings.instructed), frame.jpeg)
         finished = self._decode(navigator, key, update, prompt)
         if finished is not None and finished.action_complete:
