@@ -433,6 +433,20 @@ def bench_drafting(
     bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file, plots)
 
 
+@bench_app.command("serving", epilog="Example:  outrider bench serving --json serving.json")
+def bench_serving(
+    frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 8,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Annotated[Path | None, typer.Option(help="Draw a picture into this folder.")] = None,
+    models: Models = None,
+) -> None:
+    """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
+    from outrider.runtime.bench_serving import bench_serving
+
+    bench_serving(frames, seed, models, json_file, plots)
+
+
 @bench_app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
 def bench_memory(
     records: Annotated[int, typer.Option(min=1, help="Records of the store that is searched.")] = 50_000,

@@ -43,7 +43,8 @@ class FleetText:
 class FleetWorld:
     """Everything outside the machines. `frame_bytes` is the size of a frame on the wire.
 
-    `batch_s` says how long the verifier takes for a batch; where it is None, it takes what it really takes.
+    `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
+    that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
     """
 
     frame_bytes: Callable[[Frame], int]
@@ -52,6 +53,8 @@ class FleetWorld:
     batch_s: Callable[[Sequence[CloudJob]], float] | None = None
     limits: CloudLimits = field(default_factory=CloudLimits)
     seed: int = 0
+    fill: int = 1
+    fill_wait_s: float = 0.05
 
 
 @dataclass
@@ -122,13 +125,19 @@ class FleetCloud:
 
     def hear(self, peer: Peer, frame: EdgeFrame) -> None:
         self._inbox.append((peer, frame))
-        self._turn()
+        if self._filled():
+            self._turn()
+        elif len(self._inbox) == 1:
+            self._agenda.at(self._agenda.now_s + self._world.fill_wait_s, self._turn)
+
+    def _filled(self) -> bool:
+        return len(self._inbox) >= self._world.fill
 
     def _turn(self) -> None:
         """Receive, run one batch, answer; nothing else happens at the verifier meanwhile."""
         if self._busy:
             return
-        began_s = time.perf_counter()
+        began_s = time.thread_time()
         start_s = self._service_s = self._agenda.now_s
         inbox, self._inbox = self._inbox, []
         replies = [reply for peer, frame in inbox for reply in self._service.receive(peer, frame)]
@@ -136,7 +145,7 @@ class FleetCloud:
         hints: list[tuple[float, Reply]] = []
 
         def on_hint(job: Verify, hint: ExitHint) -> None:
-            at = time.perf_counter() - began_s if self._world.batch_s is None else self._shares[hint.exit]
+            at = time.thread_time() - began_s if self._world.batch_s is None else self._shares[hint.exit]
             hints.extend((at, reply) for reply in self._service.hint(job, hint))
 
         results = self._service.run(jobs, on_hint) if jobs else []
@@ -145,7 +154,7 @@ class FleetCloud:
         answers = self._service.finish_all(jobs, results, took_s) if jobs else []
         if self._world.batch_s is None:
             self._wire(replies, [reply for _, reply in hints], answers)
-            took_s = time.perf_counter() - began_s
+            took_s = time.thread_time() - began_s
         self._note(jobs, took_s)
         self._send(replies, start_s)
         for at, reply in hints:
@@ -155,7 +164,7 @@ class FleetCloud:
 
     def _duration_s(self, jobs: Sequence[CloudJob], began_s: float) -> float:
         if self._world.batch_s is None:
-            return time.perf_counter() - began_s
+            return time.thread_time() - began_s
         return self._world.batch_s(jobs) if jobs else 0.0
 
     def _wire(self, *replies: Sequence[Reply]) -> None:
@@ -166,7 +175,7 @@ class FleetCloud:
     def _end_turn(self, answers: Sequence[Reply], worked: bool) -> None:
         self._busy = False
         self._send(answers, self._agenda.now_s)
-        if worked or self._inbox:
+        if (worked and self._world.fill == 1) or (self._inbox and self._filled()):
             self._turn()
             return
         self._service_s = self._agenda.now_s

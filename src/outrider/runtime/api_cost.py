@@ -1,0 +1,50 @@
+"""What a million requests cost at a provider's prices, from the target's passes a token (FSD, Table 1).
+
+A pass is paid for as a token of output, a prompt as its tokens of input; what the robot drafts costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+INPUT_TOKENS = 100
+OUTPUT_TOKENS = 500
+PAPER_PASSES = 1.0 / 2.5
+"""The table takes 2.5 tokens to a round."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars for a million tokens of a target, and what the paper prints for a million requests."""
+
+    provider: str
+    target: str
+    input: float
+    output: float
+    paper_ar: float
+    paper_edge_cloud: float
+
+
+PRICES = (
+    Price("Together AI", "Qwen1.5-72B", 0.9, 0.9, 540.0, 270.0),
+    Price("OpenRouter", "llama-3.1-405b", 0.9, 0.9, 540.0, 270.0),
+    Price("Groq", "llama3-70b-8192", 0.59, 0.79, 454.0, 217.0),
+    Price("OpenRouter", "Qwen-2-VL-72B", 0.7, 0.7, 420.0, 210.0),
+)
+"""As of May 2025, FSD (arXiv 2505.21594), Table 1."""
+
+
+def request_cost(price: Price, passes_per_token: float) -> float:
+    """Dollars for a million requests."""
+    return price.input * INPUT_TOKENS + price.output * OUTPUT_TOKENS * passes_per_token
+
+
+def cost_table(passes_per_token: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """Dollars for a million requests of each target under each strategy."""
+    return {
+        f"{price.provider}, {price.target}": {
+            strategy: request_cost(price, passes) for strategy, passes in passes_per_token.items()
+        }
+        for price in PRICES
+    }

@@ -1,0 +1,168 @@
+"""Fleets for `outrider bench serving`: the shipped pair at its real cost, and a published server."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from outrider.core.frames import Frame
+from outrider.core.link_profile import LinkProfile, Network
+from outrider.core.values import Prompt
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.jobs import CloudJob, Verify
+from outrider.decoding.replay import ReplayModel
+from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, synthetic_pair
+from outrider.decoding.theory import acceptance_rate
+from outrider.decoding.virtual import ComputeProfile
+from outrider.runtime.held_out import Pair
+from outrider.wire.codec import encode, wire_bytes
+
+SERVER_MS = {1: 17.94, 2: 21.75, 3: 24.35, 4: 24.63, 8: 30.73, 12: 44.52, 16: 45.79, 32: 96.94, 64: 258.79}
+"""Vicuna-7B on an A100 by batch size: FSD (arXiv 2505.21594), Table 9."""
+JETSON_DRAFT_MS = 7.76
+"""Vicuna-68M on a Jetson: the same table."""
+TOKENS_PER_ROUND = 2.5
+"""FSD, Table 1, with 4 drafted."""
+NUM_DRAFT_TOKENS = 4
+FLOOD_TOKENS = 60
+_JPEG = b"\xff\xd8"
+
+
+@dataclass(frozen=True)
+class ServingRow:
+    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over its verdicts on drafts."""
+
+    robots: int
+    tokens_per_s: float
+    round_s: float
+    text_s: float
+    first_s: float
+    batch: float
+    passes_per_token: float
+
+
+def frame_bytes(frame: Frame) -> int:
+    return wire_bytes(encode(frame))
+
+
+def real_world(
+    compute: ComputeProfile, network: Network, robots: int, batch_s: BatchCost | None = None, seed: int = 0
+) -> FleetWorld:
+    """Robots with processors and links of their own; the verifier at its real cost, or a fitted one."""
+    limits = CloudLimits(max_sessions=robots)
+    return FleetWorld(frame_bytes, compute, network.uplink, batch_s, limits, seed)
+
+
+def texts_of(
+    prompts: Sequence[Prompt], first: int, number: int, pause_s: float, tokens: int = 96
+) -> Iterator[FleetText]:
+    """A robot's texts: `number` of the prompts from the `first` on, around."""
+    return (FleetText(prompt, tokens, pause_s) for prompt in islice(cycle(prompts), first, first + number))
+
+
+def run_fleet(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    world: FleetWorld,
+    config: DecodingConfig,
+    robots: int,
+    texts: int,
+    pause_s: float,
+) -> tuple[list[RobotRecord], CloudRecord]:
+    """Every robot writes the same texts, beginning with another one."""
+    fleet = Fleet(pair.target, world)
+    step = max(1, len(prompts) // robots)
+    records = [
+        fleet.add(texts_of(prompts, robot * step, texts, pause_s), pair.draft, config)
+        for robot in range(robots)
+    ]
+    fleet.run()
+    return records, fleet.cloud.record
+
+
+def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
+    """Speeds are those until the first robot has finished."""
+    end_s = min(record.commits[-1][0] for record in records)
+    tokens = [tokens_until(record, end_s) for record in records]
+    written = sum(len(text) for record in records for text in record.texts)
+    return ServingRow(
+        robots=len(records),
+        tokens_per_s=sum(tokens) / end_s,
+        round_s=statistics.fmean(
+            sum(record.finished_s) / record.rounds for record in records if record.rounds
+        ),
+        text_s=statistics.fmean(one_s for record in records for one_s in record.finished_s),
+        first_s=statistics.median(first for record in records for first in record.first_s),
+        batch=statistics.fmean(cloud.batches),
+        passes_per_token=sum(record.passes for record in records) / written,
+    )
+
+
+def tokens_until(record: RobotRecord, end_s: float) -> int:
+    return sum(count for at_s, count in record.commits if at_s <= end_s)
+
+
+@dataclass(frozen=True)
+class BatchCost:
+    """A verifier's time for a batch: so much, and so much for each session in it and each drafted token."""
+
+    base_s: float
+    session_s: float
+    token_s: float
+    prompt_s: float
+
+    def __call__(self, jobs: Sequence[CloudJob]) -> float:
+        verifications = [job for job in jobs if isinstance(job, Verify)]
+        if not verifications:
+            return self.prompt_s
+        tokens = sum(len(job.draft) + 1 for job in verifications)
+        return self.base_s + len(verifications) * self.session_s + tokens * self.token_s
+
+
+def published_server(jobs: Sequence[CloudJob]) -> float:
+    """FSD's server by the sequences in a batch, between its rows by straight lines; prompts are free."""
+    size = sum(isinstance(job, Verify) and bool(job.tokens or job.draft) for job in jobs)
+    if size == 0:
+        return 0.0
+    sizes = sorted(SERVER_MS)
+    at = min(bisect_left(sizes, size), len(sizes) - 1)
+    if sizes[at] == size or at == 0:
+        return SERVER_MS[sizes[at]] / 1e3
+    low, high = sizes[at - 1], sizes[at]
+    share = (size - low) / (high - low)
+    return (SERVER_MS[low] + share * (SERVER_MS[high] - SERVER_MS[low])) / 1e3
+
+
+def published_fleet(
+    config: DecodingConfig, robots: int, tokens: int, texts: int, fill: int, seed: int = 0
+) -> list[RobotRecord]:
+    """Robots with Jetsons on FSD's server, over a link of 5 ms each way."""
+    rate = acceptance_rate(TOKENS_PER_ROUND, NUM_DRAFT_TOKENS)
+    target, draft = synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False)))
+    world = FleetWorld(
+        frame_bytes,
+        ComputeProfile(draft_prefill_s=0.0, draft_token_s=JETSON_DRAFT_MS / 1e3),
+        LinkProfile(delay_s=0.005),
+        published_server,
+        CloudLimits(max_sessions=robots, batch_tokens=9 * robots),
+        seed,
+        fill,
+    )
+    fleet = Fleet(target, world)
+    records = []
+    for robot in range(robots):
+        prompts = [Prompt(f"robot {robot} text {index}", _JPEG) for index in range(texts)]
+        own = (FleetText(prompt, tokens) for prompt in prompts)
+        records.append(fleet.add(own, draft if config.needs_model else None, config))
+    fleet.run()
+    return records
+
+
+def replayed(pair: Pair) -> Pair:
+    """The same texts at any cost one likes."""
+    return Pair(ReplayModel(pair.target), ReplayModel(pair.draft))

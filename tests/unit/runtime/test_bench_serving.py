@@ -1,0 +1,82 @@
+"""The parts of `outrider bench serving` that need no models of weights."""
+
+from __future__ import annotations
+
+import pytest
+from support.toys import JPEG, toy_pair
+
+from outrider.core.link_profile import Network
+from outrider.core.values import Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.fleet import CloudRecord
+from outrider.decoding.jobs import SessionKey, Verify
+from outrider.decoding.virtual import ComputeProfile
+from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
+from outrider.runtime.bench_serving import fitted, measure_sharing
+from outrider.runtime.held_out import Pair
+from outrider.runtime.serving import (
+    BatchCost,
+    published_fleet,
+    published_server,
+    real_world,
+    row_of,
+    run_fleet,
+)
+
+PROMPTS = [Prompt(f"text {index}", JPEG) for index in range(8)]
+
+
+@pytest.mark.parametrize("price", PRICES, ids=lambda price: price.target)
+def test_the_papers_costs_come_out_at_the_papers_passes(price) -> None:
+    assert request_cost(price, 1.0) == pytest.approx(price.paper_ar, abs=1.0)
+    assert request_cost(price, PAPER_PASSES) == pytest.approx(price.paper_edge_cloud, abs=1.0)
+
+
+def test_fewer_passes_cost_less() -> None:
+    for costs in cost_table({"ar": 1.0, "sd": 0.3}).values():
+        assert costs["sd"] < costs["ar"]
+
+
+def verification(drafted: int) -> Verify:
+    return Verify(SessionKey(None, 0), 1, (1,), (2,) * drafted, (), "greedy", None, True, False)
+
+
+def test_the_published_server_is_read_between_its_rows() -> None:
+    assert published_server([verification(4)]) == pytest.approx(0.01794)
+    six = published_server([verification(4)] * 6)
+    assert six == pytest.approx((0.02463 + 0.03073) / 2)
+    assert published_server([verification(4)] * 64) == pytest.approx(0.25879)
+
+
+def test_a_verifier_is_fitted_by_the_batches_that_were_seen() -> None:
+    sizes = [1, 2, 4, 8] * 5
+    cost = fitted(CloudRecord(sizes, [0.001 + 0.0005 * size for size in sizes], [0.007]))
+    assert cost([verification(4)] * 3) == pytest.approx(0.0025)
+    assert cost([]) == 0.007
+
+
+def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch) -> None:
+    monkeypatch.setattr("outrider.runtime.bench_serving.FLEET_S", 3.0)
+    pair = Pair(*toy_pair(3, 0.8))
+    compute = ComputeProfile(draft_prefill_s=0.03, draft_token_s=0.01)
+    sharing = measure_sharing(pair, PROMPTS, compute, Network(), BatchCost(0.01, 0.0, 0.0005, 0.02))
+    assert 1.0 <= sharing.unfairness < 1.5
+    assert all(share > 0.9 for share in sharing.beside.values())
+
+
+def test_a_row_tells_what_a_fleet_did() -> None:
+    pair = Pair(*toy_pair(3, 0.8))
+    world = real_world(ComputeProfile(), Network(), 4, BatchCost(0.002, 0.0, 0.0001, 0.004))
+    records, cloud = run_fleet(pair, PROMPTS, world, DecodingConfig(strategy="sd"), 4, 4, 0.0)
+    row = row_of(records, cloud)
+    assert row.robots == 4
+    assert 1.0 < row.batch <= 4.0
+    assert 0.0 < row.round_s < row.text_s
+    assert 0.2 < row.passes_per_token < 1.0
+
+
+def test_batches_that_wait_to_be_filled_are_slower() -> None:
+    config = DecodingConfig(strategy="sd")
+    waiting, ready = (published_fleet(config, 4, 40, 1, fill) for fill in (4, 1))
+    assert [record.texts for record in waiting] == [record.texts for record in ready]
+    assert max(r.commits[-1][0] for r in ready) < max(r.commits[-1][0] for r in waiting)
