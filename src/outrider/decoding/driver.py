@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from outrider.core.errors import Cancelled, LinkError
+from outrider.core.errors import Cancelled, LinkError, OutriderError
 from outrider.core.frames import Close
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
@@ -151,7 +151,9 @@ class LinkedDecoder:
             if isinstance(action, Send):
                 self._link.send(action.frame)
 
-    def _deadline_error(self, deadline_s: float) -> LinkError:
+    def _deadline_error(self, deadline_s: float) -> OutriderError:
+        if self._machine.turned_away is not None:
+            return self._machine.turned_away
         limit = f"within {deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
         if self._link_is_up():
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")

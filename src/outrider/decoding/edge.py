@@ -121,6 +121,8 @@ class EdgeMachine:
         self._asked_at = self._chunk_at = -1
         self._look_s: float | None = None
         self._draft_ready = self._alone = self._opened = self.done = False
+        self.turned_away: OutriderError | None = None
+        """The verifier's words, where it has no room at present."""
         self.target_prefill_s = 0.0
         self.target_passes = self._passes_before = 0
         return [*self._reopen(now_s), *self._send_drafts(now_s)]
@@ -182,8 +184,16 @@ class EdgeMachine:
         if isinstance(frame, PrefillAgain):
             return self._on_prefill_again(now_s)
         if isinstance(frame, Refused):
-            return self._fail(error_of(frame))
+            return self._on_refused(frame, now_s)
         return []
+
+    def _on_refused(self, frame: Refused, now_s: float) -> list[EdgeAction]:
+        """A verifier without room is asked again after a while; until then the link is as good as lost."""
+        if frame.reason != "busy":
+            return self._fail(error_of(frame))
+        self.turned_away = error_of(frame)
+        self._opened = False
+        return self.go_alone(now_s)
 
     @property
     def next_look_s(self) -> float | None:
@@ -385,14 +395,14 @@ class EdgeMachine:
         return Resume(self._session, self._epoch, base, self._text.digest_at(base))
 
     def _on_opened(self, frame: Opened, now_s: float) -> None:
-        self._opened = True
+        self._opened, self.turned_away = True, None
         self.target_prefill_s = frame.prefill_us / 1e6
         self._outlook.round_trip.add(now_s - self._opened_at_s, self.target_prefill_s)
         self._outlook.on_opened(now_s)
 
     def _on_prefill_again(self, now_s: float) -> list[EdgeAction]:
         """The cloud has no such text (any more); what it did for this epoch before still counts."""
-        if not self._opened and self._just_opened(now_s):
+        if not self._opened and (self.turned_away is not None or self._just_opened(now_s)):
             return []
         if self._opened:
             self._passes_before = self.target_passes

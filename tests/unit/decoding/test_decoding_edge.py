@@ -189,7 +189,6 @@ def test_cancel_tells_the_cloud_and_ends_the_text():
 @pytest.mark.parametrize(
     ("reason", "error"),
     [
-        ("busy", BusyError),
         ("frame", FrameError),
         ("config", ConfigError),
         ("model", ModelError),
@@ -202,6 +201,26 @@ def test_a_refusal_becomes_the_right_error(reason, error):
     assert isinstance(failure, Fail)
     assert type(failure.error) is error
     assert "because" in str(failure.error)
+
+
+def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
+    machine = edge()
+    assert machine.receive(Refused(5, 1, "busy", "all taken"), 1.0) == []
+    assert isinstance(machine.turned_away, BusyError)
+    assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
+    [again, *_] = machine.ask_again(3.0)
+    assert isinstance(again, Send) and isinstance(again.frame, Open)
+    machine.receive(Opened(5, 1, 0, ROOT, 0), 3.1)
+    assert machine.turned_away is None
+
+
+def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_policy():
+    machine = edge(link_loss="draft_only")
+    draft(machine, 3, 4)
+    [commit] = machine.receive(Refused(5, 1, "busy", "all taken"), 1.0)
+    assert isinstance(commit, Commit) and commit.tokens == (3, 4)
+    [commit] = grow(machine, (7,))
+    assert isinstance(commit, Commit) and commit.tokens == (7,)
 
 
 def test_a_token_beyond_the_vocabulary_is_refused():

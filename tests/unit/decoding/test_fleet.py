@@ -83,3 +83,16 @@ def test_many_robots_do_more_than_one_and_share_alike() -> None:
 def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
     calm, beside = run_for(8)[:7], run_for(8, flooding=True)[:7]
     assert sum(beside) > 0.9 * sum(calm)
+
+
+def test_more_robots_than_places_take_turns() -> None:
+    target, draft = toy_pair(3, 0.8)
+    fleet = Fleet(target, world(max_sessions=2, rest_s=0.05))
+    config = DecodingConfig(strategy="sd", silence_s=0.3)
+    records = [
+        fleet.add((FleetText(p, 40, 0.2) for p in prompts(robot)), draft, config) for robot in range(4)
+    ]
+    fleet.run()
+    for robot, record in enumerate(records):
+        expected = [own_text(target, DecodeRequest(prompt, 40)) for prompt in prompts(robot)]
+        assert record.texts == expected
