@@ -125,6 +125,10 @@ class LanguageModel(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
 
+    @property
+    def shares_prompts(self) -> bool:
+        """Whether another session's prompt is next to free, and batches are: then branches have sessions."""
+
     def open_session(self) -> ModelSession: ...
 
     def forward_together(self, chunks: Sequence[Chunk]) -> list[Array]:

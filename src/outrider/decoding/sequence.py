@@ -51,6 +51,10 @@ class CachedSequence:
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
 
+    def shared(self, tokens: Sequence[int]) -> int:
+        """How many of a text's first tokens are in the cache."""
+        return common_length(self._cached, tokens)
+
     def expected(self, count: int) -> Successors:
         """As `ModelSession.expected`."""
         return self._session.expected(count)

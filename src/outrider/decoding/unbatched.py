@@ -11,6 +11,8 @@ from outrider.core.values import Prompt
 class UnbatchedModel:
     """The batching half of a LanguageModel."""
 
+    shares_prompts = False
+
     def forward_together(self, chunks: Sequence[Chunk]) -> list[Array]:
         return [chunk.session.forward(chunk.token_ids, chunk.on_exit) for chunk in chunks]
 

@@ -26,27 +26,62 @@ OnHint = Callable[[Verify, ExitHint], None]
 
 
 class DraftWorker:
-    """The edge's draft model with one sequence."""
+    """The edge's draft model: a sequence for each branch drafted at once, if the model gains by it."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self.forget()
 
     def forget(self) -> None:
-        """Nothing of any text is in the cache."""
-        self._sequence = CachedSequence(self._model)
+        """Nothing of any text is in the caches."""
+        self._sequences = [CachedSequence(self._model)]
+        self._prefill: PrefillDraft | None = None
+        self._num_prefilled = 0
 
     def run(self, job: EdgeJob) -> EdgeResult:
         """Raises FrameError or ConfigError for a prompt that cannot be used."""
         if isinstance(job, PrefillDraft):
-            self._sequence.prefill(job.prompt, job.max_new_tokens)
-            return self._sequence.expected(job.num_expected) if job.num_expected else Successors()
+            self._prefill, self._num_prefilled = job, 0
+            first = self._sequence(0)
+            return first.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
-            draft_choices(
-                self._sequence.logits(prefix, 0)[0], job.scheme, job.sampling, len(prefix), job.num_choices
-            )
-            for prefix in job.prefixes
+            draft_choices(row, job.scheme, job.sampling, len(prefix), job.num_choices)
+            for prefix, row in zip(job.prefixes, self._rows(job.prefixes), strict=True)
         )
+
+    def _rows(self, prefixes: Sequence[tuple[int, ...]]) -> list[Array]:
+        """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C, or in turn."""
+        if len(prefixes) == 1 or not self._model.shares_prompts:
+            return [self._sequence(0).logits(prefix, 0)[0] for prefix in prefixes]
+        sequences = self._nearest(prefixes)
+        asked = [one.ask(prefix, 0) for one, prefix in zip(sequences, prefixes, strict=True)]
+        chunks = [one.chunk for one in asked if one.chunk is not None]
+        rows = iter(self._model.forward_together(chunks) if chunks else [])
+        return [
+            sequence.answer(one, None if one.chunk is None else next(rows))[0]
+            for sequence, one in zip(sequences, asked, strict=True)
+        ]
+
+    def _nearest(self, prefixes: Sequence[tuple[int, ...]]) -> list[CachedSequence]:
+        """For each prefix a sequence of its own, the one that has most of it."""
+        free = [self._sequence(index) for index in range(len(prefixes))]
+        free += self._sequences[len(prefixes) : self._num_prefilled]
+        chosen = []
+        for prefix in prefixes:
+            chosen.append(max(free, key=lambda sequence: sequence.shared(prefix)))
+            free.remove(chosen[-1])
+        return chosen
+
+    def _sequence(self, index: int) -> CachedSequence:
+        """With the prompt in it."""
+        assert self._prefill is not None
+        while self._num_prefilled <= index:
+            if self._num_prefilled == len(self._sequences):
+                self._sequences.append(CachedSequence(self._model))
+            sequence = self._sequences[self._num_prefilled]
+            sequence.prefill(self._prefill.prompt, self._prefill.max_new_tokens)
+            self._num_prefilled += 1
+        return self._sequences[index]
 
 
 class TargetWorker:

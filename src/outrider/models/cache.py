@@ -35,6 +35,13 @@ class StaticCache:
     block: CacheBlock
     index: int
 
+    def copy_from(self, other: StaticCache, num_slots: int) -> None:
+        """Take over another sequence's first slots."""
+        mine, theirs = self.block, other.block
+        for to, source in ((mine.keys, theirs.keys), (mine.values, theirs.values)):
+            for own, its in zip(to, source, strict=True):
+                own[self.index, :num_slots] = its[other.index, :num_slots]
+
     @property
     def place(self) -> tuple[int, int]:
         """Neighbours follow each other in this order."""

@@ -67,6 +67,10 @@ class ConstrainedModel:
         """Hints know nothing of the constraint; they are advice."""
         return self._model.exits
 
+    @property
+    def shares_prompts(self) -> bool:
+        return self._model.shares_prompts
+
     def open_session(self) -> ConstrainedSession:
         return ConstrainedSession(self, self._model.open_session())
 

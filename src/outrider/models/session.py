@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ PREFILL_ROWS = 128
 
 class QwenModel:
     """Implements `core.ports.LanguageModel`: weights that any number of sessions share."""
+
+    shares_prompts = True
 
     def __init__(
         self,
@@ -54,8 +57,18 @@ class QwenModel:
         self.exit_heads = exit_heads
         shape, num_slots = text.shape, next_span(max_length - 1)
         cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
+        self._prompted: WeakValueDictionary[Prompt, QwenSession] = WeakValueDictionary()
         self._pool = CachePool(cache, text.cache_dtype, sessions, text.embeddings.device)
         self._steps = StepCache(text, exit_heads, DECODE_ROWS) if static_steps else None
+
+    def session_after(self, prompt: Prompt) -> QwenSession | None:
+        """A session whose cache begins with this very prompt, if there is one."""
+        session = self._prompted.get(prompt)
+        return session if session is not None and session.prompt == prompt else None
+
+    def note_prompt(self, prompt: Prompt, session: QwenSession) -> None:
+        """The session's cache begins with this prompt from now on."""
+        self._prompted[prompt] = session
 
     @property
     def exits(self) -> ExitInfo | None:
@@ -96,7 +109,10 @@ class QwenSession:
         self._shortest = 0
         self._rope_delta = 0
         self._cached_head: tuple[int, ...] = ()
+        self._prompt_length = 0
         self._prompt_hidden: Tensor | None = None
+        self._prompt_row: Tensor | None = None
+        self.prompt: Prompt | None = None
 
     @property
     def model(self) -> QwenModel:
@@ -114,8 +130,12 @@ class QwenSession:
         """The frame's encoding, then up to PREFILL_ROWS rows at a time.
 
         The part before the image is run apart and kept while prompts share it: a prompt's logits are the
-        same bits whether or not its head was in the cache already.
+        same bits whether or not its head was in the cache already. A prompt that another session has is
+        copied.
         """
+        self.prompt, twin = None, self._model.session_after(prompt)
+        if twin is not None and twin is not self:
+            return self._copy_prompt(prompt, twin)
         layout = lay_out(self._model, prompt)
         head, cached = layout.token_ids[: layout.head_length], self._cached_head
         self._length, self._shortest, self._cached_head = 0, 0, ()
@@ -128,7 +148,9 @@ class QwenSession:
         self._shortest = layout.image_end
         self._rope_delta = layout.rope_delta
         self._prompt_hidden = hidden[layout.image_end - layout.head_length :]
-        return self._model.text.logits(hidden[-1:])[0]
+        self._prompt_row = self._model.text.logits(hidden[-1:])[0]
+        self._remember(prompt)
+        return self._prompt_row
 
     @torch.inference_mode()
     def expected(self, count: int) -> Successors:
@@ -160,6 +182,22 @@ class QwenSession:
         if not self._shortest <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
         self._length = length
+        if length < self._prompt_length:
+            self.prompt = None
+
+    def _remember(self, prompt: Prompt) -> None:
+        self.prompt, self._prompt_length = prompt, self._length
+        self._model.note_prompt(prompt, self)
+
+    def _copy_prompt(self, prompt: Prompt, twin: QwenSession) -> Tensor:
+        """All that the twin's prefill has left."""
+        assert twin._prompt_row is not None
+        self._cache.copy_from(twin._cache, twin._prompt_length)
+        self._length, self._shortest = twin._prompt_length, twin._shortest
+        self._rope_delta, self._cached_head = twin._rope_delta, twin._cached_head
+        self._prompt_hidden, self._prompt_row = twin._prompt_hidden, twin._prompt_row
+        self._remember(prompt)
+        return twin._prompt_row
 
     def _run_prompt(self, layout: PromptLayout, start: int, end: int) -> Generator[None, None, Tensor]:
         """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""

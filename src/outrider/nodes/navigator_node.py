@@ -81,6 +81,7 @@ class NavigatorNode(OutriderNode):
             strategy=self.value("strategy"),
             drafters=drafter_names(self.value("drafters")),
             num_draft_tokens=self.value("num_draft_tokens"),
+            workers=self.value("draft_branches"),
             link_loss=self.value("link_loss"),
         )
         settings = EdgeSettings(

@@ -19,7 +19,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.model_options import PRECISIONS
-from outrider.core.ports import ModelSession
+from outrider.core.ports import Chunk, ModelSession
 from outrider.core.values import Prompt
 from outrider.runtime.bench_plots import draw_ratios
 from outrider.runtime.figures import write_figures
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from outrider.models.step_trial import StepTrial
 
 NUM_DRAFT_TOKENS = 4
+NUM_BRANCHES = 4
 REFERENCE_TOKENS = 32
 REPEATS = 60
 REFERENCE_REPEATS = 7
@@ -90,6 +91,7 @@ def bench_models(
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
+        branches_at_once(pair, prompts[0]),
         *precision_ratios(draftings),
         graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
@@ -140,6 +142,23 @@ def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
     value = statistics.median(verify / step for verify, step in zip(verifies, steps, strict=True))
     detail = f"{_ms(verifies)} against {_ms(steps)} ms"
     return Ratio("verify of 5 tokens with exits over a step", value, 1.35, True, detail)
+
+
+def branches_at_once(pair: Pair, prompt: Prompt) -> Ratio:
+    """Steps of NUM_BRANCHES branches one after the other over one forward of them all."""
+    sessions = [pair.draft.open_session() for _ in range(NUM_BRANCHES)]
+    for session in sessions:
+        session.prefill(prompt)
+    in_turn, together = [], []
+    for _ in range(REPEATS):
+        in_turn.append(sum(forward_seconds(session, 1) for session in sessions))
+        chunks = [Chunk(session, [10]) for session in sessions]
+        together.append(cpu_seconds(partial(pair.draft.forward_together, chunks)))
+        for session in sessions:
+            session.truncate(session.length - 1)
+    value = statistics.median(turn / one for turn, one in zip(in_turn, together, strict=True))
+    detail = f"{_ms(in_turn)} against {_ms(together)} ms"
+    return Ratio(f"{NUM_BRANCHES} branches in turn over at once", value, 2.0, False, detail)
 
 
 def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:

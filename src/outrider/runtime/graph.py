@@ -229,6 +229,7 @@ NAVIGATOR = NodeSpec(
             "where drafts come from, with commas between: model, lookup, suffix, calibration, reuse",
         ),
         Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
+        Parameter("draft_branches", 2, "likely outcomes that the draft model goes on from at once", 1, 64),
         Parameter("link_loss", "stop", "without a link: stop, or go on alone", choices=LINK_LOSS_POLICIES),
         Parameter("max_new_tokens", 96, "longest text of a step, in tokens", 8, 1024),
         Parameter("answer_deadline_s", 20.0, "longest wait for one text", 0.5, 300.0),

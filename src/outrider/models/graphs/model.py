@@ -22,6 +22,7 @@ class GraphModel:
     """Implements `core.ports.LanguageModel`. Its graphs are one sequence's at a time: others wait."""
 
     exits = None
+    shares_prompts = False
 
     def __init__(
         self,

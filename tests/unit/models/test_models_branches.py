@@ -1,0 +1,97 @@
+"""Branches drafted in one forward: the bits of drafting each alone, and a prompt that is computed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import random_prompt
+
+from outrider.core.values import DecodeRequest
+from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.jobs import DraftTokens, PrefillDraft
+from outrider.decoding.workers import DraftWorker
+from outrider.models import QwenModel, QwenSession, load_model
+from outrider.runtime.decoders import local_decoder
+
+SAMPLING = Sampling(1.0, 1.0, 3)
+
+
+@pytest.fixture
+def model(tiny_model_folder: Path) -> QwenModel:
+    return load_model(tiny_model_folder / "target")
+
+
+def job(*prefixes: tuple[int, ...]) -> DraftTokens:
+    return DraftTokens(0, prefixes, 2, "coupled", SAMPLING)
+
+
+def test_branches_together_are_drafted_as_each_alone(
+    model: QwenModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, alone = DraftWorker(model), DraftWorker(model)
+    for worker in (together, alone):
+        worker.run(PrefillDraft(0, random_prompt(1), 40))
+    sizes: list[int] = []
+    really = QwenModel.forward_together
+
+    def counting(self: QwenModel, chunks: list[object]) -> list[torch.Tensor]:
+        sizes.append(len(chunks))
+        return really(self, chunks)  # type: ignore[arg-type]
+
+    rounds = [
+        ((7, 8), (9,), (7, 8, 10)),
+        ((7, 8, 11), (9, 12), (7, 8, 10, 13), (14,)),
+        ((7,), ()),
+        ((7, 8, 11, 15),),
+    ]
+    for prefixes in rounds:
+        monkeypatch.setattr(QwenModel, "forward_together", really)
+        expected = tuple(alone.run(job(prefix))[0] for prefix in prefixes)
+        monkeypatch.setattr(QwenModel, "forward_together", counting)
+        assert together.run(job(*prefixes)) == expected
+    assert sizes[:2] == [3, 4]
+
+
+def test_a_prompt_that_another_session_has_is_copied(
+    model: QwenModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = model.open_session(), model.open_session()
+    row = first.prefill(random_prompt(1))
+    first.forward([7, 8])
+
+    def refused(*_: object) -> None:
+        raise AssertionError("the prompt was computed again")
+
+    monkeypatch.setattr(QwenSession, "_run_prompt", refused)
+    assert torch.equal(second.prefill(random_prompt(1)), row)
+    assert second.expected(2) == first.expected(2)
+    assert torch.equal(second.forward([7, 8, 9]), torch.cat([rerun(first, [7, 8]), first.forward([9])]))
+
+
+def rerun(session: QwenSession, token_ids: list[int]) -> torch.Tensor:
+    session.truncate(session.length - len(token_ids))
+    return session.forward(token_ids)
+
+
+def test_a_prompt_that_was_cut_is_computed(model: QwenModel) -> None:
+    first, second = model.open_session(), model.open_session()
+    row = first.prefill(random_prompt(1))
+    first.truncate(first.length - 3)
+    first.forward([7, 8, 9])
+    assert torch.equal(second.prefill(random_prompt(1)), row)
+    third = model.open_session()
+    second.prefill(random_prompt(2))
+    assert torch.equal(third.prefill(random_prompt(1)), row)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_texts_do_not_depend_on_the_branches(tiny_model_folder: Path, temperature: float) -> None:
+    target, draft = load_model(tiny_model_folder / "target"), load_model(tiny_model_folder / "draft")
+    texts = set()
+    for strategy, workers in (("ar", 1), ("outrider", 1), ("outrider", 4)):
+        config = DecodingConfig(strategy=strategy, temperature=temperature, seed=5, workers=workers)
+        decoder = local_decoder(target, draft if strategy != "ar" else None, config)
+        texts.add(decoder.decode(DecodeRequest(random_prompt(3), 24)).token_ids)
+    assert len(texts) == 1
