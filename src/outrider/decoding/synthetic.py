@@ -21,7 +21,11 @@ from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyTokenizer
 from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
 
-VOCAB_SIZE = 16
+NUM_CHOICES = 15
+"""Tokens that the models choose from; besides them there is the end token, which they never choose."""
+FIRST_ID = 128
+"""So that an id takes two bytes on the wire, as most of a real text do."""
+VOCAB_SIZE = FIRST_ID + NUM_CHOICES
 MAX_LENGTH = 4096
 PROMPT_LENGTH = 8
 CERTAIN_GAP = 60.0
@@ -122,11 +126,11 @@ class SyntheticSession(WholePrefill):
 def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
     """The target, with exits where `exit_agreement` gives any, and its draft."""
     num_exits = len(settings.exit_agreement)
-    exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(VOCAB_SIZE))
+    exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(FIRST_ID, VOCAB_SIZE))
     target = SyntheticModel(
         f"synthetic-{settings.seed}",
         certain_rows(),
-        lambda digest: _target_token(settings.seed, digest),
+        lambda digest: _target_choice(settings.seed, digest),
         exits if num_exits else None,
         (lambda digest: _exit_indices(settings, digest)) if num_exits else None,
     )
@@ -139,8 +143,8 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
 
 
 def certain_rows() -> Array:
-    """Logits (V, V): row i is certain of token i."""
-    return torch.eye(VOCAB_SIZE) * CERTAIN_GAP
+    """Logits (C, V): row i is certain of choice i."""
+    return _over_vocabulary(torch.eye(NUM_CHOICES) * CERTAIN_GAP - CERTAIN_GAP)
 
 
 def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool) -> float:
@@ -151,7 +155,7 @@ def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool
     """
     if not sampled:
         return acceptance_rate
-    low, high = 1.0 / VOCAB_SIZE, 1.0
+    low, high = 1.0 / NUM_CHOICES, 1.0
     if not _sum_of_squares(low, second_choice) <= acceptance_rate <= 1.0:
         raise ConfigError(f"no calibrated draft reaches acceptance_rate={acceptance_rate:.3f} when sampled")
     for _ in range(50):
@@ -215,75 +219,81 @@ def _sum_of_squares(confidence: float, second_choice: float) -> float:
 
 
 def _draft_row(confidence: float, second_choice: float) -> list[float]:
-    """Probabilities by rank; the end token, which is not among them, has none."""
+    """Probabilities by rank; they leave nothing for the end token."""
     second = (1.0 - confidence) * second_choice
-    others = (1.0 - confidence - second) / (VOCAB_SIZE - 3)
-    return [confidence, second] + [others] * (VOCAB_SIZE - 3)
+    others = (1.0 - confidence - second) / (NUM_CHOICES - 2)
+    return [confidence, second] + [others] * (NUM_CHOICES - 2)
 
 
 def _draft_table(confidence: float, second_choice: float) -> Array:
-    """(V * V, V): the row whose first choice is `index // V` and whose second is `index % V`."""
+    """(C * C, V): the row whose first choice is `index // C` and whose second is `index % C`."""
     first, second, other = (
         math.log(max(weight, 1e-30)) for weight in _draft_row(confidence, second_choice)[:3]
     )
-    table = torch.full((VOCAB_SIZE, VOCAB_SIZE, VOCAB_SIZE), other)
-    ids = torch.arange(VOCAB_SIZE)
-    table[:, ids, ids] = second
-    table[ids, :, ids] = first
-    table[:, :, SyntheticModel.eos_id] = -CERTAIN_GAP
-    return table.reshape(-1, VOCAB_SIZE)
+    table = torch.full((NUM_CHOICES, NUM_CHOICES, NUM_CHOICES), other)
+    choices = torch.arange(NUM_CHOICES)
+    table[:, choices, choices] = second
+    table[choices, :, choices] = first
+    return _over_vocabulary(table.reshape(-1, NUM_CHOICES))
+
+
+def _over_vocabulary(rows: Array) -> Array:
+    """Rows over the choices (N, C) as rows over all ids (N, V)."""
+    wide = torch.full((len(rows), VOCAB_SIZE), -2.0 * CERTAIN_GAP)
+    wide[:, FIRST_ID:] = rows
+    return wide
 
 
 def _exit_table() -> Array:
-    """(V * C, V): the row that chooses `index // C` with the confidence number `index % C`."""
+    """(C * F, C): the row that chooses `index // F` with the confidence number `index % F`."""
     confidences = torch.tensor([*SURE_CONFIDENCES, *UNSURE_CONFIDENCES])
-    others = torch.log((1.0 - confidences) / (VOCAB_SIZE - 1))
-    table = others[None, :, None].repeat(VOCAB_SIZE, 1, VOCAB_SIZE)
-    ids = torch.arange(VOCAB_SIZE)
-    table[ids, :, ids] = torch.log(confidences)
-    return table.reshape(-1, VOCAB_SIZE)
+    others = torch.log((1.0 - confidences) / (NUM_CHOICES - 1))
+    table = others[None, :, None].repeat(NUM_CHOICES, 1, NUM_CHOICES)
+    choices = torch.arange(NUM_CHOICES)
+    table[choices, :, choices] = torch.log(confidences)
+    return table.reshape(-1, NUM_CHOICES)
 
 
-def _target_token(seed: int, digest: int) -> int:
-    return 1 + mixed_bits(seed, digest, _CHOICE) % (VOCAB_SIZE - 1)
+def _target_choice(seed: int, digest: int) -> int:
+    return mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
 
 
 def _draft_index(settings: SyntheticSettings, digest: int) -> int:
-    """The draft's first and second choice: the target's token at the rank its luck gives it."""
-    target = _target_token(settings.seed, digest)
-    another, a_third = _other_token(target, 0), _other_token(target, 1)
+    """The draft's first and second choice: the target's at the rank its luck gives it."""
+    target = _target_choice(settings.seed, digest)
+    another, a_third = _other_choice(target, 1), _other_choice(target, 2)
     luck = _uniform(settings.seed, digest, _RANK)
     if luck < settings.confidence:
-        return target * VOCAB_SIZE + another
+        return target * NUM_CHOICES + another
     if luck < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
-        return another * VOCAB_SIZE + target
-    return another * VOCAB_SIZE + a_third
+        return another * NUM_CHOICES + target
+    return another * NUM_CHOICES + a_third
 
 
 def _exit_indices(settings: SyntheticSettings, digest: int) -> list[int]:
     """For each exit the row of `_exit_table` it gives after the text with this digest."""
     seed, num_exits = settings.seed, len(settings.exit_agreement)
-    target = _target_token(seed, digest)
+    target = _target_choice(seed, digest)
     num_sure, num_unsure = len(SURE_CONFIDENCES), len(UNSURE_CONFIDENCES)
     luck, bits = _uniform(seed, digest, _DEPTH), mixed_bits(seed, digest, _CONFIDENCE)
     guesses = [
-        _other_token(target, mixed_bits(seed, digest, _GUESS + 16 * number) % (VOCAB_SIZE - 2))
+        _other_choice(target, 1 + mixed_bits(seed, digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
         for number in range(num_exits // LAYERS_OF_ONE_GUESS + 1)
     ]
     indices = []
     for number, chance in enumerate(settings.exit_agreement):
         confidence = bits >> (2 * number % 62)
         if luck < chance:
-            token, column = target, confidence % num_sure
+            choice, column = target, confidence % num_sure
         else:
-            token, column = guesses[number // LAYERS_OF_ONE_GUESS], num_sure + confidence % num_unsure
-        indices.append(token * (num_sure + num_unsure) + column)
+            choice, column = guesses[number // LAYERS_OF_ONE_GUESS], num_sure + confidence % num_unsure
+        indices.append(choice * (num_sure + num_unsure) + column)
     return indices
 
 
-def _other_token(token: int, number: int) -> int:
-    """One of the VOCAB_SIZE - 2 tokens that are neither this one nor the end."""
-    return 1 + (token + number) % (VOCAB_SIZE - 1)
+def _other_choice(choice: int, step: int) -> int:
+    """The choice `step` further on, 1 to NUM_CHOICES - 1: one of the others."""
+    return (choice + step) % NUM_CHOICES
 
 
 def _uniform(seed: int, digest: int, purpose: int) -> float:

@@ -10,6 +10,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Prompt
 from outrider.decoding.digest import common_length
 from outrider.decoding.synthetic import (
+    FIRST_ID,
     SyntheticModel,
     SyntheticSession,
     SyntheticSettings,
@@ -32,7 +33,7 @@ def draft_chunk(drafter: SyntheticSession, last: int, gamma: int) -> list[int]:
 
 def choices_and_exits(verifier: SyntheticSession, tokens: list[int]) -> tuple[list[int], list[list[int]]]:
     exits: list[list[int]] = []
-    own = verifier.forward(tokens, lambda _, rows: exits.append(rows.argmax(-1).tolist()))
+    own = verifier.forward(tokens, lambda _, rows: exits.append((FIRST_ID + rows.argmax(-1)).tolist()))
     return own.argmax(-1).tolist(), exits
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.synthetic import VOCAB_SIZE, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.synthetic import NUM_CHOICES, SyntheticModel, certain_rows, mixed_bits
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
 
@@ -43,15 +43,15 @@ class AcceptanceTarget:
 def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, SyntheticModel]:
     """Device and cloud."""
     device, cloud = (
-        SyntheticModel(f"certain-{side}-{seed}", certain_rows(), partial(_token, seed, share))
+        SyntheticModel(f"certain-{side}-{seed}", certain_rows(), partial(_choice, seed, share))
         for side, share in (("device", target.agreement), ("cloud", 1.0))
     )
     return device, cloud
 
 
-def _token(seed: int, agreement: float, digest: int) -> int:
-    """The cloud's token after a text where the two agree, else another; never the end token."""
-    token = mixed_bits(seed, digest, _CHOICE) % (VOCAB_SIZE - 1)
+def _choice(seed: int, agreement: float, digest: int) -> int:
+    """The cloud's choice after a text where the two agree, else another."""
+    choice = mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
     if mixed_bits(seed, digest, _AGREE) / 2.0**64 >= agreement:
-        token += 1 + mixed_bits(seed, digest, _OTHER) % (VOCAB_SIZE - 2)
-    return 1 + token % (VOCAB_SIZE - 1)
+        choice += 1 + mixed_bits(seed, digest, _OTHER) % (NUM_CHOICES - 1)
+    return choice % NUM_CHOICES
