@@ -30,7 +30,7 @@ RESPONSE = 0.15
 TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED = 12, 4
 LOOKED_AT_BYTES = 1_000_000
-MOVED_M, MOVED_RAD = 0.003, math.radians(0.2)
+MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
 
 
 class RepeatWatch:

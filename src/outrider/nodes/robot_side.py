@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,8 @@ from outrider.nodes.base import OutriderNode
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind, withdrawal
 
 FRESH_S = 2.0
+# How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
+MATCH_S, TRACKED = 0.06, 200
 MAX_CLOCK_OFFSET_S = 5.0
 
 
@@ -47,6 +50,7 @@ class RosRobotSide:
         self._pictures = PictureClock(node.now_s())
         self._repeat_watch, self._repeats = RepeatWatch(), False
         self._mirror = MirrorCheck()
+        self._track: deque[tuple[float, Odometry]] = deque(maxlen=TRACKED)
         self._image_warning = ""
         self._odometry: Odometry | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -72,7 +76,7 @@ class RosRobotSide:
     def _shows_nothing_new(self, message: Image) -> bool:
         """Whether the picture is the last one again, though the robot has moved; a new one is compared with
         odometry."""
-        odometry = self.odometry()
+        odometry = self._odometry_at(message.header.stamp)
         self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
         if odometry is not None and not self._repeats:
             with contextlib.suppress(FrameError):  # which is told where the picture is used
@@ -82,11 +86,21 @@ class RosRobotSide:
     def on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self._node.now_s())
         with self._changed:
+            self._track.append((convert.seconds_of(message.header.stamp), odometry))
             if self._odometry is not None:
                 x, y = self._odometry.pose.x, self._odometry.pose.y
                 self._travelled_m += odometry.pose.distance_to(x, y)
             self._odometry = odometry
             self._changed.notify_all()
+
+    def _odometry_at(self, stamp: convert.Time) -> Odometry | None:
+        """The odometry of a picture's moment; the newest where the picture was stamped by another clock."""
+        taken_s = convert.seconds_of(stamp)
+        if abs(self._node.get_clock().now().nanoseconds * 1e-9 - taken_s) > MAX_CLOCK_OFFSET_S:
+            return self.odometry()
+        with self._changed:
+            nearest = min(self._track, key=lambda entry: abs(entry[0] - taken_s), default=None)
+        return nearest[1] if nearest is not None and abs(nearest[0] - taken_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
         end = step_messages.end_of(message)
