@@ -22,8 +22,11 @@ from outrider.nodes.action_node import ActionNode
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
+from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
+from outrider.runtime.knowledge import opened_corpus
 from outrider.runtime.memories import open_memory
+from outrider.runtime.supervisor import free_port
 
 pytestmark = pytest.mark.ros
 HOME = "flat"
@@ -147,3 +150,25 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     assert len(decoder.prompts) == asked
     assert "my keys are here" in say("where did you last see my keys?").message
     assert say("find my wallet").error_code == Navigate.Result.BAD_INSTRUCTION
+
+
+def test_a_question_is_answered_by_robot_and_cloud_together(
+    run_node: Callable[..., NodeThread], client: Client, store: str, tmp_path: Path, tiny_model_folder: Path
+) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), frozenset())
+
+    corpus = tmp_path / "corpus.db"
+    with opened_corpus(str(corpus)) as opened:
+        opened.add(["Keys are cut at the kiosk."])
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    cloud = {"endpoint": endpoint, "model": str(tiny_model_folder / "target"), "corpus": str(corpus)}
+    robot = {"endpoint": endpoint, "answers": "aggregate", "memory_store": store, "home": HOME}
+    run_node(lambda: VerifierNode(cloud))
+    run_node(lambda: ScriptedNavigator({**robot, **SLOW_CAMERA}), threads=4)
+    goals = Goals(client)
+    assert goals.result(goals.send("remember that my keys hang by the door")).success
+    answer = goals.result(goals.send("tell me where my keys are and where keys are cut"))
+    assert answer.success and answer.steps == 0
+    assert "my keys hang by the door" in answer.message and "at the kiosk" in answer.message
