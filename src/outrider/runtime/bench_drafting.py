@@ -23,7 +23,7 @@ from outrider.decoding.replay import ReplayModel
 from outrider.navigation.navigator import Navigator, NavigatorSettings
 from outrider.runtime.bench_plots import draw_ablation
 from outrider.runtime.decoders import local_decoder
-from outrider.runtime.drafting import Drafting, Yield
+from outrider.runtime.drafting import Drafting, TreeDrafting, Yield
 from outrider.runtime.episode import run_episode
 from outrider.runtime.evaluation import ODOMETRY_NOISE, PLACEMENT_CYCLE
 from outrider.runtime.figures import write_figures
@@ -35,6 +35,8 @@ from outrider.simulation.simulator import Simulator
 MAX_NEW_TOKENS = 96
 MAX_STEPS = 40
 DRAFT_LENGTHS = (2, 4, 8, 16)
+TREE_TOKENS = 32
+"""Of a tree: what sd.npu's processors verify at the price of one token."""
 LEGEND = """tokens: of a verification, the target's own included; drafted: for one; model:
 forwards of the draft model a token; processor time: step ms of retrieving for a
 verification, prompt ms of calibrating by a token of the prompt."""
@@ -45,6 +47,7 @@ ALONE = (
     ("suffix", "reuse"),
     ("suffix", "calibration", "reuse"),
 )
+BY_TREE = ALONE[1:]
 SOURCE_SETS = (*ALONE, ("model",), *(("model", *sources) for sources in ALONE))
 
 
@@ -93,7 +96,7 @@ def bench_drafting(
     console, result = Console(), {}
     console.print(LEGEND, highlight=False)
     for texts in text_sets(replayed, episodes, frames, seed):
-        figures = measure(texts, num_draft_tokens)
+        figures = measure(texts, num_draft_tokens) | measure_trees(texts)
         console.print(_table(texts, figures))
         result[texts.name] = {"+".join(sources): asdict(row) for sources, row in figures.items()}
         if plots is not None:
@@ -145,6 +148,17 @@ def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], Draf
     for sources in track(SOURCE_SETS, texts.name, console=Console(stderr=True)):
         drafting = Drafting(texts.pair.target, texts.pair.draft, sources, num_draft_tokens, MAX_NEW_TOKENS)
         figures[sources] = figures_of(drafting.run(texts.prompts, texts.keep_history))
+    return figures
+
+
+def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
+    """Retrieved drafts in trees of TREE_TOKENS, and for comparison in a chain as long."""
+    figures = {}
+    for make, form in ((Drafting, "chain"), (TreeDrafting, "tree")):
+        for sources in BY_TREE[:1] if form == "chain" else BY_TREE:
+            drafting = make(texts.pair.target, None, sources, TREE_TOKENS, MAX_NEW_TOKENS)
+            name = (*sources, f"{form} of {TREE_TOKENS}")
+            figures[name] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures
 
 

@@ -11,6 +11,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.estimates import Odds
 from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.retrieval.reuse import longest_run
+from outrider.decoding.retrieval.tree import TokenTree
 from outrider.decoding.sequence import CachedSequence
 from outrider.runtime.speculation import emitted_tokens
 
@@ -153,3 +154,37 @@ class Drafting:
             drafted = self._by_model.get(len(text) + offset)
             if drafted is not None:
                 self._odds.on_outcome(0 if drafted == token else None)
+
+
+class TreeDrafting(Drafting):
+    """The same by trees of `num_draft_tokens` tokens, as if the target verified each in one pass.
+
+    Greedy: it takes the way through the tree that its own choices go. The engine verifies chains.
+    """
+
+    def _decode(self, prompt: Prompt, total: Yield) -> tuple[int, ...]:
+        self._target.prefill(prompt, self._max_new_tokens)
+        self._begin(prompt, total)
+        self._calibrate(total)
+        text: list[int] = []
+        while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
+            started_s = time.thread_time()
+            tree = self._retrieved.tree(self._limit)
+            total.retrieval_s += time.thread_time() - started_s
+            choices = self._target.logits([*text, *tree.chain], len(tree.chain)).argmax(-1).tolist()
+            emitted = self._way_through(tree, text)
+            self._learn(emitted, total)
+            right = emitted_tokens(tree.chain, choices, self._eos_id)
+            self._keep_rejected(tree.chain, choices, right, total)
+            text += emitted
+            total.verifications += 1
+            total.drafted += tree.num_tokens
+        total.emitted += len(text)
+        return tuple(text)
+
+    def _way_through(self, tree: TokenTree, text: Sequence[int]) -> list[int]:
+        """The target's own tokens as far as the tree holds them, and one more."""
+        emitted: list[int] = []
+        while tree.holds(emitted) and self._eos_id not in emitted[-1:]:
+            emitted.append(int(self._target.logits([*text, *emitted], 0)[0].argmax()))
+        return emitted

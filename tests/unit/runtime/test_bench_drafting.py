@@ -11,7 +11,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Prompt
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.runtime import bench_drafting as bench
-from outrider.runtime.drafting import Drafting
+from outrider.runtime.drafting import Drafting, TreeDrafting
 from outrider.runtime.held_out import Pair
 
 TARGET = ToyModel(ToySettings(seed=1, vocab_size=12, eos_bias=-9.0))
@@ -61,7 +61,9 @@ def test_the_benchmark_runs_to_the_end(
     figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
     assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
     rows = figures["texts"]["toys in order"]
-    assert set(rows) == {"+".join(sources) for sources in bench.SOURCE_SETS}
+    trees = [(*sources, "tree of 32") for sources in bench.BY_TREE]
+    wanted = [*bench.SOURCE_SETS, *trees, ("suffix", "chain of 32")]
+    assert set(rows) == {"+".join(sources) for sources in wanted}
     assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
     assert (tmp_path / "drafting_toys.png").stat().st_size > 10_000
     assert "model + suffix" in capsys.readouterr().out
@@ -70,3 +72,12 @@ def test_the_benchmark_runs_to_the_end(
 def test_an_empty_measurement_is_refused():
     with pytest.raises(ConfigError, match="at least 1"):
         bench.bench_drafting(episodes=0)
+
+
+@pytest.mark.parametrize("sources", bench.BY_TREE)
+def test_trees_change_no_text_and_yield_more_than_the_chain_in_them(sources: tuple[str, ...]):
+    chains = Drafting(TARGET, None, ("suffix",), 8, LENGTH).run(PROMPTS, keep_history=True)
+    trees = TreeDrafting(TARGET, None, sources, 24, LENGTH).run(PROMPTS, keep_history=True)
+    assert [text[:LENGTH] for text in trees.texts] == [greedy_text(prompt) for prompt in PROMPTS]
+    assert trees.acceptance_length >= chains.acceptance_length
+    assert trees.drafted <= 24 * trees.verifications

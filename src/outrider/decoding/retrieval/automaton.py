@@ -99,6 +99,16 @@ class SuffixAutomaton:
                 belief = (counts.get(token, 0) + kinds * belief) / (sum(counts.values()) + kinds)
         return belief
 
+    def successors(self, cursor: Cursor, most: int) -> list[int]:
+        """What came after the cursor's text, the commonest first; then what came after shorter ends of it."""
+        found: dict[int, None] = {}
+        for state in reversed(self.ends(cursor)):
+            counts = self._counts[state]
+            found |= dict.fromkeys(sorted(counts, key=lambda token: -counts[token]))
+            if len(found) >= most:
+                break
+        return list(found)[:most]
+
     def ends(self, cursor: Cursor) -> list[int]:
         """The states of all ends of a cursor's text that are told apart, the empty one first."""
         path, state = [], cursor.state

@@ -52,12 +52,17 @@ class Calibration:
 
         `ahead`: the context from there on, WINDOW tokens at most.
         """
+        rival = self.rival(at, ahead)
+        return rival[0] if rival is not None and rival[0].chance > rival[1] else None
+
+    def rival(self, at: int, ahead: Sequence[int]) -> tuple[Turn, float] | None:
+        """The model's choice where it is not the context's token, and the chance of that token."""
         disagreement = self._disagreement(at, ahead[0])
         if disagreement is None:
             return None
         token, key = disagreement
         context, choice = self._rates(key)
-        return Turn(token, choice, at + self._skip(token, ahead)) if choice > context else None
+        return Turn(token, choice, at + self._skip(token, ahead)), context
 
     def learn(self, at: int, context: int, written: int) -> None:
         """The target wrote this where the context holds that."""

@@ -9,6 +9,7 @@ from outrider.decoding.retrieval.continuation import Continuation, Credit, Draft
 from outrider.decoding.retrieval.lookup import PromptLookup
 from outrider.decoding.retrieval.reuse import SegmentReuse
 from outrider.decoding.retrieval.suffix import SuffixDrafter
+from outrider.decoding.retrieval.tree import CHAIN_TOKENS, Branch, TokenTree, grown_tree
 
 _DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "lookup": PromptLookup,
@@ -86,6 +87,17 @@ class RetrievedDrafts:
                 break
             found += best
         return found
+
+    def tree(self, most_tokens: int) -> TokenTree:
+        """What may follow the text, in branches, with `most_tokens` tokens in all."""
+        chain = [token for token, _ in self.likely((), min(CHAIN_TOKENS, most_tokens))]
+        branches: list[Branch] = []
+        for drafter in self._drafters:
+            if isinstance(drafter, SuffixDrafter):
+                branches += drafter.branches(chain)
+            elif isinstance(drafter, SegmentReuse):
+                branches += drafter.branches()
+        return grown_tree(chain, branches, most_tokens)
 
     def _best(self, branch: Sequence[int], limit: int) -> Likely:
         proposals = [drafter.propose(branch, limit) for drafter in self._drafters]

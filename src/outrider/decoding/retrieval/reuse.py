@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.decoding.retrieval.continuation import Continuation
+from outrider.decoding.retrieval.tree import Branch
 
 LIFETIME = 3
 """Verifications that a segment is kept for."""
@@ -58,6 +59,10 @@ class SegmentReuse:
         self._num_verified += 1
         self._last = [*self._last, *tokens][-SHORTEST:]
         self._kept = [one for one in self._kept if self._num_verified - one[1] <= LIFETIME]
+
+    def branches(self) -> list[Branch]:
+        """Every segment right after the text, the newest first."""
+        return [Branch(AT_ONCE, segment) for segment, _ in reversed(self._kept)]
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
         """The rest of the newest segment that the text has come to stand in; else all of a fresh one."""

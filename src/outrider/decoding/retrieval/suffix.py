@@ -9,9 +9,13 @@ from outrider.core.values import Successors
 from outrider.decoding.retrieval.automaton import START, Cursor, Match, SuffixAutomaton
 from outrider.decoding.retrieval.calibration import WINDOW, Calibration
 from outrider.decoding.retrieval.continuation import Continuation
+from outrider.decoding.retrieval.tree import Branch
 
 HISTORY_TOKENS = 16_384
 """Tokens of a store that is full; two are kept, some 20 MB together."""
+
+RIVALS, ONWARD = 3, 6
+"""Of a tree: the tokens looked at for each place of its chain, and how far each is gone on with."""
 
 
 @dataclass
@@ -72,6 +76,41 @@ class SuffixDrafter:
         if old is not None and (new is None or old.length > new.length):
             return self._copied(self._old, in_old, old, limit)
         return self._copied(self._new, in_new, new, limit) if new is not None else None
+
+    def branches(self, chain: Sequence[int]) -> list[Branch]:
+        """What else may come on the way of a chain that was proposed, each with how the context goes on."""
+        store, cursor = self._store_of()
+        texts, reached, found = store.texts, 1.0, list[Branch]()
+        for place, token in enumerate(chain):
+            rivals = self._rivals(store, cursor, token)
+            for rival, (chance, at) in rivals.items():
+                path = (*chain[:place], rival, *texts.following(at, ONWARD))
+                found.append(Branch(reached * chance, path))
+            reached *= texts.belief(cursor, token)
+            cursor = texts.walk(cursor, (token,))
+        return found
+
+    def _rivals(self, store: _Store, cursor: Cursor, token: int) -> dict[int, tuple[float, int]]:
+        """Other tokens than this one after a cursor's text: each with its chance and where it goes on."""
+        texts, rivals = store.texts, dict[int, tuple[float, int]]()
+        for other in texts.successors(cursor, RIVALS):
+            match = texts.match(texts.walk(cursor, (other,)))
+            if other != token and match is not None:
+                rivals[other] = texts.belief(cursor, other), match.at
+        here = texts.match(cursor)
+        calibrated = store.calibration.rival(here.at, texts.following(here.at, WINDOW)) if here else None
+        if calibrated is not None and calibrated[0].token != token:
+            turn = calibrated[0]
+            if turn.chance > rivals.get(turn.token, (0.0, 0))[0]:
+                rivals[turn.token] = turn.chance, turn.at
+        return rivals
+
+    def _store_of(self) -> tuple[_Store, Cursor]:
+        """The store that `propose` copies from after the present text, and where that stands in it."""
+        new, old = self._new.texts.match(self._new.texts.end), self._old.texts.match(self._in_old)
+        if old is not None and (new is None or old.length > new.length):
+            return self._old, self._in_old
+        return self._new, self._new.texts.end
 
     def _learn(self, token: int) -> None:
         match = self._new.texts.match(self._new.texts.end)

@@ -1,0 +1,60 @@
+"""Retrieved drafts as a tree: what else may come, and what was rejected, beside the likeliest."""
+
+from __future__ import annotations
+
+from outrider.core.values import Successors
+from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.retrieval.tree import Branch, TokenTree, grown_tree
+
+EOS = 0
+
+
+def drafts(*names: str, prompt: tuple[int, ...]) -> RetrievedDrafts:
+    made = RetrievedDrafts(names, EOS)
+    made.begin(prompt)
+    return made
+
+
+def test_a_tree_holds_every_path_as_far_as_there_is_room() -> None:
+    tree = TokenTree(5)
+    tree.add((1, 2, 3))
+    tree.add((1, 4, 5, 6))
+    assert tree.chain == (1, 2, 3) and tree.num_tokens == 5
+    assert tree.holds(()) and tree.holds((1, 2, 3)) and tree.holds((1, 4, 5))
+    assert not tree.holds((1, 4, 5, 6)) and not tree.holds((2,)) and not tree.holds((1, 2, 3, 4))
+
+
+def test_the_likelier_branch_gets_the_room() -> None:
+    branches = [Branch(0.1, (7, 8)), Branch(0.5, (5, 6))]
+    tree = grown_tree((1, 2), branches, 4)
+    assert tree.holds((1, 2)) and tree.holds((5, 6)) and not tree.holds((7,))
+
+
+def test_what_came_less_often_is_a_branch_that_goes_on_as_it_did() -> None:
+    prompt = (1, 2, 3, 4, 5, 1, 2, 9, 8, 7, 1, 2, 3, 4, 6, 1, 2)
+    tree = drafts("suffix", prompt=prompt).tree(32)
+    assert tree.chain[:3] == (3, 4, 6)
+    assert tree.holds((9, 8, 7)), "the other continuation"
+    assert tree.holds((3, 4, 5, 1)), "the other ending of the first"
+    assert drafts("suffix", prompt=prompt).tree(3).num_tokens == 3
+
+
+def test_the_models_choice_by_its_prefill_is_a_branch_that_goes_on_in_the_context() -> None:
+    prompt = (1, 2, 3, 4, 5, 6, 7, 1)
+    made = drafts("suffix", "calibration", prompt=prompt)
+    choices = [(2,), (4,), (4,), (5,), (6,), (7,), (1,), (2,)]
+    assert not made.tree(32).holds((2, 4))
+    made.calibrate(Successors(choices, [(0.5,)] * len(prompt)))
+    tree = made.tree(32)
+    assert tree.holds((2, 3, 4)), "as it stands"
+    assert tree.holds((2, 4, 5, 6)), "without the word that the model would leave out"
+
+
+def test_rejected_segments_are_branches_for_a_while() -> None:
+    made = drafts("suffix", "reuse", prompt=(1, 2, 3))
+    made.keep((7, 8, 9))
+    made.extend((2,))
+    assert made.tree(32).holds((7, 8, 9))
+    for _ in range(4):
+        made.extend((3,))
+    assert not made.tree(32).holds((7,))
