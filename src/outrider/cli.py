@@ -594,23 +594,29 @@ def train_model(
 @train_app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
 def train_exits(
     data: Annotated[Path, typer.Argument(help="Folder of the data set; its last shard judges the exits.")],
-    target: Annotated[Path, typer.Option(help="Folder of the trained model; the exits are added.")] = Path(
-        "models/target"
-    ),
+    target: Annotated[
+        str, typer.Option(help="The model that exits are added to: a folder, or its name on the Hub.")
+    ] = "models/target",
     layer: Annotated[
         list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")
     ] = None,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
     frames: Annotated[int, typer.Option(min=1, help="How many frames to train on.")] = 1600,
     seed: Seed = 0,
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
+    ] = "fp32",
+    memory_mb: Annotated[
+        int, typer.Option(min=64, help="For the states that are trained on at a time.")
+    ] = 2048,
 ) -> None:
     """Train early exits for a target with the model itself frozen: minutes on one core."""
     from outrider.runtime.paths import model_folder
     from outrider.runtime.teaching import make_exits
     from outrider.training.exits import ExitsConfig
 
-    config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed)
-    typer.echo(str(make_exits(config, data, model_folder(str(target)))))
+    config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
+    typer.echo(str(make_exits(config, data, model_folder(target), precision)))
 
 
 @memory_app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')

@@ -150,8 +150,8 @@ def backbone_fingerprint(text: TextStack) -> str:
     digest = hashlib.sha256()
     for layer in text.layers:
         for weight in (layer.input_norm.gain, layer.qkv_bias, layer.mlp_norm.gain):
-            digest.update(weight.float().numpy().tobytes())
-    digest.update(text.final_norm.gain.float().numpy().tobytes())
+            digest.update(weight.float().cpu().numpy().tobytes())
+    digest.update(text.final_norm.gain.float().cpu().numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -29,6 +29,7 @@ from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
 from outrider.models.memory import check_memory
 from outrider.models.session import QwenModel
+from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import load_tokenizer
 
 Role = Literal["target", "draft"]
@@ -133,14 +134,19 @@ def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     return QwenModel(f"exact:{folder.name}", tokenizer, text, vision, DEFAULT_MAX_LENGTH, read_card(folder))
 
 
-def install_exits(folder: Path, adapters: ExitAdapters, figures: dict[str, Any]) -> None:
+def install_exits(
+    folder: Path, adapters: ExitAdapters, figures: dict[str, Any], text: TextStack | None = None
+) -> None:
     """Write exits into the folder of the model they were trained for, and their figures into its card.
 
-    Exits that are there already are replaced. Raises ModelError where the folder holds no sound model.
+    `text` is that model's, where it is loaded. Exits that are there already are replaced. Raises ModelError
+    where the folder holds no sound model.
     """
     check_checkpoint(folder)
-    vocab_size = load_tokenizer(folder).vocab_size
-    write_exits(folder, adapters, build_text_stack(read_checkpoint(folder, torch.float32), vocab_size))
+    if text is None:
+        vocab_size = load_tokenizer(folder).vocab_size
+        text = build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
+    write_exits(folder, adapters, text)
     write_figures(folder, "exits", figures)
 
 

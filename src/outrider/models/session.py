@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from weakref import WeakValueDictionary
 
 import torch
@@ -16,6 +16,7 @@ from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads, ExitTap
 from outrider.models.layout import PromptLayout, lay_out, require_room
+from outrider.models.positions import text_positions
 from outrider.models.steps import StepCache
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import QwenTokenizer
@@ -163,6 +164,21 @@ class QwenSession:
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
         return self._model.forward_together([Chunk(self, token_ids, on_exit)])[0]
+
+    @torch.inference_mode()
+    def layer_outputs(self, token_ids: Sequence[int], layers: Collection[int]) -> Tensor:
+        """The outputs (L, M, hidden) of some layers, counted from 1, for tokens that are not kept."""
+        start, count, text = self._length, len(token_ids), self._model.text
+        require_room(start + count, self._model.max_length)
+        outputs: list[Tensor] = []
+
+        def keep(layer: int, hidden: Tensor) -> None:
+            if layer in layers:
+                outputs.append(hidden)
+
+        runs = text.runs([Segment(self._cache, start, 0, count, start + count, count)], count)
+        text.forward(text.embed(token_ids), text_positions(start + self._rope_delta, count), runs, keep)
+        return torch.stack(outputs)
 
     def appended(self, chunk: Chunk) -> Appended:
         """A chunk of this session as rows for a batch. Raises ConfigError."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.model_options import Precision
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.models.card import read_card
 from outrider.models.checkpoint import check_checkpoint
 from outrider.models.exits import ExitAdapters
-from outrider.models.loading import install_exits
+from outrider.models.loading import install_exits, load_model
+from outrider.models.running_backbone import RunningBackbone
 from outrider.simulation.vocabulary import (
     COLOURS,
     COMMANDS,
@@ -17,13 +20,14 @@ from outrider.simulation.vocabulary import (
     instruction_words,
 )
 from outrider.training.batches import read_shard, shard_paths
-from outrider.training.exits import ExitsConfig, train_exits
+from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
 from outrider.training.tokenizer import train_tokenizer
 
 TOKENIZER_SHARDS = 6
+EXIT_MAX_LENGTH = 2048
 
 
 def make_tokenizer(data: Path, folder: Path) -> int:
@@ -51,11 +55,23 @@ def make_model(
     return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())
 
 
-def make_exits(config: ExitsConfig, data: Path, target: Path) -> dict[str, object]:
-    """Train early exits for the model in `target` and put them into its folder; their figures."""
+def make_exits(
+    config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32"
+) -> dict[str, object]:
+    """Train early exits for the model in `target` and put them into its folder; their figures.
+
+    A general checkpoint, which has no card with its words, runs as it will run, in this precision.
+    """
     check_checkpoint(target)
-    beside = target.parent / "tokenizer"
-    trained = train_exits(target, beside if beside.is_dir() else target, data, config)
+    text = None
+    if read_card(target).instruction_words is None:
+        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH)
+        backbone: Backbone = RunningBackbone(model)
+        text = model.text
+    else:
+        beside = target.parent / "tokenizer"
+        backbone = PackedBackbone(target, beside if beside.is_dir() else target)
+    trained = train_exits(backbone, data, config)
     adapters = ExitAdapters(trained.layers, trained.token_ids, trained.down, trained.up)
-    install_exits(target, adapters, trained.figures)
+    install_exits(target, adapters, trained.figures, text)
     return trained.figures

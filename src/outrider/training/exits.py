@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from outrider.training.network import PackedModel
 from outrider.training.shortlist import choose_shortlist
 
 ROUND_FRAMES = 200
+FRAME_TOKENS = 160
 ROUND_STEPS = 100
 ROUND_SHARDS = 4
 BATCH_FRAMES = 16
@@ -46,10 +47,16 @@ class ExitsConfig:
     frames: int = 1600
     learning_rate: float = 1e-2
     seed: int = 0
+    memory_mb: int = 2048
 
     def __post_init__(self) -> None:
         if self.rank < 1 or self.frames < 1:
             raise ConfigError(f"rank ({self.rank}) and frames ({self.frames}) must be at least 1")
+
+    def round_frames(self, num_exits: int, width: int) -> int:
+        """How many frames' states `memory_mb` holds."""
+        frame_bytes = 4 * (num_exits + 1) * width * FRAME_TOKENS
+        return max(1, min(ROUND_FRAMES, self.memory_mb * 2**20 // frame_bytes))
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,25 @@ class TrainedExits:
     figures: dict[str, Any]
 
 
-class Backbone:
-    """The frozen target in its training view."""
+class Backbone(Protocol):
+    """A frozen target: `norm` and `head` are its last ones, head[token_ids] (S, width) the rows of some tokens;
+    `tokenizer` maps texts to {"input_ids": ...}.
+    """
+
+    tokenizer: Any
+    norm: Any
+    head: Any
+    num_layers: int
+
+    def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
+        """Outputs (E + 1, K, width) of `layers` and of the last layer at K answer tokens."""
+
+    def choices(self, last: Tensor) -> Tensor:
+        """The target's own tokens (K,) from its last layer's output (K, width)."""
+
+
+class PackedBackbone:
+    """The small pair's target in its training view: many frames and queries at once."""
 
     def __init__(self, folder: Path, tokenizer: Path) -> None:
         transformers_logging.disable_progress_bar()
@@ -103,11 +127,11 @@ class ExitNetwork(nn.Module):
 
     def __init__(self, backbone: Backbone, token_ids: Tensor, num_exits: int, rank: int) -> None:
         super().__init__()
-        width = backbone.head.shape[1]
+        self._head = backbone.head[token_ids]
+        width = self._head.shape[1]
         self.down = nn.Parameter(torch.randn(num_exits, width, rank) / math.sqrt(width))
         self.up = nn.Parameter(torch.zeros(num_exits, rank, width))
         self._norm = backbone.norm
-        self._head = backbone.head[token_ids]
 
     def forward(self, outputs: Tensor) -> Tensor:
         """Logits (E, K, S) of the exits from their layers' outputs (E, K, width)."""
@@ -143,8 +167,8 @@ class Fit:
         self._step += 1
 
 
-def train_exits(folder: Path, tokenizer: Path, data: Path, config: ExitsConfig) -> TrainedExits:
-    """Fit the exits of the model in `folder`: minutes on one core, so a run is not resumed.
+def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedExits:
+    """Fit exits of a model: minutes on one core for the small one, so a run is not resumed.
 
     Raises ConfigError for layers the model does not have, too little data, or a run that diverges.
     """
@@ -153,25 +177,25 @@ def train_exits(folder: Path, tokenizer: Path, data: Path, config: ExitsConfig) 
         raise ConfigError(f"{data} holds one shard; exits need a second to be judged on")
     torch.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
-    backbone = Backbone(folder, tokenizer)
     layers = _checked_layers(config.layers, backbone.num_layers)
     queries = [query for example in _pool(rng, paths[:-1]) for query in example.queries]
     token_ids = torch.tensor(choose_shortlist(backbone.tokenizer, queries))
     adapters = ExitNetwork(backbone, token_ids, len(layers), config.rank)
-    num_rounds = math.ceil(config.frames / ROUND_FRAMES)
+    round_frames = config.round_frames(len(layers), adapters.down.shape[1])
+    num_rounds = math.ceil(config.frames / round_frames)
     fit = Fit(adapters, num_rounds * ROUND_STEPS, config.learning_rate)
     for _ in track(range(num_rounds), "exits"):
         pool = _pool(rng, paths[:-1])
-        drawn = rng.permutation(len(pool))[:ROUND_FRAMES]
+        drawn = rng.permutation(len(pool))[:round_frames]
         states = backbone.states([pool[index] for index in drawn], layers)
         for _ in range(ROUND_STEPS):
             fit.step(states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))])
-    held_out = backbone.states(read_shard(paths[-1])[:HELD_OUT_FRAMES], layers)
+    held_out = backbone.states(read_shard(paths[-1])[: min(HELD_OUT_FRAMES, round_frames)], layers)
     figures = {
         "layers": list(layers),
         "rank": config.rank,
         "parameters": adapters.down.numel() + adapters.up.numel(),
-        "training_frames": num_rounds * ROUND_FRAMES,
+        "training_frames": num_rounds * round_frames,
         **_assess(backbone, adapters, token_ids, held_out),
     }
     return TrainedExits(layers, token_ids, adapters.down.detach(), adapters.up.detach(), figures)

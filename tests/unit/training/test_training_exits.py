@@ -14,14 +14,16 @@ import torch
 
 from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ConfigError
+from outrider.core.model_options import Precision
 from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX, PromptContext, render_user_text
 from outrider.core.training_data import Example, Query, Shard
 from outrider.core.values import Prompt
 from outrider.models import load_model
+from outrider.models.running_backbone import RunningBackbone
 from outrider.runtime.teaching import make_exits
 from outrider.training import exits
 from outrider.training.architecture import build_model
-from outrider.training.exits import Backbone, ExitNetwork, ExitsConfig, Fit, train_exits
+from outrider.training.exits import ExitNetwork, ExitsConfig, Fit, PackedBackbone, train_exits
 from outrider.training.shortlist import choose_shortlist, most_frequent
 from outrider.training.tokenizer import train_tokenizer
 
@@ -62,8 +64,8 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target"
 
 
-def backbone_of(target: Path) -> Backbone:
-    return Backbone(target, target.parent / "tokenizer")
+def backbone_of(target: Path) -> PackedBackbone:
+    return PackedBackbone(target, target.parent / "tokenizer")
 
 
 def test_the_shortlist_holds_actions_and_what_is_frequent(target: Path) -> None:
@@ -123,7 +125,7 @@ def test_trained_exits_run_as_they_were_trained(
     session, said = model.open_session(), []
     session.prefill(prompt)
     session.forward(answer, lambda index, logits: said.append(logits))
-    trained = train_exits(target, target.parent / "tokenizer", data, ExitsConfig(rank=4, frames=8))
+    trained = train_exits(backbone_of(target), data, ExitsConfig(rank=4, frames=8))
     network = ExitNetwork(backbone, trained.token_ids, 1, 4)
     network.load_state_dict({"down": trained.down, "up": trained.up}, strict=False)
     states = backbone.states([Example(shown.jpeg, shown.cells, shown.queries[:1])], (1,))
@@ -134,13 +136,13 @@ def test_trained_exits_run_as_they_were_trained(
 @pytest.mark.parametrize("layers", [(0,), (2,), (1, 5)])
 def test_layers_that_are_no_exits_are_refused(target: Path, data: Path, layers: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match="the model has 2, the last is no exit"):
-        train_exits(target, target.parent / "tokenizer", data, ExitsConfig(layers=layers))
+        train_exits(backbone_of(target), data, ExitsConfig(layers=layers))
 
 
 def test_one_shard_is_too_little(target: Path, tmp_path: Path) -> None:
     (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([example(0)])))
     with pytest.raises(ConfigError, match="need a second to be judged on"):
-        train_exits(target, target.parent / "tokenizer", tmp_path, ExitsConfig())
+        train_exits(backbone_of(target), tmp_path, ExitsConfig())
 
 
 def test_a_run_that_diverges_says_so(target: Path) -> None:
@@ -154,3 +156,40 @@ def test_a_run_that_diverges_says_so(target: Path) -> None:
 def test_sizes_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"rank \(0\)"):
         ExitsConfig(rank=0)
+
+
+def test_a_running_target_shows_what_the_packed_one_shows(target: Path) -> None:
+    packed, running = backbone_of(target), RunningBackbone(load_model(target), PROMPT_PREFIX)
+    shown = [Example(one.jpeg, one.cells, one.queries[:1]) for one in (example(1), example(2))]
+    expected, states = packed.states(shown, (1,)), running.states(shown, (1,))
+    # The packed one also shows the prompt's last row, which predicts the answer's first token.
+    starts = [0, expected.shape[1] // 2]
+    kept = [row for row in range(expected.shape[1]) if row not in starts]
+    ends = [states.shape[1] // 2 - 1, states.shape[1] - 1]
+    seen = [row for row in range(states.shape[1]) if row not in ends]
+    torch.testing.assert_close(states[:, seen], expected[:, kept], atol=1e-3, rtol=1e-3)
+    assert torch.equal(running.choices(states[-1, seen]), packed.choices(expected[-1, kept]))
+    ids = torch.tensor([3, 200])
+    torch.testing.assert_close(running.head[ids], packed.head[ids])
+    torch.testing.assert_close(running.norm.weight, packed.norm.weight.data)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
+    target: Path, data: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exits, "ROUND_STEPS", 3)
+    (target / "card.json").unlink(missing_ok=True)
+    figures = make_exits(ExitsConfig(rank=4, frames=4, memory_mb=1), data, target, precision)
+    assert figures["training_frames"] >= 4
+    model = load_model(target, precision=precision)
+    assert model.exits is not None and model.exits.layers == (1,)
+
+
+def test_the_states_of_a_round_keep_to_the_memory() -> None:
+    config = ExitsConfig(memory_mb=1024)
+    assert config.round_frames(5, 192) == exits.ROUND_FRAMES
+    frames = config.round_frames(8, 3584)
+    assert (
+        4 * 9 * 3584 * exits.FRAME_TOKENS * frames <= 2**30 < 4 * 9 * 3584 * exits.FRAME_TOKENS * (frames + 1)
+    )

@@ -1,0 +1,73 @@
+"""A target of any width, for training its exits: frame by frame, by the same forward that will run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from outrider.core.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX
+from outrider.core.training_data import Example
+from outrider.core.values import Prompt
+from outrider.models.session import QwenModel
+from outrider.models.text_stack import RmsNorm, TextStack
+
+
+class LastNorm:
+    """The final norm as transformers' modules show theirs."""
+
+    def __init__(self, norm: RmsNorm) -> None:
+        size = len(norm.gain)
+        self.weight = norm.gain / size**0.5
+        self.variance_epsilon = float(norm.floor) ** 2 / size
+        self._norm = norm
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        return self._norm(hidden)
+
+
+class HeadRows:
+    """The LM head of which only the asked for rows are made whole."""
+
+    def __init__(self, text: TextStack) -> None:
+        self._text = text
+
+    def __getitem__(self, token_ids: Tensor) -> Tensor:
+        return self._text.head.columns(token_ids).t().contiguous()
+
+
+class RunningBackbone:
+    """What `outrider.training` needs of a target: the answers of examples read as a verification reads drafts.
+
+    One frame's forward is held at a time. `prefix` is the prompt's part up to its image.
+    """
+
+    def __init__(self, model: QwenModel, prefix: str = INSTRUCTED_PREFIX) -> None:
+        self.norm = LastNorm(model.text.final_norm)
+        self.head = HeadRows(model.text)
+        self.num_layers = model.text.shape.num_layers
+        self._model = model
+        self._prefix = prefix
+        self._session = model.open_session()
+
+    def tokenizer(self, texts: Sequence[str], **_: object) -> dict[str, list[list[int]]]:
+        return {"input_ids": [self._model.tokenizer.encode(text) for text in texts]}
+
+    def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
+        """Outputs (E + 1, K, width) of `layers` and of the last layer at all K answer tokens, on the host."""
+        parts = []
+        for prompt, answer in self._queries(examples):
+            self._session.prefill(prompt)
+            token_ids = self._model.tokenizer.encode(answer)
+            parts.append(self._session.layer_outputs(token_ids, {*layers, self.num_layers}).cpu())
+        return torch.cat(parts, dim=1).clone()
+
+    def choices(self, last: Tensor) -> Tensor:
+        return self._model.text.logits(last).argmax(-1)
+
+    def _queries(self, examples: Sequence[Example]) -> Iterator[tuple[Prompt, str]]:
+        for example in examples:
+            for query in example.queries:
+                text = self._prefix + query.user_text + PROMPT_SUFFIX
+                yield Prompt(text, example.jpeg), query.answer + END_OF_TEXT
