@@ -76,10 +76,12 @@ class StillCamera:
     stamp and all; dead in its driver, it repeats the last one under new stamps.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, width: int = 56, height: int = 28) -> None:
         self._client = client
         self.frozen = self.dead = False
-        self._picture = convert.image_message(np.zeros((28, 56, 3), np.uint8), convert.time_of(0.0), "camera")
+        self._picture = convert.image_message(
+            np.zeros((height, width, 3), np.uint8), convert.time_of(0.0), "camera"
+        )
         self._images = client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
         client.node.create_timer(0.1, self._publish)
 

@@ -14,6 +14,7 @@ from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
+from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, StillCamera, result_of
 
 from outrider.core.values import Pose2D
@@ -24,6 +25,7 @@ from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
+from outrider.runtime.goal_run import GoalSettings
 from outrider.runtime.supervisor import free_port
 from outrider.simulation.simulator import Simulator
 
@@ -245,3 +247,42 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
     assert "mirrored" in navigator.health()[0]
     again = goals.result(goals.send("find the red chair"))
     assert again.error_code == Navigate.Result.NO_SENSOR and again.steps == 0
+
+
+def test_a_camera_on_another_topic_is_named_with_the_remedy(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+        def _goal_settings(self) -> GoalSettings:
+            return replace(super()._goal_settings(), sensor_patience_s=0.5)
+
+    FakeBase(client)
+    run_node(ActionNode)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
+    goals = Goals(client)
+    assert "nobody publishes /camera/image_raw: start its source" in navigator.health()[0]
+    client.node.create_publisher(Image, "front/image", qos.SENSOR)
+    wait_until(lambda: "-r camera/image_raw:=/front/image" in navigator.health()[0], "the remedy")
+    result = goals.result(goals.send("find the red chair"))
+    assert result.error_code == Navigate.Result.NO_SENSOR
+    assert "no camera frame" in result.message and "-r camera/image_raw:=/front/image" in result.message
+    client.node.create_publisher(Image, "camera/image_raw", qos.SENSOR)
+    wait_until(lambda: "outrider doctor" in navigator.health()[0], "another reason")
+
+
+def test_a_4k_camera_is_navigated_by(run_node: Callable[..., NodeThread], client: Client) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder(["turn left small\nlook: x"]), None)
+
+    StillCamera(client, width=3840, height=2160)
+    FakeBase(client)
+    run_node(ActionNode)
+    run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4)
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    result = goals.result(goals.send("find the red chair"))
+    assert result.success and result.steps == 2, result.message

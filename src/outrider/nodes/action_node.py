@@ -89,7 +89,9 @@ class ActionNode(OutriderNode):
         if self.pilot.is_overridden:
             warning = warning or "driven by joystick: texts move nothing"
         if self._odometry is None:
-            warning = warning or "no odometry on odom"
+            warning = warning or f"no odometry: {self.why_silent('odom', OdometryMsg)}"
+        if self._scan is None and self.value("use_scan"):
+            warning = warning or f"no scan: {self.why_silent('scan', LaserScan)}"
         values: dict[str, object] = {
             "moving": self.pilot.is_moving,
             "emergency_stop": self.pilot.emergency,

@@ -134,6 +134,23 @@ class OutriderNode(LifecycleNode):
         self._kept.append((self.destroy_subscription, entity))
         return entity
 
+    def why_silent(self, topic: str, message: type) -> str:
+        """Why nothing may have come on a topic, and what to do about it."""
+        name = self.resolve_topic_name(topic)
+        if self.count_publishers(name):
+            return (
+                f"nothing comes on {name}, though it is published: `outrider doctor` looks at its QoS and age"
+            )
+        kind = f"{message.__module__.partition('.')[0]}/msg/{message.__name__}"
+        others = [
+            other
+            for other, kinds in self.get_topic_names_and_types()
+            if kind in kinds and self.count_publishers(other)
+        ]
+        if not others:
+            return f"nobody publishes {name}: start its source"
+        return f"nobody publishes {name}, but {', '.join(others)}: remap with -r {topic}:={others[0]}"
+
     def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
         """Remember how to destroy an entity on cleanup."""
         self._kept.append((destroy, entity))

@@ -59,7 +59,10 @@ class CameraNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
-        return self._trouble, {"published": self._published, "source": self.value("source")}
+        trouble = self._trouble
+        if self.value("source") == "topic" and not self._published:
+            trouble = trouble or f"no picture: {self.why_silent(self.value('topic'), Image)}"
+        return trouble, {"published": self._published, "source": self.value("source")}
 
     def _grab(self) -> None:
         assert self._source is not None

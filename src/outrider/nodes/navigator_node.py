@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -197,7 +198,7 @@ class NavigatorNode(OutriderNode):
 
     def _execute(self, goal: Any) -> Any:
         with self._busy, self._decoding:
-            result = self._run_goal(goal)
+            result = self._with_cause(self._run_goal(goal))
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
@@ -216,6 +217,13 @@ class NavigatorNode(OutriderNode):
             message=result.message,
             steps=result.steps,
         )
+
+    def _with_cause(self, result: GoalResult) -> GoalResult:
+        """A goal that ended for want of a sensor says what is wrong with it, as far as the graph shows."""
+        cause = self._robot.warning() if result.error is GoalError.NO_SENSOR else ""
+        if not cause or cause in result.message:
+            return result
+        return replace(result, message=f"{result.message}; {cause}")
 
     def _run_goal(self, goal: Any) -> GoalResult:
         self._errand = Errand(

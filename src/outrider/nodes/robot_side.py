@@ -200,7 +200,9 @@ class RosRobotSide:
         if self._repeats:
             return "the camera repeats one picture while the robot moves: restart its driver"
         if self._image is None:
-            return "no picture on camera/image_raw yet"
+            return f"no picture: {self._node.why_silent('camera/image_raw', Image)}"
+        if self._odometry is None:
+            return f"no odometry: {self._node.why_silent('odom', OdometryMsg)}"
         if self.now_s() - self._image[1] > FRESH_S:
             return f"the newest picture is {self.now_s() - self._image[1]:.1f} s old"
         return self._image_warning
