@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,20 +39,21 @@ class HeadRows:
 
 
 class RunningBackbone:
-    """What `outrider.training` needs of a target: the answers of examples read as a verification reads drafts.
+    """What `outrider.training` needs of a target: examples' answers, read as a verification reads drafts.
 
     One frame's forward is held at a time. `prefix` is the prompt's part up to its image.
     """
 
     def __init__(self, model: QwenModel, prefix: str = INSTRUCTED_PREFIX) -> None:
-        self.norm = LastNorm(model.text.final_norm)
-        self.head = HeadRows(model.text)
+        self.tokenizer: Any = self._tokenize
+        self.norm: Any = LastNorm(model.text.final_norm)
+        self.head: Any = HeadRows(model.text)
         self.num_layers = model.text.shape.num_layers
         self._model = model
         self._prefix = prefix
         self._session = model.open_session()
 
-    def tokenizer(self, texts: Sequence[str], **_: object) -> dict[str, list[list[int]]]:
+    def _tokenize(self, texts: Sequence[str], **_: object) -> dict[str, list[list[int]]]:
         return {"input_ids": [self._model.tokenizer.encode(text) for text in texts]}
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:

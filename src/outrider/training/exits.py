@@ -74,8 +74,8 @@ class TrainedExits:
 
 
 class Backbone(Protocol):
-    """A frozen target: `norm` and `head` are its last ones, head[token_ids] (S, width) the rows of some tokens;
-    `tokenizer` maps texts to {"input_ids": ...}.
+    """A frozen target: `norm` and `head` are its last ones, head[token_ids] (S, width) the rows of some
+    tokens; `tokenizer` maps texts to {"input_ids": ...}.
     """
 
     tokenizer: Any
