@@ -213,6 +213,9 @@ def verifier(
         typer.Option(help="Also answer questions together with robots, from this corpus."),
     ] = "",
     answer_model: AnswerModel = "quotes",
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
+    ] = 1,
 ) -> None:
     """Serve the target model to robots until interrupted."""
     from outrider.runtime.decoders import serve
@@ -230,6 +233,7 @@ def verifier(
         device=device,
         corpus=corpus,
         answer_model=answer_model,
+        replicas=replicas,
     )
 
 

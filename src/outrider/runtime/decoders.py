@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
@@ -104,30 +106,36 @@ def serve(
     device: str = "cpu",
     corpus: str = "",
     answer_model: str = QUOTES,
+    replicas: int = 1,
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
 
-    What was received, refused and dropped is logged at intervals.
+    What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
+    many verifiers, each for `max_sessions`.
     """
-    from outrider.models import constrain, load_model  # seconds to import, and only a verifier loads a target
-
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    model: LanguageModel = load_model(
-        model_folder,
-        role="target",
+    load = partial(
+        _load_target,
+        model_folder.resolve(),
+        constrained,
         threads=threads,
         sessions=max_sessions,
         precision=precision,
         max_length=max_length,
         device=device,
     )
-    if constrained:
-        model = constrain(model)
+    limits = CloudLimits(max_sessions=max_sessions)
+    if replicas > 1:
+        if corpus:
+            raise ConfigError(f"corpus={corpus} goes with one verifier: leave --replicas away")
+        _serve_replicas(load, endpoint, replicas, stop, limits, key_file)
+        return
+    model = load()
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
-    verifier = Verifier(model, endpoint, CloudLimits(max_sessions=max_sessions), key_file, knowledge)
+    verifier = Verifier(model, endpoint, limits, key_file, knowledge)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
@@ -137,6 +145,29 @@ def serve(
     finally:
         served.set()
         logger.join()
+
+
+def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageModel:
+    from outrider.models import constrain, load_model  # seconds to import, and only a verifier loads a target
+
+    model = load_model(folder, role="target", **options)
+    return constrain(model) if constrained else model
+
+
+def _serve_replicas(
+    load: Callable[[], LanguageModel],
+    endpoint: str,
+    replicas: int,
+    stop: threading.Event,
+    limits: CloudLimits,
+    key_file: Path | None,
+) -> None:
+    from outrider.runtime.replicas import serve_replicas  # ray, if it is installed
+
+    def on_ready(_: object) -> None:
+        print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
+
+    serve_replicas(load, endpoint, replicas, stop=stop, limits=limits, key_file=key_file, on_ready=on_ready)
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,21 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
     for name in robots:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
             raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
-    public, secret = _key_pair()
-    pairs = {name: _key_pair() for name in robots}
-    server = ServerKeys(public, secret, {name: pair[0] for name, pair in pairs.items()})
-    clients = {f"{name}.key": ClientKeys(*pair, public) for name, pair in pairs.items()}
+    server, keys = make_keys(robots)
+    clients = {f"{name}.key": client for name, client in keys.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
     return [_write(folder / name, keys) for name, keys in {SERVER_KEY_FILE: server, **clients}.items()]
+
+
+def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
+    """A verifier's keys and those of robots, by name."""
+    public, secret = _key_pair()
+    pairs = {name: _key_pair() for name in robots}
+    server = ServerKeys(public, secret, {name: pair[0] for name, pair in pairs.items()})
+    return server, {name: ClientKeys(*pair, public) for name, pair in pairs.items()}
 
 
 def load_server_keys(path: Path) -> ServerKeys:

@@ -1,0 +1,91 @@
+"""Replicas behind one endpoint: kill -9 costs a prefill and no token. Needs the extra `replicas`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.values import Verified
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.runtime.decoders import connect_decoder
+from outrider.runtime.replicas import RayPlacement, serve_replicas
+from outrider.runtime.supervisor import free_port
+
+pytest.importorskip("ray")
+SETTINGS = ToySettings(seed=1, eos_bias=-9.0)
+TOKENS = 400
+STRATEGIES_OF_ROBOTS = ("ar", "sd", "outrider", "sd")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, RayPlacement]]:
+    """An endpoint before two replicas of a toy target."""
+    endpoint, stop, ready = f"tcp://127.0.0.1:{free_port()}", threading.Event(), threading.Event()
+    placements: list[RayPlacement] = []
+
+    def on_ready(placement: RayPlacement) -> None:
+        placements.append(placement)
+        ready.set()
+
+    serving = threading.Thread(
+        target=partial(
+            serve_replicas,
+            partial(ToyModel, SETTINGS),
+            endpoint,
+            2,
+            stop=stop,
+            limits=CloudLimits(),
+            on_ready=on_ready,
+        )
+    )
+    serving.start()
+    assert ready.wait(120.0)
+    yield endpoint, placements[0]
+    stop.set()
+    serving.join()
+
+
+def pids(placement: RayPlacement) -> set[int]:
+    return {placement.place_of(f"robot {number}").pid for number in range(20)}
+
+
+@pytest.mark.timeout(240)
+def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None:
+    """One replica is killed when all robots are within a text, the other when they are further on."""
+    endpoint, placement = served
+    target, draft = ToyModel(SETTINGS), toy_pair(1, 0.8, eos_bias=-9.0)[1]
+    first, second = pids(placement)
+    kills = {
+        share: threading.Barrier(len(STRATEGIES_OF_ROBOTS), partial(os.kill, victim, signal.SIGKILL))
+        for share, victim in ((0.25, first), (0.6, second))
+    }
+    texts: dict[int, tuple[int, ...]] = {}
+
+    def decode(number: int, strategy: str) -> None:
+        waiting = sorted(kills)
+
+        def on_verified(verified: Verified) -> None:
+            if waiting and len(verified.text.split()) > TOKENS * waiting[0]:
+                kills[waiting.pop(0)].wait(60.0)
+
+        decoder = connect_decoder(endpoint, draft, DecodingConfig(strategy=strategy))
+        asked = request(f"task {number}", max_new_tokens=TOKENS, deadline_s=120.0)
+        texts[number] = decoder.decode(asked, on_verified).token_ids
+        decoder.close()
+
+    robots = [threading.Thread(target=decode, args=item) for item in enumerate(STRATEGIES_OF_ROBOTS)]
+    for robot in robots:
+        robot.start()
+    for robot in robots:
+        robot.join()
+    for number in range(len(robots)):
+        assert texts[number] == own_text(target, request(f"task {number}", max_new_tokens=TOKENS))
+    assert not {first, second} & pids(placement)
