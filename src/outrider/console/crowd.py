@@ -86,6 +86,28 @@ async def time_e_stops(url: str, repeats: int) -> list[float]:
         return [await _time_e_stop(page) for _ in range(repeats)]
 
 
+async def time_silences(url: str, repeats: int) -> list[float]:
+    """Seconds from the last word of a page that drives to the news that the robot stands.
+
+    The page stays connected, as one does whose network is gone: nothing but its silence tells.
+    """
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        return [await _time_silence(page) for _ in range(repeats)]
+
+
+async def _time_silence(page: ClientConnection) -> float:
+    state = await _until(page, lambda state: state["moving"], driving=True)
+    await _drive(page, state["beat"])
+    silent_s = time.monotonic()
+    await _until(page, lambda newer: not newer["moving"])
+    return time.monotonic() - silent_s
+
+
+async def _drive(page: ClientConnection, beat: int) -> None:
+    await page.send(f'{{"do": "drive", "forward": 0.2, "left": 0, "turn": 0, "beat": {beat}}}')
+
+
 async def _time_e_stop(page: ClientConnection) -> float:
     state = await _until(page, lambda state: state["moving"], driving=True)
     clicked_s = time.monotonic()
@@ -113,7 +135,7 @@ async def _until(page: ClientConnection, wanted: Any, driving: bool = False) -> 
             return dict(message)
         if driving and time.monotonic() - driven_s > DRIVE_PERIOD_S:
             driven_s = time.monotonic()
-            await page.send(f'{{"do": "drive", "forward": 0.2, "left": 0, "turn": 0, "beat": {beat}}}')
+            await _drive(page, beat)
     raise LinkError(f"the console at {page.remote_address} did not answer as expected: see its log")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -37,9 +39,19 @@ MEMORIES, MEMORY_RADIUS_M = 40, 30.0
 MAP_MAX_YAW_RPS = 0.3
 STILL_MPS = 0.02
 E_STOP_REPEATS = 3
+NAVIGATOR_WAIT_S = 5.0
 DIAGNOSTICS_LAG_S = 1.5
 ORIGINS = "awrd"
 WATCHED = {"outrider/navigator": "navigator", "outrider/action": "action"}
+
+
+@dataclass(frozen=True)
+class _Unsent:
+    """A command that waits for a navigator."""
+
+    instruction: str
+    on_end: Callable[[GoalEnd], None]
+    until_s: float
 
 
 class ConsoleNode(OutriderNode):
@@ -57,6 +69,8 @@ class ConsoleNode(OutriderNode):
         self._camera: Any = None
         self._e_stop_s = -math.inf
         self._hears_commands = False
+        self._unsent: _Unsent | None = None
+        self._sending = threading.Lock()
         self._open_outputs()
         self._console = ConsoleServer(self, self._settings())
         self._open_inputs()
@@ -122,14 +136,31 @@ class ConsoleNode(OutriderNode):
         return bool(self._e_stop.get_subscription_count() > 1)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        if not self._goals.server_is_ready():
-            on_end(GoalEnd(False, "no navigator listens: is it running?"))
-            return
+        self._unsent = _Unsent(instruction, on_end, self.now_s() + NAVIGATOR_WAIT_S)
+        self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        """A navigator that has just started may take a moment to be found."""
+        with self._sending:
+            unsent, ready = self._unsent, self._goals.server_is_ready()
+            if unsent is None or not (ready or self.now_s() > unsent.until_s):
+                return
+            self._unsent = None
+        if ready:
+            self._send(unsent.instruction, unsent.on_end)
+        else:
+            unsent.on_end(GoalEnd(False, "no navigator listens: is it running?"))
+
+    def _send(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
         sent = self._goals.send_goal_async(Navigate.Goal(instruction=instruction))
         sent.add_done_callback(lambda future: self._on_answer(future.result(), on_end))
 
     def cancel_goal(self) -> None:
         """Whoever gave it: an empty request means all goals."""
+        with self._sending:
+            unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.on_end(GoalEnd(False, "cancelled"))
         if self._cancels.service_is_ready():
             self._cancels.call_async(CancelGoal.Request())
 
@@ -148,6 +179,7 @@ class ConsoleNode(OutriderNode):
 
     def _look(self) -> None:
         """With nobody looking, no picture is even received."""
+        self._send_unsent()
         watched = self._console.num_viewers > 0
         self._watch_camera(watched)
         if watched and self._is_due("memories", MEMORY_PERIOD_S):
