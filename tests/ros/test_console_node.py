@@ -142,6 +142,15 @@ def test_a_running_command_is_cancelled_by_any_page(teleop: Teleop) -> None:
     assert "cancelled" in page.read("goal", state="failed")["message"]
 
 
+def test_a_cancel_that_overtakes_its_command_still_counts(teleop: Teleop) -> None:
+    page = teleop.open_page()
+    teleop.decoder.script += ["turn left small\nsearch: nothing."] * 3
+    teleop.decoder.between_s = 20.0
+    page.send(do="say", text="find the red chair")
+    page.send(do="cancel")
+    assert "cancelled" in page.read("goal", state="failed")["message"]
+
+
 def test_the_camera_is_listened_to_while_somebody_looks(teleop: Teleop, client: Client) -> None:
     count = client.node.count_subscribers("camera/image_raw")
     page = teleop.open_page()

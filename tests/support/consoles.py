@@ -8,13 +8,12 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from websockets.sync.client import ClientConnection, connect
 
 from outrider.console.messages import picture_number
 from outrider.console.robot import GoalEnd
-from outrider.console.server import ConsoleServer
 from outrider.core.values import Velocity
 
 WAIT_S = 10.0
@@ -57,10 +56,16 @@ class FakeRobot:
         self.cancels += 1
 
 
+class Served(Protocol):
+    """A console of this process, or one that is known to be somewhere."""
+
+    port: int
+
+
 class Page:
     """What the page's script does, one message at a time."""
 
-    def __init__(self, server: ConsoleServer, resume: str = "", cookie: str = "", origin: str = "") -> None:
+    def __init__(self, server: Served, resume: str = "", cookie: str = "", origin: str = "") -> None:
         address = f"127.0.0.1:{server.port}"
         headers = {"Cookie": cookie} if cookie else {}
         opening = connect(

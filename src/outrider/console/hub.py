@@ -21,7 +21,7 @@ from outrider.console.seat import Seat
 from outrider.core.errors import ProtocolError
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
-HOLD_S = 0.2
+HOLD_S = 0.15
 """A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""

@@ -71,6 +71,8 @@ class ConsoleNode(OutriderNode):
         self._hears_commands = False
         self._unsent: _Unsent | None = None
         self._sending = threading.Lock()
+        self._cancelled = 0
+        self._told: dict[str, object] = {}
         self._open_outputs()
         self._console = ConsoleServer(self, self._settings())
         self._open_inputs()
@@ -145,26 +147,24 @@ class ConsoleNode(OutriderNode):
             unsent, ready = self._unsent, self._goals.server_is_ready()
             if unsent is None or not (ready or self.now_s() > unsent.until_s):
                 return
-            self._unsent = None
-        if ready:
-            self._send(unsent.instruction, unsent.on_end)
-        else:
+            self._unsent, cancelled = None, self._cancelled
+        if not ready:
             unsent.on_end(GoalEnd(False, "no navigator listens: is it running?"))
-
-    def _send(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        sent = self._goals.send_goal_async(Navigate.Goal(instruction=instruction))
-        sent.add_done_callback(lambda future: self._on_answer(future.result(), on_end))
+            return
+        sent = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
+        sent.add_done_callback(lambda future: self._on_answer(future.result(), unsent.on_end, cancelled))
 
     def cancel_goal(self) -> None:
         """Whoever gave it: an empty request means all goals."""
         with self._sending:
             unsent, self._unsent = self._unsent, None
+            self._cancelled += 1
         if unsent is not None:
             unsent.on_end(GoalEnd(False, "cancelled"))
         if self._cancels.service_is_ready():
             self._cancels.call_async(CancelGoal.Request())
 
-    def _on_answer(self, handle: Any, on_end: Callable[[GoalEnd], None]) -> None:
+    def _on_answer(self, handle: Any, on_end: Callable[[GoalEnd], None], cancelled: int) -> None:
         if not handle.accepted:
             on_end(GoalEnd(False, "the navigator is busy with another goal: stop it first"))
             return
@@ -174,6 +174,9 @@ class ConsoleNode(OutriderNode):
             on_end(GoalEnd(result.success, result.message))
 
         handle.get_result_async().add_done_callback(on_result)
+        if cancelled != self._cancelled:
+            # Between its sending and its acceptance, when the navigator did not know it yet.
+            handle.cancel_goal_async()
 
     # What the robot tells.
 
@@ -217,7 +220,7 @@ class ConsoleNode(OutriderNode):
         self._pose = odometry.pose
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
         if not self._hears_commands:
-            self._console.update(moving=_moves(odometry))
+            self._update(moving=_moves(odometry))
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
@@ -229,16 +232,22 @@ class ConsoleNode(OutriderNode):
         met = tuple(range_m if range_m < message.range_max else math.inf for range_m in scan.ranges)
         self._console.show_scan(self._pose, RangeScan(met, scan.angle_min, scan.angle_step, scan.stamp_s))
 
+    def _update(self, **fields: object) -> None:
+        """What is repeated many times a second wakes the server only where it is new."""
+        if any(self._told.get(name) != value for name, value in fields.items()):
+            self._told.update(fields)
+            self._console.update(**fields)
+
     def _on_command(self, message: Twist) -> None:
         self._hears_commands = True
-        self._console.update(moving=convert.velocity_of(message) != Velocity())
+        self._update(moving=convert.velocity_of(message) != Velocity())
 
     def _on_e_stop(self, message: Bool) -> None:
         self._e_stop_s = self.now_s()
         self._console.update(e_stop=message.data)
 
     def _on_text(self, message: VerifiedText) -> None:
-        self._console.update(link=message.link_state)
+        self._update(link=message.link_state)
         key = message.session_id, message.step
         if key not in self._steps and self._pose is not None:
             # A text speaks of its frame: the robot stands from there until the action begins.
@@ -285,9 +294,9 @@ class ConsoleNode(OutriderNode):
                 continue
             values = {item.key: item.value for item in status.values}
             if "emergency_stop" in values and self.now_s() - self._e_stop_s > DIAGNOSTICS_LAG_S:
-                self._console.update(e_stop=values["emergency_stop"] == "True")
+                self._console.update(e_stop=values["emergency_stop"] == "True", unheard=False)
             if "link" in values:
-                self._console.update(link=values["link"])
+                self._update(link=values["link"])
             self._warnings[status.name] = "" if status.message == "ok" else status.message
         self._console.update(warning="; ".join(filter(None, self._warnings.values())))
 

@@ -1,4 +1,4 @@
-"""A person's path: open the page, say what to find, see the robot stand before it, stop it; with models."""
+"""`outrider console --sim` with the shipped pair, up to a person who opens the page and finds something."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.browsers import open_browser
-from support.consoles import wait_until
+from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
 from outrider.runtime.episode import stands_at_target
@@ -53,6 +54,15 @@ def console(tmp_path: Path) -> Iterator[str]:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert process.returncode == 0
+
+
+def test_the_simulated_robot_waits_for_commands(console: str) -> None:
+    page = Page(SimpleNamespace(port=int(console.rstrip("/").rpartition(":")[2])))
+    assert page.read_picture()[1].startswith(b"\xff\xd8")
+    page.send(do="say", text="turn left")
+    page.read("goal", state="running")
+    page.send(do="cancel")
+    assert "cancelled" in page.read("goal", state="failed")["message"]
 
 
 def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:
