@@ -95,6 +95,7 @@ class NavigatorNode(OutriderNode):
             self.value("provider"),
             self.value("constrained"),
             self.value("max_length"),
+            self.value("device"),
             self.value("key_file"),
             self.value("link_profile"),
         )

@@ -28,6 +28,7 @@ class EdgeSettings:
     provider: str = "cpu"
     constrained: bool = False
     max_length: int = DEFAULT_MAX_LENGTH
+    device: str = "cpu"
     key_file: str = ""
     link_profile: str = ""
 
@@ -77,5 +78,5 @@ def _load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
     if settings.runtime == "graphs":
         draft: LanguageModel = load_graph_model(folder, provider=settings.provider, **options)
     else:
-        draft = load_model(folder, role="draft", **options)
+        draft = load_model(folder, role="draft", device=settings.device, **options)
     return constrain(draft) if settings.constrained else draft

@@ -22,6 +22,7 @@ from outrider.core.model_options import Precision
 from outrider.models.checkpoint import CONFIG_FILE, build_text_stack, read_checkpoint, weight_files
 from outrider.models.graphs.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.graphs.export import export_block, export_head
+from outrider.models.memory import check_memory
 from outrider.models.text_stack import TextStack
 
 FORMAT = 2
@@ -78,6 +79,7 @@ def block_layers(num_layers: int) -> tuple[int, ...]:
 
 
 def _build(request: GraphRequest, folder: Path) -> None:
+    check_memory(request.folder, weight_files(request.folder), request.precision)
     modules = read_checkpoint(request.folder, torch.float32 if request.precision == "fp32" else "auto")
     stack = build_text_stack(modules, request.vocab_size, request.precision, exact=True)
     sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
