@@ -216,6 +216,9 @@ def verifier(
     replicas: Annotated[
         int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
     ] = 1,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
+    ] = 0,
 ) -> None:
     """Serve the target model to robots until interrupted."""
     from outrider.runtime.decoders import serve
@@ -234,6 +237,7 @@ def verifier(
         corpus=corpus,
         answer_model=answer_model,
         replicas=replicas,
+        metrics_port=metrics_port,
     )
 
 

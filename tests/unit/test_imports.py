@@ -37,6 +37,7 @@ OWNERS = {
     "starlette": {"console"},
     "uvicorn": {"console"},
     "ray": {"runtime"},
+    "prometheus_client": {"runtime"},
     "websockets": {"console"},
 }
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from outrider.core.errors import OutriderError
-from outrider.core.frames import EdgeFrame, Peer
+from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.cloud import CloudLimits, CloudMachine, Reply
 from outrider.decoding.jobs import (
@@ -30,13 +30,24 @@ _IDLE_WAIT_S = 0.1
 
 @dataclass(frozen=True)
 class ServiceStats:
-    """Counters since the start. `smallest_margin`: how near to a tie any verified decision was."""
+    """Counters since the start. `smallest_margin`: how near to a tie any verified decision was.
+
+    `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
+    `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
+    """
 
     frames: int
     jobs: int
     failed_jobs: int
     open_sessions: int
     smallest_margin: float
+    batches: int = 0
+    batched: int = 0
+    rounds: int = 0
+    tokens: int = 0
+    compute_s: float = 0.0
+    waits: int = 0
+    waited_s: float = 0.0
 
 
 class FrameService(Protocol):
@@ -67,6 +78,8 @@ class VerifierService:
         self._clock = clock
         self._frames = self._jobs = self._failed_jobs = 0
         self._smallest_margin = float("inf")
+        self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
+        self._compute_s = self._waited_s = 0.0
         self._prefill_s: dict[SessionKey, float] = {}
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
@@ -77,7 +90,10 @@ class VerifierService:
 
     def next_jobs(self) -> list[CloudJob]:
         """What the model should do now as one batch, if anything."""
-        return self._machine.next_jobs(self._clock())
+        jobs = self._machine.next_jobs(self._clock())
+        self._waits += len(self._machine.waited_s)
+        self._waited_s += sum(self._machine.waited_s)
+        return jobs
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
@@ -121,7 +137,18 @@ class VerifierService:
         for job, size in zip(jobs, sizes, strict=True):
             self._machine.charge(job, compute_s * size / sum(sizes))
         done = zip(jobs, results, strict=True)
-        return [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+        replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+        self._count(jobs, replies, compute_s)
+        return replies
+
+    def _count(self, jobs: Sequence[CloudJob], replies: Sequence[Reply], compute_s: float) -> None:
+        verified = [job for job in jobs if isinstance(job, Verify)]
+        self._batches += bool(verified)
+        self._batched += len(verified)
+        self._rounds += sum(bool(job.draft) for job in verified)
+        self._compute_s += compute_s if verified else 0.0
+        frames = [reply.frame for reply in replies]
+        self._tokens += sum(len(frame.tokens) for frame in frames if isinstance(frame, (Verdict, Unsettled)))
 
     def step(self, send: Callable[[Reply], None]) -> bool:
         """Do one batch from start to end, sending hints in its midst; False where there is none."""
@@ -140,7 +167,18 @@ class VerifierService:
     @property
     def stats(self) -> ServiceStats:
         return ServiceStats(
-            self._frames, self._jobs, self._failed_jobs, len(self._machine.keys), self._smallest_margin
+            self._frames,
+            self._jobs,
+            self._failed_jobs,
+            len(self._machine.keys),
+            self._smallest_margin,
+            self._batches,
+            self._batched,
+            self._rounds,
+            self._tokens,
+            self._compute_s,
+            self._waits,
+            self._waited_s,
         )
 
 

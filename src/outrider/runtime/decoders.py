@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import QUOTES, Knowledge, open_knowledge
 from outrider.runtime.links import load_network
+from outrider.runtime.metrics import metrics_page
 from outrider.runtime.verifier import Verifier, log_figures
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
@@ -107,11 +109,12 @@ def serve(
     corpus: str = "",
     answer_model: str = QUOTES,
     replicas: int = 1,
+    metrics_port: int = 0,
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
 
     What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
-    many verifiers, each for `max_sessions`.
+    many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
@@ -129,8 +132,8 @@ def serve(
     )
     limits = CloudLimits(max_sessions=max_sessions)
     if replicas > 1:
-        if corpus:
-            raise ConfigError(f"corpus={corpus} goes with one verifier: leave --replicas away")
+        if corpus or metrics_port:
+            raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
         _serve_replicas(load, endpoint, replicas, stop, limits, key_file)
         return
     model = load()
@@ -140,8 +143,10 @@ def serve(
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
     print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
+    page = metrics_page(verifier.figures, max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
-        verifier.serve(stop)
+        with page:
+            verifier.serve(stop)
     finally:
         served.set()
         logger.join()

@@ -36,7 +36,8 @@ class ServerCounters:
     `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
     `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
     `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
-    that gave up their place. `unknown_keys`: connections that failed at their keys.
+    that gave up their place. `unknown_keys`: connections that failed at their keys. `bytes_up` and
+    `bytes_down`: of all messages, but for what the transport adds.
     """
 
     received: int = 0
@@ -48,6 +49,8 @@ class ServerCounters:
     stalled: int = 0
     evicted: int = 0
     unknown_keys: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
 
     def values(self) -> dict[str, int]:
         """All of them, flat."""
@@ -108,8 +111,10 @@ class RouterServer:
     def send(self, peer: Peer, frame: CloudFrame) -> None:
         if isinstance(frame, Refused):
             self.counters.refused[frame.reason] = self.counters.refused.get(frame.reason, 0) + 1
+        payload = encode(frame)
+        self.counters.bytes_down += len(payload)
         try:
-            self._socket.send_multipart([peer.route, encode(frame)], zmq.DONTWAIT)
+            self._socket.send_multipart([peer.route, payload], zmq.DONTWAIT)
         except zmq.Again:
             self.counters.stalled += 1
         except zmq.ZMQError as error:
@@ -131,7 +136,9 @@ class RouterServer:
     def _heard(self, parts: list[zmq.Frame], now_s: float) -> list[tuple[Peer, EdgeFrame]]:
         """A message as the frames that it stands for: none, itself, or itself after what gives way to it."""
         peer = Peer(self._user(parts[-1]), parts[0].bytes)
-        if not self._gate.admits(peer, sum(len(part) for part in parts), now_s):
+        num_bytes = sum(len(part) for part in parts)
+        self.counters.bytes_up += num_bytes
+        if not self._gate.admits(peer, num_bytes, now_s):
             self.counters.flooded += 1
             return []
         try:

@@ -1,0 +1,77 @@
+"""A verifier's figures for Prometheus: one page of text on the loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from outrider.core.errors import ConfigError
+
+_COUNTERS = {
+    "tokens": "Tokens that became final.",
+    "rounds": "Drafts that were judged.",
+    "jobs": "Verifications, steps and parts of prompts.",
+    "failed_jobs": "Jobs that failed.",
+    "received": "Frames received.",
+    "malformed": "Messages that were no frames.",
+    "flooded": "Frames dropped from peers beyond their rate.",
+    "evicted": "Peers that gave up their place.",
+    "bytes_up": "Bytes received.",
+    "bytes_down": "Bytes sent.",
+}
+_SUMMARIES = {
+    "batch_sessions": ("batches", "batched", "Sessions in a batch of verifications."),
+    "batch_seconds": ("batches", "compute_s", "Time of the model for a batch of verifications."),
+    "queue_wait_seconds": ("waits", "waited_s", "How long frames waited for the model."),
+}
+_REFUSED = "refused_"
+
+
+class VerifierCollector(Collector):
+    """Reads the figures whenever somebody asks. They are up to half a second old."""
+
+    def __init__(self, figures: Callable[[], Mapping[str, float]], max_sessions: int) -> None:
+        self._figures = figures
+        self._max_sessions = max_sessions
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures()
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"outrider_{name}", text, value=figures[name])
+        for name, (count, total, text) in _SUMMARIES.items():
+            yield SummaryMetricFamily(
+                f"outrider_{name}", text, count_value=int(figures[count]), sum_value=figures[total]
+            )
+        yield GaugeMetricFamily("outrider_sessions", "Sessions that hold a place.", figures["open_sessions"])
+        yield GaugeMetricFamily("outrider_max_sessions", "Places for sessions.", self._max_sessions)
+        refusals = CounterMetricFamily("outrider_refusals", "Refusals by reason.", labels=["reason"])
+        for name, value in figures.items():
+            if name.startswith(_REFUSED):
+                refusals.add_metric([name.removeprefix(_REFUSED)], value)
+        yield refusals
+
+
+@contextmanager
+def metrics_page(figures: Callable[[], Mapping[str, float]], max_sessions: int, port: int) -> Iterator[None]:
+    """Answers at http://127.0.0.1:PORT/metrics while inside. Raises ConfigError where the port is taken."""
+    registry = CollectorRegistry()
+    registry.register(VerifierCollector(figures, max_sessions))
+    try:
+        server, thread = start_http_server(port, "127.0.0.1", registry)
+    except OSError as error:
+        raise ConfigError(f"metrics_port={port} cannot be used ({error.strerror}): choose another") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,62 @@
+"""The page for Prometheus, read as Prometheus reads it."""
+
+from __future__ import annotations
+
+import threading
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.errors import BusyError, ConfigError
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.runtime.decoders import connect_decoder
+from outrider.runtime.metrics import metrics_page
+from outrider.runtime.supervisor import free_port
+from outrider.runtime.verifier import Verifier
+
+
+def read(port: int) -> dict[str, float]:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as page:
+        families = text_string_to_metric_families(page.read().decode())
+        return {
+            sample.name + "".join(sample.labels.values()): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+
+def test_the_page_tells_what_the_verifier_did() -> None:
+    target, draft = toy_pair(1, 0.8)
+    endpoint, port, stop = f"tcp://127.0.0.1:{free_port()}", free_port(), threading.Event()
+    verifier = Verifier(target, endpoint, CloudLimits(max_sessions=1))
+    serving = threading.Thread(target=verifier.serve, args=(stop,))
+    serving.start()
+    first, second = (connect_decoder(endpoint, draft, DecodingConfig(strategy="sd")) for _ in range(2))
+    try:
+        text = first.decode(request()).token_ids
+        with pytest.raises(BusyError):
+            second.decode(request(deadline_s=0.5))
+    finally:
+        first.close()
+        second.close()
+        stop.set()
+        serving.join()
+    with metrics_page(verifier.figures, 1, port):
+        values = read(port)
+    assert text == own_text(target, request())
+    assert values["outrider_tokens_total"] == len(text)
+    assert 0 < values["outrider_rounds_total"] <= values["outrider_batch_sessions_sum"] < len(text)
+    assert values["outrider_batch_sessions_count"] == values["outrider_batch_seconds_count"] > 0
+    assert values["outrider_queue_wait_seconds_sum"] >= 0.0
+    assert values["outrider_refusals_totalbusy"] >= 1
+    assert values["outrider_bytes_up_total"] > values["outrider_bytes_down_total"] > 0
+    assert values["outrider_max_sessions"] == 1
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    port = free_port()
+    with metrics_page(dict, 1, port), pytest.raises(ConfigError, match=f"metrics_port={port}"):
+        metrics_page(dict, 1, port).__enter__()
