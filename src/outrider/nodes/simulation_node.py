@@ -50,10 +50,18 @@ class SimulationNode(OutriderNode):
         if target is None:
             self.get_logger().warning(f"no object of the simulation is named in {self._held!r}")
         home = generate_home(self.value("seed"), target, self.value("placement"))
-        self.simulator = Simulator(home, self.value("seed"), self.value("odometry_noise"))
+        self.simulator = self._make_simulator(home)
         self._deadman = base_deadman()
         self._path_m, self._flicker_mps = 0.0, FLICKER_MPS
         self._open_topics()
+
+    def _make_simulator(self, home: Home) -> Simulator:
+        seed, noise = self.value("seed"), self.value("odometry_noise")
+        if not self.value("legs"):
+            return Simulator(home, seed, noise)
+        from outrider.simulation.legs import LeggedSimulator  # imports onnxruntime
+
+        return LeggedSimulator(home, seed, noise)
 
     def _open_topics(self) -> None:
         self._image = self.publisher(Image, "camera/image_raw", qos.SENSOR)
@@ -105,7 +113,11 @@ class SimulationNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not hasattr(self, "simulator"):
             return "unconfigured", {}
-        return "", {"time_s": self.simulator.time_s, "collisions": self.simulator.collisions}
+        fallen = getattr(self.simulator, "has_fallen", False)
+        return "the robot has fallen" if fallen else "", {
+            "time_s": self.simulator.time_s,
+            "collisions": self.simulator.collisions,
+        }
 
     def _stamp(self) -> convert.Time:
         if self.value("real_time_factor") == 1.0:

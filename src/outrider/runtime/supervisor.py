@@ -170,6 +170,7 @@ def run_demo(
     holds: str | None = None,
     memory_store: str = "",
     record: Path | None = None,
+    legs: bool = False,
     console: bool = False,
 ) -> int:
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
@@ -186,6 +187,7 @@ def run_demo(
         "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
         "out": str(out.resolve()),
         "record": str(record.resolve()) if record else None,
+        "legs": legs,
         "strategy": strategy,
         "drafters": drafters,
         "link_profile": link_profile,

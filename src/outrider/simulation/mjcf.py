@@ -30,9 +30,16 @@ _ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
 def build_model(home: Home) -> mujoco.MjModel:
     """Compile the home with the robot in it. Joints: x, y (slides), yaw (hinge), each velocity-controlled."""
-    spec = mujoco.MjSpec()
+    spec = home_spec(home)
     spec.option.timestep = TIMESTEP_S
     spec.option.gravity = [0.0, 0.0, 0.0]
+    _robot(spec)
+    return compiled(spec)
+
+
+def home_spec(home: Home) -> mujoco.MjSpec:
+    """The home without a robot."""
+    spec = mujoco.MjSpec()
     rng = np.random.default_rng([home.seed, 77])
     _light(spec, rng)
     _shell(spec, home, rng)
@@ -41,8 +48,12 @@ def build_model(home: Home) -> mujoco.MjModel:
         _rect_geom(spec, f"furniture/{index}", piece.rect, piece.height, (*rgb, 1.0))
     for index, thing in enumerate(home.objects):
         _object_geoms(spec, index, thing)
-    _robot(spec)
     _top_camera(spec, home)
+    return spec
+
+
+def compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
+    """The model of a home with its robot."""
     model = spec.compile()
     model.vis.map.znear, model.vis.map.zfar = 0.005, 3.0
     return model

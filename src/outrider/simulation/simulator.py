@@ -17,6 +17,8 @@ from outrider.simulation.mjcf import TIMESTEP_S, build_model
 
 MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5
 SCAN_RAYS = 180
+# Rays see the home, whose geoms are of group 0, and not the robot.
+SCENERY_GROUPS, NO_BODY = np.array([1, 0, 0, 0, 0, 0], np.uint8), -1
 SCAN_HEIGHTS_M = (0.12, 0.36, 0.42)
 SCAN_RANGE_M = 8.0
 MAX_GEOMS = 400
@@ -30,17 +32,20 @@ class Simulator:
 
     def __init__(self, home: Home, seed: int = 0, odometry_noise: float = 0.0):
         self.home = home
-        self.model = build_model(home)
+        self._option = mujoco.MjvOption()
+        self._option.geomgroup[3] = 0
+        self.model = self._build(home)
         self.data = mujoco.MjData(self.model)
         self.collisions = 0
         self._noise = odometry_noise
         self._rng = np.random.default_rng([seed, 5])
         self._touching = False
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
-        self._option = mujoco.MjvOption()
-        self._option.geomgroup[3] = 0
         self._rays = _ray_vectors()
         self.place(home.start)
+
+    def _build(self, home: Home) -> mujoco.MjModel:
+        return build_model(home)
 
     @property
     def time_s(self) -> float:
@@ -69,22 +74,22 @@ class Simulator:
     def scan(self) -> RangeScan:
         """Ranges around the base centre: the nearest of three planes, so that low and hollow things count."""
         nearest = np.full(SCAN_RAYS, SCAN_RANGE_M)
-        yaw = self.data.qpos[2]
+        truth = self.truth()
+        yaw = truth.yaw
         turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
         vectors = np.zeros((SCAN_RAYS, 3))
         vectors[:, :2] = self._rays @ turn.T
-        robot = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_BODY, "robot")
         for height in SCAN_HEIGHTS_M:
-            origin = np.array([self.data.qpos[0], self.data.qpos[1], height])
+            origin = np.array([truth.x, truth.y, height])
             hit, distance = np.zeros(SCAN_RAYS, dtype=np.int32), np.zeros(SCAN_RAYS)
             mujoco.mj_multiRay(
                 self.model,
                 self.data,
                 origin,
                 vectors.ravel(),
-                None,
+                SCENERY_GROUPS,
                 1,
-                robot,
+                NO_BODY,
                 hit,
                 distance,
                 None,
