@@ -53,7 +53,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
     card = read_card(folder)
     draft = None
     if settings.config.needs_model:
-        draft = _load_draft(folder, settings)
+        draft = load_draft(folder, settings)
     tokenizer = draft.tokenizer if draft else load_tokenizer(folder)
     key_file = Path(settings.key_file) if settings.key_file else None
     decoder = connect_decoder(
@@ -67,7 +67,8 @@ def open_edge(settings: EdgeSettings) -> Edge:
     return Edge(decoder, card.instruction_words)
 
 
-def _load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
+def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
+    """The draft model of a folder as the settings want it. Raises ModelError and ConfigError."""
     from outrider.models import constrain, load_graph_model, load_model
 
     options: dict[str, Any] = {
