@@ -301,11 +301,12 @@ def eval_navigation(
     memory: Annotated[
         str, typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty.")
     ] = "off",
+    legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
     from outrider.runtime.evaluation import evaluate_navigation
 
-    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory)
+    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs)
 
 
 @eval_app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")

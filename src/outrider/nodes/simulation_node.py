@@ -23,7 +23,7 @@ from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
-from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
+from outrider.simulation.simulator import SCAN_RANGE_M, open_simulator
 from outrider.simulation.vocabulary import target_of
 
 if TYPE_CHECKING:
@@ -50,18 +50,12 @@ class SimulationNode(OutriderNode):
         if target is None:
             self.get_logger().warning(f"no object of the simulation is named in {self._held!r}")
         home = generate_home(self.value("seed"), target, self.value("placement"))
-        self.simulator = self._make_simulator(home)
+        self.simulator = open_simulator(
+            home, self.value("seed"), self.value("odometry_noise"), self.value("legs")
+        )
         self._deadman = base_deadman()
         self._path_m, self._flicker_mps = 0.0, FLICKER_MPS
         self._open_topics()
-
-    def _make_simulator(self, home: Home) -> Simulator:
-        seed, noise = self.value("seed"), self.value("odometry_noise")
-        if not self.value("legs"):
-            return Simulator(home, seed, noise)
-        from outrider.simulation.legs import LeggedSimulator  # imports onnxruntime
-
-        return LeggedSimulator(home, seed, noise)
 
     def _open_topics(self) -> None:
         self._image = self.publisher(Image, "camera/image_raw", qos.SENSOR)

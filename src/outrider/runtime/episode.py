@@ -20,7 +20,7 @@ from outrider.runtime.dataset import searched_places
 from outrider.simulation.expert import answer
 from outrider.simulation.homes import Home
 from outrider.simulation.perception import Eyes
-from outrider.simulation.simulator import Simulator
+from outrider.simulation.simulator import Simulator, open_simulator
 
 REACH_M = 1.2
 FACING_RAD = math.radians(45)
@@ -104,12 +104,13 @@ def run_episode(
     settings: NavigatorSettings,
     odometry_noise: float,
     sightings: Sequence[Sighting] = (),
+    legs: bool = False,
 ) -> EpisodeResult:
     """Run one goal to its end. The simulated clock stands while the answer is made.
 
-    `sightings`: what memory says to this goal.
+    `sightings`: what memory says to this goal. With `legs` the robot walks.
     """
-    simulator = Simulator(home, home.seed, odometry_noise)
+    simulator = open_simulator(home, home.seed, odometry_noise, legs)
     try:
         return _run(simulator, home, instruction, make_answerer(simulator), settings, sightings)
     finally:

@@ -53,6 +53,7 @@ class EpisodeTask:
     folder: Path
     max_steps: int
     memory: bool = False
+    legs: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,25 @@ class EpisodePair:
 
 
 def plan(
-    episodes: int, seed: int, model: str, folder: Path, max_steps: int, memory: bool = False
+    episodes: int,
+    seed: int,
+    model: str,
+    folder: Path,
+    max_steps: int,
+    memory: bool = False,
+    legs: bool = False,
 ) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
     first = first_home_seed(seed)
     return [
         EpisodeTask(
-            first + index, PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)], model, folder, max_steps, memory
+            first + index,
+            PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)],
+            model,
+            folder,
+            max_steps,
+            memory,
+            legs,
         )
         for index in range(episodes)
     ]
@@ -82,7 +95,7 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
     settings = NavigatorSettings(max_steps=task.max_steps)
     known = _earlier_visit(home) if task.memory else ()
-    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known)
+    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known, task.legs)
     if task.model == "expert":
         return EpisodePair(expert, expert)
     decoder = _decoder(task.model, task.folder)
@@ -90,7 +103,7 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     def make_answerer(simulator: Simulator) -> Answerer:
         return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
 
-    result = run_episode(home, instruction, make_answerer, settings, ODOMETRY_NOISE, known)
+    result = run_episode(home, instruction, make_answerer, settings, ODOMETRY_NOISE, known, task.legs)
     return EpisodePair(result, expert)
 
 
@@ -156,6 +169,7 @@ def evaluate_navigation(
     processes: int = 1,
     max_steps: int = 100,
     memory: str = "off",
+    legs: bool = False,
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
     if model not in MODELS:
@@ -165,10 +179,10 @@ def evaluate_navigation(
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     folder = Path() if model == "expert" else models_folder(models)
-    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on")
+    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs)
     pairs = list(track(_run_all(tasks, processes), "episodes", total=episodes, console=Console(stderr=True)))
     pairs.sort(key=lambda pair: pair.result.seed)
-    figures = {"model": model, "seed": seed, "memory": memory, **summarise(pairs)}
+    figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, **summarise(pairs)}
     Console().print(_table(figures))
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]

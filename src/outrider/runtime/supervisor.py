@@ -187,7 +187,7 @@ def run_demo(
         "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
         "out": str(out.resolve()),
         "record": str(record.resolve()) if record else None,
-        "legs": legs,
+        "legs": legs or None,
         "strategy": strategy,
         "drafters": drafters,
         "link_profile": link_profile,

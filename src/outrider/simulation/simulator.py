@@ -187,6 +187,15 @@ class Simulator:
         return self._renderers[key]
 
 
+def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool) -> Simulator:
+    """The sliding robot, or the walking one. Raises SimulationError where the latter is not installed."""
+    if not legs:
+        return Simulator(home, seed, odometry_noise)
+    from outrider.simulation.legs import LeggedSimulator  # imports this module
+
+    return LeggedSimulator(home, seed, odometry_noise)
+
+
 def _load_triton() -> None:
     """Before OpenGL is: it opens Mesa's LLVM for the whole process, and that of the triton which a torch for
     CUDA imports later would be bound to it and crash.
