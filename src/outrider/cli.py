@@ -220,6 +220,9 @@ def verifier(
     replicas: Annotated[
         int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
     ] = 1,
+    tokens_per_s: Annotated[
+        float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")
+    ] = float("inf"),
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
     ] = 0,
@@ -242,6 +245,7 @@ def verifier(
         answer_model=answer_model,
         replicas=replicas,
         metrics_port=metrics_port,
+        tokens_per_s=tokens_per_s,
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Open, Peer, Verdict
+from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Verdict
 from outrider.core.link_profile import Channel, LinkProfile
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
@@ -61,18 +61,16 @@ class FleetWorld:
 class RobotRecord:
     """What became of one robot's texts. Seconds on the fleet's clock.
 
-    `commits`: when so many tokens became final. `waits_s`: from a round's drafts to its verdict. `first_s`:
-    from the start of a text to its first tokens. `refusals`: how often the verifier was busy.
+    `commits`: when so many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of a
+    text to its first tokens; `finished_s`: to its last.
     """
 
     texts: list[tuple[int, ...]] = field(default_factory=list)
     commits: list[tuple[float, int]] = field(default_factory=list)
     rounds: int = 0
     passes: int = 0
-    waits_s: list[float] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
     finished_s: list[float] = field(default_factory=list)
-    drafted: int = 0
     failure: str = ""
 
 
@@ -224,7 +222,7 @@ class FleetRobot:
         self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
         self._busy = False
         self._look_s = -1.0
-        self._begun_s = self._sent_s = 0.0
+        self._begun_s = 0.0
         cloud.connect(self._peer, self._hear_soon)
         self._machine.done = True
         agenda.at(0.0, self._begin_next)
@@ -263,7 +261,6 @@ class FleetRobot:
         self._patience.on_heard(now_s)
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
-            self.record.waits_s.append(now_s - self._sent_s)
         self._perform(self._machine.receive(frame, now_s))
         self._work()
 
@@ -311,8 +308,6 @@ class FleetRobot:
             self._begin_next()
 
     def _send(self, frame: EdgeFrame) -> None:
-        if not isinstance(frame, Open):
-            self._sent_s = self._agenda.now_s
         arrival_s = self._uplink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
         if arrival_s is not None:
             self._agenda.at(arrival_s, lambda: self._cloud.hear(self._peer, frame))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import signal
 import sys
@@ -110,6 +111,7 @@ def serve(
     answer_model: str = QUOTES,
     replicas: int = 1,
     metrics_port: int = 0,
+    tokens_per_s: float = math.inf,
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
 
@@ -130,7 +132,7 @@ def serve(
         max_length=max_length,
         device=device,
     )
-    limits = CloudLimits(max_sessions=max_sessions)
+    limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s)
     if replicas > 1:
         if corpus or metrics_port:
             raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
