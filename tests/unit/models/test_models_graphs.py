@@ -181,3 +181,18 @@ def test_every_provider_of_the_parameters_is_known() -> None:
 def test_this_onnxruntime_is_the_cpus() -> None:
     """What the refusals above rest on."""
     assert "QNNExecutionProvider" not in onnxruntime.get_available_providers()
+
+
+def test_a_load_that_failed_is_tried_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_graph_model(folder, max_length=1024)
+    session, fresh = model.open_session(), load_graph_model(folder, max_length=1024).open_session()
+    really = graph_blocks.open_graph
+
+    def failing(path: Path, *rest: object) -> object:
+        raise ModelError("no room")
+
+    monkeypatch.setattr(graph_blocks, "open_graph", failing)
+    with pytest.raises(ModelError, match="no room"):
+        session.prefill(random_prompt(1))
+    monkeypatch.setattr(graph_blocks, "open_graph", really)
+    assert torch.allclose(session.prefill(random_prompt(1)), fresh.prefill(random_prompt(1)), atol=1e-3)

@@ -191,6 +191,8 @@ class GraphBlocks:
 
     def _advance(self, index: int, rows: Rows, cache: GraphCache) -> Rows:
         """Rows after one block, on whichever graph it has: several forwards of a smaller one are the same."""
+        if self._blocks[index].session is None and self._blocks[index].coming is None:
+            self._begin_load(index, self._blocks[index].phase)  # an earlier load has failed
         self._wait(index)
         count = self._sizes.rows(self._blocks[index].phase)
         outputs = [
