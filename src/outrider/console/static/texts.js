@@ -78,7 +78,7 @@ export class Texts {
   }
 }
 
-const lines = (text) => text.split(/(?<=\n)/).map((line) => [line, "p"]);
+const lines = (text) => text.split("\n").map((line, i, all) => [i < all.length - 1 ? `${line}\n` : line, "p"]);
 
 // The first line, which moves the robot, stands out. Of what was rejected in one place the first is enough.
 function paint(body, tokens) {
