@@ -95,7 +95,7 @@ def test_the_emergency_stop_of_a_page_holds_the_robot(teleop: Teleop) -> None:
     watcher.send(do="e_stop", engaged=True)
     watcher.read("state", e_stop=True, moving=False)
     wait_until(lambda: teleop.stands() and teleop.e_stops[-1].data, "a robot that stands")
-    page.send(do="e_stop", engaged=False)
+    page.release_e_stop()
     watcher.read("state", e_stop=False)
     hold(page, teleop, turn=1.0)
 

@@ -114,6 +114,11 @@ class Page:
         self.read("state")
         self.send(do="drive", forward=forward, left=left, turn=turn, beat=self.beat)
 
+    def release_e_stop(self) -> None:
+        """By the newest state, which says that the stop is engaged."""
+        self.read("state", e_stop=True)
+        self.send(do="e_stop", engaged=False, beat=self.beat)
+
     def closed(self) -> int:
         """The code that the console closes this page's connection with."""
         while True:

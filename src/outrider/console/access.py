@@ -100,7 +100,10 @@ class Access:
 
 def same_origin(origin: str | None, host: str | None) -> bool:
     """Whether a request comes from a page of this very server."""
-    return bool(origin and host) and urlsplit(origin or "").netloc.lower() == (host or "").lower()
+    try:
+        return bool(origin and host) and urlsplit(origin or "").netloc.lower() == (host or "").lower()
+    except ValueError:
+        return False
 
 
 def _name_of(host: str) -> str:

@@ -114,7 +114,7 @@ async def _time_e_stop(page: ClientConnection) -> float:
     await page.send('{"do": "e_stop", "engaged": true}')
     state = await _until(page, lambda state: state["e_stop"] and not state["moving"])
     stopped_s = time.monotonic()
-    await page.send('{"do": "e_stop", "engaged": false}')
+    await page.send(f'{{"do": "e_stop", "engaged": false, "beat": {state["beat"]}}}')
     await _until(page, lambda newer: not newer["e_stop"] and newer["beat"] > state["beat"])
     return stopped_s - clicked_s
 

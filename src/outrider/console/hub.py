@@ -68,6 +68,7 @@ class Hub:
         self._seat = Seat()
         self._state = m.State()
         self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
+        self._stop_beat = 0
         self._hold: asyncio.TimerHandle | None = None
         self._running: _Command | None = None
         self._next: _Command | None = None
@@ -100,6 +101,8 @@ class Hub:
     def update(self, **fields: Any) -> None:
         """Fields of the state; what concerns safety is told at once, the rest in time."""
         before, self._state = self._state, msgspec.structs.replace(self._state, **fields)
+        if self._state.e_stop and not before.e_stop:
+            self._stop_beat = before.beat
         if (before.e_stop, before.moving) != (self._state.e_stop, self._state.moving):
             self._tell_state()
 
@@ -241,8 +244,7 @@ class Hub:
             self._let_go()
             self._tell_state()
         elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
-            self._robot.set_e_stop(False)
-            self.update(e_stop=False, unheard=False)
+            self._release_e_stop(viewer, message)
 
     def _count_message(self, viewer: Viewer) -> None:
         now_s = self._clock()
@@ -253,10 +255,21 @@ class Hub:
             raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
 
     def e_stop(self) -> None:
-        """Engage the emergency stop, for whoever asks."""
+        """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
         heard = self._robot.set_e_stop(True)
         self._disarm()
+        self._next = None
+        self._robot.cancel_goal()
+        self._stop_beat = self._state.beat
         self.update(e_stop=True, unheard=not heard)
+
+    def _release_e_stop(self, viewer: Viewer, message: m.EStop) -> None:
+        """Unless it was on its way for long, or its sender cannot have seen the newest stop."""
+        if message.beat <= self._stop_beat or self._age_of(message.beat) > STALE_S:
+            self._warn(viewer, "the release came too late to be sure of it: release again")
+            return
+        self._robot.set_e_stop(False)
+        self.update(e_stop=False, unheard=False)
 
     def _claims(self, viewer: Viewer) -> bool:
         """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""

@@ -70,9 +70,14 @@ class Cancel(_FromPage, frozen=True, tag="cancel"):
 
 
 class EStop(_FromPage, frozen=True, tag="e_stop"):
-    """Engage the emergency stop, or release it."""
+    """Engage the emergency stop, or release it.
+
+    A release carries the `beat` of the newest state the page has received: who releases must have seen
+    what is released. A stop needs none.
+    """
 
     engaged: bool
+    beat: Count = 0
 
 
 FromPage = Hello | Seen | Ping | Take | Leave | Drive | Say | Cancel | EStop

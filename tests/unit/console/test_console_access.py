@@ -232,7 +232,14 @@ def test_off_the_loopback_a_login_is_asked_for() -> None:
 
 def test_origins() -> None:
     assert same_origin("http://a:1", "a:1") and same_origin("https://A", "a")
-    for origin, host in ((None, "a"), ("http://a", None), ("http://a:1", "a"), ("null", "a"), ("", "")):
+    for origin, host in (
+        (None, "a"),
+        ("http://a", None),
+        ("http://a:1", "a"),
+        ("null", "a"),
+        ("", ""),
+        ("http://[::1", "[::1]"),
+    ):
         assert not same_origin(origin, host)
 
 

@@ -118,9 +118,42 @@ def test_only_the_driver_releases_the_emergency_stop(robot: FakeRobot, open_page
     watcher.send(do="e_stop", engaged=True)
     watcher.send(do="e_stop", engaged=False)
     assert driver.name in watcher.read("notice", level="warning")["text"]
-    driver.send(do="e_stop", engaged=False)
+    driver.release_e_stop()
     watcher.read("state", e_stop=False)
     assert robot.e_stops == [True, False]
+
+
+@pytest.mark.parametrize("beat", ["none", "old", "of a stop before"])
+def test_a_release_that_was_not_meant_for_this_stop_is_refused(
+    robot: FakeRobot, open_page: Open, beat: str
+) -> None:
+    driver, watcher = open_page(), open_page()
+    driver.send(do="e_stop", engaged=True)
+    old = driver.read("state", e_stop=True)["beat"]
+    if beat == "old":
+        wait_until(lambda: driver.read("state")["beat"] > old + 8, "news")
+    elif beat == "of a stop before":
+        watcher.send(do="e_stop", engaged=True)
+        wait_until(lambda: len(robot.e_stops) == 2, "the other stop")
+        old = driver.beat
+    driver.send(do="e_stop", engaged=False, beat=0 if beat == "none" else old)
+    assert "release again" in driver.read("notice", level="warning")["text"]
+    assert False not in robot.e_stops
+    driver.release_e_stop()
+    watcher.read("state", e_stop=False)
+
+
+def test_an_emergency_stop_ends_commands(robot: FakeRobot, open_page: Open) -> None:
+    page = open_page()
+    page.send(do="say", text="find the red chair")
+    page.send(do="say", text="find the blue cup")
+    wait_until(lambda: robot.cancels == 1, "a cancel")
+    page.send(do="e_stop", engaged=True)
+    wait_until(lambda: robot.cancels == 2, "another cancel")
+    robot.goals[0][1](GoalEnd(False, "cancelled"))
+    page.release_e_stop()
+    page.read("state", e_stop=False, goal="")
+    assert [words for words, _ in robot.goals] == ["find the red chair"]
 
 
 def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page: Open) -> None:
@@ -128,7 +161,7 @@ def test_an_emergency_stop_that_nobody_hears_is_said(robot: FakeRobot, open_page
     page = open_page()
     page.send(do="e_stop", engaged=True)
     page.read("state", e_stop=True, unheard=True)
-    page.send(do="e_stop", engaged=False)
+    page.release_e_stop()
     page.read("state", e_stop=False, unheard=False)
 
 

@@ -92,6 +92,10 @@ export class Link {
     }
   }
 
+  release() {
+    this.send({ do: "e_stop", engaged: false, beat: this.beat });
+  }
+
   // By whatever way is open.
   eStop() {
     if (!this.send({ do: "e_stop", engaged: true })) fetch("/e_stop", { method: "POST" }).catch(() => {});

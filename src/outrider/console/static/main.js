@@ -145,5 +145,5 @@ $("e-stop").addEventListener("pointerdown", (event) => {
 });
 $("e-stop").addEventListener("click", () => link.eStop());
 document.addEventListener("keydown", (event) => event.code === "Escape" && link.eStop());
-$("banner").lastElementChild.addEventListener("click", () => link.send({ do: "e_stop", engaged: false }));
+$("banner").lastElementChild.addEventListener("click", () => link.release());
 $("seat").addEventListener("click", () => link.send({ do: state.driver === me ? "leave" : "take" }));
