@@ -87,6 +87,16 @@ def test_a_latched_emergency_stop_is_heard_by_a_node_that_starts_later(run_node:
     assert report.outcome == MotionReport.EMERGENCY_STOP and base.pose.x == 0.0
 
 
+def test_a_latched_release_undoes_no_stop_and_a_live_one_does(run_node: Run, client: Client) -> None:
+    node = run_node(ActionNode).node
+    client.publish(Bool(data=True), "e_stop", qos.COMMAND)
+    wait_until(lambda: node.pilot.emergency, "the emergency stop")
+    node._on_latched_e_stop(Bool(data=False))
+    assert node.pilot.emergency
+    client.publish(Bool(data=False), "e_stop", qos.COMMAND)
+    wait_until(lambda: not node.pilot.emergency, "the release")
+
+
 def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> None:
     _, base, speaker = start(run_node, client)
     speaker.say(1, "move forward large")

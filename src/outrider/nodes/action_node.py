@@ -56,8 +56,9 @@ class ActionNode(OutriderNode):
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         self.subscription(Twist, "cmd_vel_joy", self._on_joystick, qos.COMMAND)
-        # Twice, so that it is heard from latched and from plain publishers alike.
-        self.subscription(Bool, "e_stop", self._on_e_stop, qos.LATCHED)
+        # Twice, so that it is heard from latched and from plain publishers alike. What was latched before
+        # this node was there may engage alone: an old release must not undo the stop of another.
+        self.subscription(Bool, "e_stop", self._on_latched_e_stop, qos.LATCHED)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
         server = self.create_service(SetBool, "set_e_stop", self._on_set_e_stop)
         self.keep(server, self.destroy_service)
@@ -131,6 +132,10 @@ class ActionNode(OutriderNode):
         if not self.pilot.is_overridden and not self.pilot.emergency:
             self.get_logger().warning("the joystick took over")
         self.pilot.on_joystick(velocity_of(message), self._now())
+
+    def _on_latched_e_stop(self, message: Bool) -> None:
+        if message.data:
+            self._set_e_stop(True)
 
     def _on_e_stop(self, message: Bool) -> None:
         self._set_e_stop(message.data)
