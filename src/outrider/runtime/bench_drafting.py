@@ -35,11 +35,13 @@ from outrider.simulation.simulator import Simulator
 MAX_NEW_TOKENS = 96
 MAX_STEPS = 40
 DRAFT_LENGTHS = (2, 4, 8, 16)
+LONG, TREE = "long", "tree"
 TREE_TOKENS = 32
 """Of a tree: what sd.npu's processors verify at the price of one token."""
 LEGEND = """tokens: of a verification, the target's own included; drafted: for one; model:
 forwards of the draft model a token; processor time: step ms of retrieving for a
-verification, prompt ms of calibrating by a token of the prompt."""
+verification, prompt ms of calibrating by a token of the prompt. tree: 32 tokens
+in branches, as if verified in one pass; long: as many in a chain."""
 ALONE = (
     ("lookup",),
     ("suffix",),
@@ -154,10 +156,10 @@ def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], Draf
 def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
     """Retrieved drafts in trees of TREE_TOKENS, and for comparison in a chain as long."""
     figures = {}
-    for make, form in ((Drafting, "chain"), (TreeDrafting, "tree")):
-        for sources in BY_TREE[:1] if form == "chain" else BY_TREE:
+    for make, form in ((Drafting, LONG), (TreeDrafting, TREE)):
+        for sources in BY_TREE[:1] if form == LONG else BY_TREE:
             drafting = make(texts.pair.target, None, sources, TREE_TOKENS, MAX_NEW_TOKENS)
-            name = (*sources, f"{form} of {TREE_TOKENS}")
+            name = (*sources, form)
             figures[name] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures
 

@@ -61,8 +61,8 @@ def test_the_benchmark_runs_to_the_end(
     figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
     assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
     rows = figures["texts"]["toys in order"]
-    trees = [(*sources, "tree of 32") for sources in bench.BY_TREE]
-    wanted = [*bench.SOURCE_SETS, *trees, ("suffix", "chain of 32")]
+    trees = [(*sources, "tree") for sources in bench.BY_TREE]
+    wanted = [*bench.SOURCE_SETS, *trees, ("suffix", "long")]
     assert set(rows) == {"+".join(sources) for sources in wanted}
     assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
     assert (tmp_path / "drafting_toys.png").stat().st_size > 10_000
