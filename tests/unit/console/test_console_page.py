@@ -59,7 +59,8 @@ def jpeg() -> bytes:
 def test_a_held_key_drives_and_a_released_one_stops(page: Any, robot: FakeRobot) -> None:
     page.keyboard.down("w")
     wait_until(lambda: len(robot.drives) > 3, "velocities")
-    assert set(robot.drives) == {Velocity(0.5, 0.0, 0.0)}
+    # On a busy machine a browser may pause for longer than a command holds.
+    assert set(robot.drives) - {STILL} == {Velocity(0.5, 0.0, 0.0)}
     page.keyboard.up("w")
     wait_until(lambda: robot.drives[-1] == STILL, "a stop")
     assert page.inner_text("#driver") == "you drive"
