@@ -35,7 +35,7 @@ _JPEG = b"\xff\xd8"
 
 @dataclass(frozen=True)
 class ServingRow:
-    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over its verdicts on drafts."""
+    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over the target's passes for it."""
 
     robots: int
     tokens_per_s: float
@@ -94,7 +94,7 @@ def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
         robots=len(records),
         tokens_per_s=sum(tokens) / end_s,
         round_s=statistics.fmean(
-            sum(record.finished_s) / record.rounds for record in records if record.rounds
+            sum(record.finished_s) / record.passes for record in records if record.passes
         ),
         text_s=statistics.fmean(one_s for record in records for one_s in record.finished_s),
         first_s=statistics.median(first for record in records for first in record.first_s),
