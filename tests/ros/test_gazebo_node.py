@@ -9,6 +9,7 @@ import pytest
 from conftest import Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist
 from outrider_interfaces.msg import SimulationState
+from rclpy.lifecycle import TransitionCallbackReturn
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Odometry, Pose2D, Velocity
@@ -60,3 +61,10 @@ def test_a_node_that_ends_leaves_the_base_standing(run_node: Run, client: Client
     wait_until(lambda: any(twist.linear.x for twist in told), "motion")
     thread.stop()
     wait_until(lambda: told[-1].linear.x == 0.0, "the last word")
+
+
+def test_a_node_that_was_cleaned_up_can_still_be_shut_down(run_node: Run, client: Client) -> None:
+    node = run_node(lambda: GazeboNode({"seed": 3}), start=False).node
+    done = TransitionCallbackReturn.SUCCESS
+    for trigger in (node.trigger_configure, node.trigger_cleanup, node.trigger_shutdown):
+        assert trigger() is done, node.failure

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Client, NodeThread, wait_until
+from conftest import WAIT_S, Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist
 from nav2_msgs.action import NavigateToPose
 from outrider_interfaces.msg import MotionReport
@@ -19,7 +19,7 @@ from support_ros import FakeBase, Speaker
 
 from outrider.core.actions import Motion
 from outrider.core.values import Pose2D, Velocity
-from outrider.nodes import convert, qos
+from outrider.nodes import convert, nav2_command, qos
 from outrider.nodes.action_node import ActionNode
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.nav2_command import covered_share, target_of
@@ -37,6 +37,9 @@ class FakeNav2(OutriderNode):
         super().__init__()
         self.goals: list[Any] = []
         self.accepts, self.cancelled = True, 0
+        self.refused_cancels = 0
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
         self.ending = threading.Event()
         self.succeeds = True
         ActionServer(
@@ -44,13 +47,22 @@ class FakeNav2(OutriderNode):
             NavigateToPose,
             "navigate_to_pose",
             execute_callback=self._execute,
-            goal_callback=lambda _: GoalResponse.ACCEPT if self.accepts else GoalResponse.REJECT,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            goal_callback=self._on_goal,
+            cancel_callback=self._on_cancel,
             callback_group=ReentrantCallbackGroup(),
         )
 
     def start(self) -> None:
         """Not a node of ours: no lifecycle."""
+
+    def _on_goal(self, _: Any) -> GoalResponse:
+        self.is_asked.set()
+        self.may_answer.wait(WAIT_S)
+        return GoalResponse.ACCEPT if self.accepts else GoalResponse.REJECT
+
+    def _on_cancel(self, _: Any) -> CancelResponse:
+        self.refused_cancels -= 1
+        return CancelResponse.REJECT if self.refused_cancels >= 0 else CancelResponse.ACCEPT
 
     def _execute(self, goal: Any) -> Any:
         self.goals.append(goal.request.pose)
@@ -112,6 +124,48 @@ def test_whatever_stops_the_robot_cancels_the_goal_at_once(run_node: Run, client
     report = wait_until(lambda: base.reports, "a report")[0]
     assert report.outcome != MotionReport.DONE
     wait_until(lambda: base.commands and base.commands[-1][1] == Velocity(), "zeros beside it")
+
+
+def test_a_goal_that_is_not_given_up_is_cancelled_again_and_the_base_held(
+    run_node: Run, client: Client
+) -> None:
+    node, nav2, base, speaker = start(run_node, client)
+    speaker.say(1, "turn left large")
+    wait_until(lambda: nav2.goals, "the goal")
+    nav2.refused_cancels = 10**6
+    node._set_e_stop(True)
+    wait_until(lambda: nav2.refused_cancels < 10**6 - 2, "more cancellations")
+    assert nav2.cancelled == 0 and "not ended" in node._base.warning()
+    held = len(base.commands)
+    wait_until(lambda: len(base.commands) > held + 3, "zeros meanwhile")
+    assert all(velocity == Velocity() for _, velocity in base.commands)
+    nav2.refused_cancels = 0
+    wait_until(lambda: nav2.cancelled, "the cancellation")
+    wait_until(lambda: not node._base.warning(), "the end of it")
+
+
+def test_a_node_that_ends_before_nav2_took_its_goal_cancels_it(
+    run_node: Run, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that a slow machine does not decide.
+    monkeypatch.setattr(nav2_command, "LAST_WAIT_S", WAIT_S / 2)
+    threads: list[NodeThread] = []
+
+    def run(*arguments: Any, **more: Any) -> NodeThread:
+        threads.append(run_node(*arguments, **more))
+        return threads[-1]
+
+    node, nav2, _, speaker = start(run, client)
+    nav2.may_answer.clear()
+    speaker.say(1, "turn left large")
+    assert nav2.is_asked.wait(WAIT_S)
+    ending = threading.Thread(target=threads[-1].stop)
+    ending.start()
+    wait_until(lambda: not node._active, "the deactivation")
+    nav2.may_answer.set()
+    wait_until(lambda: nav2.cancelled, "the cancellation")
+    ending.join(WAIT_S)
+    assert not ending.is_alive()
 
 
 def test_a_goal_that_nav2_refuses_or_gives_up_ends_the_motion_with_its_reason(

@@ -6,6 +6,7 @@ Gazebo's VelocityControl holds the last velocity for ever, so that none reaches 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -32,6 +33,7 @@ class GazeboNode(OutriderNode):
     """Gazebo's odometry is without error: it is the truth that the mission judges by."""
 
     spec_name = "gazebo"
+    _base: Any = None
 
     def configure(self) -> None:
         self._held = self.value("holds") or self.value("instruction")
@@ -54,9 +56,12 @@ class GazeboNode(OutriderNode):
         self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
 
     def deactivate(self) -> None:
-        if hasattr(self, "_base"):
+        if self._base is not None:
             self._deadman = base_deadman()
             self._base.publish(Twist())
+
+    def cleanup(self) -> None:
+        self._base = None
 
     def health(self) -> tuple[str, dict[str, object]]:
         missing = getattr(self, "_pose", None) is None

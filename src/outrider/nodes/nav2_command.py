@@ -1,17 +1,26 @@
 """Motions as goals of nav2's `NavigateToPose`, cancelled the moment anything stops the robot.
 
-nav2 plans and commands the base; the pilot still decides what may move, and watches odometry and scan.
+nav2 plans and commands the base; the pilot still decides what may move, and watches odometry and scan. A goal
+that is not wanted any more counts as driving, and is cancelled again and again until nav2 says that it has
+ended.
 """
 
 from __future__ import annotations
 
 import math
+import time
+import uuid
 from typing import Any
 
+import rclpy
 from action_msgs.msg import GoalStatus
+from action_msgs.srv import CancelGoal
 from geometry_msgs.msg import PoseStamped
 from nav2_msgs.action import NavigateToPose
 from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.executors import SingleThreadedExecutor
+from unique_identifier_msgs.msg import UUID
 
 from outrider.core.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
@@ -24,19 +33,24 @@ from outrider.nodes.base_command import TwistCommand
 FRAME = "odom"
 PLANNING_S = 10.0
 LEAST_SHARE = 0.5
+# How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
+# does not know, or that nobody serves, is taken to be on its way.
+REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 0.3, 3.0
+CALLBACKS = 6
 
 
 class Nav2Command:
-    """One goal at a time. While none is active, velocities (a joystick's, and zeros) go to `cmd_vel`."""
+    """One goal at a time. While none drives, velocities (a joystick's, and zeros) go to `cmd_vel`."""
 
     refused = overdue = 0
     is_ready = True
 
     def __init__(self, node: OutriderNode, twist: TwistCommand, limits: MotionLimits) -> None:
         self._node, self._twist, self._limits = node, twist, limits
-        self._client = ActionClient(node, NavigateToPose, "navigate_to_pose")
-        node.keep(self._client, lambda client: client.destroy())
+        self._wire = _Wire(node)
+        node.keep(self._wire, lambda wire: wire.close())
         self._goal: _Goal | None = None
+        self._unwanted: list[_Goal] = []
 
     def make_executor(self, motion: Motion) -> Nav2Motion:
         return Nav2Motion(motion, self, self._limits)
@@ -45,24 +59,36 @@ class Nav2Command:
         """Ready as it is."""
 
     def tick(self) -> None:
-        """Nothing is due."""
+        """Take nav2's answers; hold the base and cancel again while anything unwanted drives."""
+        if self._goal is not None or self._unwanted:
+            self._wire.take()
+        self._enforce()
+        if self._unwanted:
+            self._twist.stop()
 
     def close(self) -> None:
-        """Nothing was taken."""
+        """Wait, for a moment, until nav2 has taken the cancellation."""
+        deadline_s = time.monotonic() + LAST_WAIT_S
+        while any(not goal.gives_way for goal in self._unwanted) and time.monotonic() < deadline_s:
+            self._wire.take(timeout_s=0.01)
+            self._enforce()
 
     def warning(self) -> str:
-        return "" if self._client.server_is_ready() else "nobody serves navigate_to_pose: start nav2"
+        if not self._wire.client.server_is_ready():
+            return "nobody serves navigate_to_pose: start nav2"
+        return "nav2 has not ended a cancelled goal yet: the base is held" if self._unwanted else ""
 
     def send(self, velocity: Velocity) -> None:
         """Not while nav2 drives: two sources of velocities would fight."""
-        if self._goal is None:
+        if self._goal is None and not self._unwanted:
             self._twist.send(velocity)
 
     def stop(self) -> None:
         """Never gated: cancel, and zero beside it."""
-        goal, self._goal = self._goal, None
-        if goal is not None:
-            goal.cancel()
+        if self._goal is not None:
+            self._unwanted.append(self._goal)
+            self._goal = None
+        self._enforce()
         self._twist.stop()
 
     def go_to(self, pose: Pose2D) -> _Goal:
@@ -70,40 +96,96 @@ class Nav2Command:
         self.stop()
         target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), FRAME))
         target.pose = convert.pose_message(pose)
-        self._goal = _Goal(self._client.send_goal_async(NavigateToPose.Goal(pose=target)))
+        self._goal = _Goal(self._wire.client, NavigateToPose.Goal(pose=target))
         return self._goal
+
+    def _enforce(self) -> None:
+        now_s = time.monotonic()
+        for goal in self._unwanted:
+            goal.cancel(now_s)
+        self._unwanted = [goal for goal in self._unwanted if not goal.has_ended(now_s)]
+
+
+class _Wire:
+    """The action's client on a node of its own, so that its answers can be waited for within a callback."""
+
+    def __init__(self, node: OutriderNode) -> None:
+        rename = ["--ros-args", "-r", f"__node:={node.get_name()}_nav2"]
+        own: dict[str, Any] = {"context": node.context, "start_parameter_services": False}
+        self._node = rclpy.create_node(
+            "nav2", cli_args=rename, namespace=node.get_namespace(), enable_rosout=False, **own
+        )
+        self.client = ActionClient(self._node, NavigateToPose, "navigate_to_pose")
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(self._node)
+
+    def take(self, timeout_s: float = 0.0) -> None:
+        """Handle what has come, or comes within a time."""
+        for index in range(CALLBACKS):
+            self._executor.spin_once(timeout_sec=0.0 if index else timeout_s)
+
+    def close(self) -> None:
+        self._executor.shutdown(timeout_sec=0.0)
+        self.client.destroy()
+        self._node.destroy_node()
 
 
 class _Goal:
-    """A goal from sending to result; `outcome` is None until then. May be cancelled before it is accepted."""
+    """A goal from sending to result; `outcome` is None until then. Its id is ours: it can be cancelled
+    before it is accepted."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, client: Any, goal: Any) -> None:
         self.outcome: int | None = None
         self.message = ""
-        self._handle: Any = None
-        self._unwanted = False
-        answer.add_done_callback(self._on_answer)
+        # Whether nav2 has taken a cancellation of it.
+        self.gives_way = False
+        self._is_unknown = False
+        self._unwanted_s: float | None = None
+        self._asked_s = -math.inf
+        self._client = client
+        identity = UUID(uuid=list(uuid.uuid4().bytes))
+        self._handle = ClientGoalHandle(client, identity, None)
+        client.send_goal_async(goal, goal_uuid=identity).add_done_callback(self._on_answer)
 
-    def cancel(self) -> None:
-        self._unwanted = True
-        if self._handle is not None and self.outcome is None:
-            self._handle.cancel_goal_async()
+    def cancel(self, now_s: float) -> None:
+        """Ask for it, unless that was done a moment ago."""
+        self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
+        if self.outcome is None and now_s - self._asked_s >= REPEAT_S:
+            self._asked_s = now_s
+            self._handle.cancel_goal_async().add_done_callback(self._on_cancel_answer)
+
+    def has_ended(self, now_s: float) -> bool:
+        """Whether it drives no more: its result came, or nav2 has not known of it for a while, or is gone."""
+        if self.outcome is not None:
+            return True
+        waited_s = now_s - self._unwanted_s if self._unwanted_s is not None else 0.0
+        return waited_s > UNKNOWN_S and (self._is_unknown or not self._client.server_is_ready())
 
     def _on_answer(self, future: Any) -> None:
-        handle = future.result()
-        if not handle.accepted:
-            self.outcome, self.message = GoalStatus.STATUS_ABORTED, "it rejected the goal"
+        if not future.result().accepted:
+            self._end(GoalStatus.STATUS_ABORTED, "it rejected the goal")
             return
-        self._handle = handle
-        handle.get_result_async().add_done_callback(self._on_result)
-        if self._unwanted:
-            self.cancel()
+        self._handle.get_result_async().add_done_callback(self._on_result)
+
+    def _on_cancel_answer(self, future: Any) -> None:
+        code = future.result().return_code
+        # Unknown is also one that has not reached it yet.
+        self._is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
+        self.gives_way = self.gives_way or code == CancelGoal.Response.ERROR_NONE
+        if code == CancelGoal.Response.ERROR_GOAL_TERMINATED:
+            self._end(GoalStatus.STATUS_CANCELED, "it had ended before it was cancelled")
 
     def _on_result(self, future: Any) -> None:
         answer = future.result()
         # Humble's result has no code, and only some have a text.
         code, text = getattr(answer.result, "error_code", 0), getattr(answer.result, "error_msg", "")
-        self.outcome, self.message = answer.status, text or f"error code {code}"
+        self._end(answer.status, text or f"error code {code}")
+
+    def _end(self, outcome: int, message: str) -> None:
+        """What came first counts."""
+        if self.outcome is not None:
+            return
+        self.outcome, self.message, self.gives_way = outcome, message, True
 
 
 class Nav2Motion:
