@@ -26,6 +26,7 @@ COOKIE = "outrider_session"
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
+MAX_CONNECTIONS = 128
 UNREADABLE, FULL, REPLACED, GOING = 1008, 1013, 4001, 1001
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
@@ -83,9 +84,9 @@ class Console:
         return response
 
     async def e_stop(self, request: Request) -> Response:
-        """For a page whose websocket is not open."""
-        if not self._admits(request):
-            return PlainTextResponse("log in first", 403)
+        """For a page whose websocket is not open, or whose session has ended: engaging needs no login."""
+        if not same_origin(request.headers.get("origin"), request.headers.get("host")):
+            return PlainTextResponse("stop on this console's own page", 403)
         self._hub.e_stop()
         return PlainTextResponse("emergency stop engaged")
 
@@ -126,22 +127,30 @@ class Console:
 
 
 class _Guard:
-    """Around everything: turns away hosts that are not ours, and tells pages what they may do."""
+    """Around everything: bounds what is served at once, turns away hosts that are not ours, and tells pages
+    what they may do. The emergency stop is served however many others are."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
+        self._serving = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and not self._access.trusts_host(
-            Headers(scope=scope).get("host", "")
-        ):
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": UNREADABLE})
-                return
-            await PlainTextResponse("open this console by the name of this machine", 400)(
-                scope, receive, send
-            )
-            return
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+        elif not self._access.trusts_host(Headers(scope=scope).get("host", "")):
+            await _refuse(400, "open this console by the name of this machine", scope, receive, send)
+        elif scope["path"] == "/e_stop":
+            await self._serve(scope, receive, send)
+        elif self._serving >= MAX_CONNECTIONS:
+            await _refuse(503, "too many connections: close a page elsewhere", scope, receive, send)
+        else:
+            self._serving += 1
+            try:
+                await self._serve(scope, receive, send)
+            finally:
+                self._serving -= 1
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -149,6 +158,13 @@ class _Guard:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": UNREADABLE})
+        return
+    await PlainTextResponse(reason, status)(scope, receive, send)
 
 
 async def _send_all(socket: WebSocket, viewer: Viewer) -> None:

@@ -24,7 +24,6 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 10.0, 5.0
-MAX_CONNECTIONS = 128
 PING_PERIOD_S, PING_TIMEOUT_S = 5.0, 5.0
 
 
@@ -139,7 +138,6 @@ class ConsoleServer:
             ws_ping_timeout=PING_TIMEOUT_S,
             # Pictures are compressed already, and the rest is small.
             ws_per_message_deflate=False,
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=1,
             ssl_certfile=self.settings.tls_cert or None,
             ssl_keyfile=self.settings.tls_key or None,

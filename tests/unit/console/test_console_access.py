@@ -18,6 +18,7 @@ from support.consoles import FakeRobot, Page
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from outrider.console import app
 from outrider.console.access import Access, is_loopback, load_token, same_origin
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
@@ -96,8 +97,28 @@ def test_without_a_session_there_is_nothing(guarded: ConsoleServer, robot: FakeR
     with pytest.raises(InvalidStatus) as refused:
         Page(guarded, cookie=cookie)
     assert refused.value.response.status_code == 403
-    assert ask(guarded, "/e_stop", "", Cookie=cookie)[0].status == 403
     assert robot.e_stops == []
+
+
+def test_the_emergency_stop_needs_no_session_and_its_release_does(
+    guarded: ConsoleServer, robot: FakeRobot
+) -> None:
+    assert ask(guarded, "/e_stop", "")[0].status == 200
+    assert ask(guarded, "/e_stop", '{"do": "e_stop", "engaged": false}')[0].status == 200
+    assert robot.e_stops == [True, True]
+
+
+def test_the_emergency_stop_is_served_where_nothing_else_is(
+    open_to_all: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(open_to_all)
+    monkeypatch.setattr(app, "MAX_CONNECTIONS", 1)
+    assert ask(open_to_all, "/")[0].status == 503
+    with pytest.raises(InvalidStatus):
+        Page(open_to_all)
+    assert ask(open_to_all, "/e_stop", "")[0].status == 200
+    page.read("state", e_stop=True)
+    assert robot.e_stops == [True]
 
 
 def test_a_session_ends_with_its_logout(guarded: ConsoleServer, token_file: Path) -> None:

@@ -93,6 +93,35 @@ def test_a_browser_that_dies_stops_the_robot(browser: Any, server: ConsoleServer
     wait_until(lambda: robot.drives[-1] == STILL, "a stop")
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        "new KeyboardEvent('keydown', {metaKey: true, bubbles: true})",
+        "new Event('contextmenu', {bubbles: true})",
+    ],
+)
+def test_what_hides_a_release_takes_the_hand_off(page: Any, robot: FakeRobot, event: str) -> None:
+    page.keyboard.down("w")
+    wait_until(lambda: robot.drives, "a velocity")
+    page.evaluate(f"document.body.dispatchEvent({event})")
+    wait_until(lambda: robot.drives[-1] == STILL, "a stop")
+
+
+def test_a_stop_that_does_not_get_through_is_said_and_said_again(
+    page: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    server.close()
+    page.wait_for_selector("#page-link.bad")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".banner.bad >> text=does not reach")
+    again = ConsoleServer(robot, ConsoleSettings(port=server.port))
+    try:
+        wait_until(lambda: robot.e_stops, "the stop")
+        page.wait_for_selector(".banner.bad >> text=nothing moves")
+    finally:
+        again.close()
+
+
 def test_typing_does_not_drive(page: Any, robot: FakeRobot) -> None:
     page.click("#words")
     page.keyboard.type("was")

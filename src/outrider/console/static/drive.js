@@ -16,6 +16,8 @@ export class Drive {
     this.timer = null;
     document.addEventListener("keydown", (event) => this.onKey(event));
     document.addEventListener("keyup", (event) => this.release(event.code));
+    // A menu takes the release of a held key.
+    document.addEventListener("contextmenu", () => this.releaseAll());
     for (const button of buttons) this.watch(button);
     // A page that nobody looks at must not drive.
     window.addEventListener("blur", () => this.releaseAll());
@@ -36,10 +38,16 @@ export class Drive {
       this.hold(button, axis, Number(value));
     });
     for (const name of ["pointerup", "pointercancel", "lostpointercapture"]) button.addEventListener(name, end);
-    button.addEventListener("contextmenu", (event) => event.preventDefault());
+    // A long touch asks for a menu: there is none here, and the hand stays on.
+    button.addEventListener("contextmenu", (event) => {
+      event.preventDefault();
+      event.stopPropagation();
+    });
   }
 
   onKey(event) {
+    // While it is held, some systems tell no release of the other keys.
+    if (event.metaKey) this.releaseAll();
     const key = KEYS[event.code];
     if (!key || event.repeat || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();

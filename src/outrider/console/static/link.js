@@ -3,11 +3,13 @@
 const RETRY_MS = [300, 600, 1200, 2500];
 const PING_MS = 1000;
 const SILENT_MS = 2000;
+const STOP_RETRY_MS = 500;
 const REPLACED = 4001;
 const SECRET = "outrider.viewer";
 
 export class Link {
-  // `on` has: event(message), picture(blob), state("open" | "lost" | "silent" | "replaced"), delay(ms).
+  // `on` has: event(message), picture(blob), state("open" | "lost" | "silent" | "replaced"), delay(ms),
+  // stop("" | why nobody is known to have heard it).
   constructor(on) {
     this.on = on;
     this.beat = 0;
@@ -96,8 +98,30 @@ export class Link {
     this.send({ do: "e_stop", engaged: false, beat: this.beat });
   }
 
-  // By whatever way is open.
+  // By both ways where the socket may be dead: a socket that looks open may lead nowhere.
   eStop() {
-    if (!this.send({ do: "e_stop", engaged: true })) fetch("/e_stop", { method: "POST" }).catch(() => {});
+    const sent = this.send({ do: "e_stop", engaged: true });
+    if (!sent || !this.isFresh) this.postStop();
+  }
+
+  // Until it is heard, by this way or by a connection that has come back.
+  async postStop() {
+    if (this.stopping) return;
+    this.stopping = true;
+    while (!(await this.posted())) {
+      this.on.stop("The emergency stop does not reach the robot: trying again");
+      await new Promise((resolve) => setTimeout(resolve, STOP_RETRY_MS));
+    }
+    this.stopping = false;
+    this.on.stop("");
+  }
+
+  async posted() {
+    try {
+      const signal = AbortSignal.timeout(SILENT_MS);
+      return (await fetch("/e_stop", { method: "POST", signal })).ok;
+    } catch {
+      return false;
+    }
   }
 }

@@ -26,8 +26,11 @@ const charts = {
 const drafts = [];
 let me = "";
 let state = {};
+let stopFailure = "";
 
-const link = new Link({ event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay });
+const link = new Link({
+  event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay, stop: onStop,
+});
 const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
@@ -91,8 +94,13 @@ function onDelay(ms) {
   document.body.classList.remove("stale");
 }
 
+function onStop(failure) {
+  stopFailure = failure;
+  showBanner();
+}
+
 function showState() {
-  const { link: robot, e_stop: stopped, unheard, driver, moving, viewers, goal, warning } = state;
+  const { link: robot, e_stop: stopped, driver, moving, viewers, goal } = state;
   const kind = { connected: "good", local: "good", lost: "bad", refused: "bad" }[robot] ?? "warn";
   pill("robot-link", robot ? `robot link ${robot}` : "robot link unknown", kind);
   pill("motion", stopped ? "emergency stop" : moving ? "moving" : "standing", stopped ? "bad" : moving ? "warn" : "");
@@ -101,14 +109,20 @@ function showState() {
   $("seat").textContent = driver === me ? "Give it back" : "Take the seat";
   $("seat").disabled = Boolean(driver) && driver !== me;
   document.body.classList.toggle("stopped", stopped);
+  showBanner();
+  commands.setRunning(goal);
+}
+
+function showBanner() {
+  const { e_stop: stopped = false, unheard, warning = "" } = state;
   const banner = $("banner");
-  banner.hidden = !stopped && !warning;
-  banner.classList.toggle("bad", stopped);
-  banner.firstElementChild.textContent = !stopped ? warning
+  banner.hidden = !stopped && !warning && !stopFailure;
+  banner.classList.toggle("bad", stopped || Boolean(stopFailure));
+  banner.firstElementChild.textContent = stopFailure ? stopFailure
+    : !stopped ? warning
     : unheard ? "Nobody hears the emergency stop: is the action node running?"
     : "The emergency stop is engaged: nothing moves.";
-  banner.lastElementChild.hidden = !stopped;
-  commands.setRunning(goal);
+  banner.lastElementChild.hidden = !stopped || Boolean(stopFailure);
 }
 
 // Over the last few verifications: a single one is all or nothing.
