@@ -81,9 +81,6 @@ class Access:
         self._sessions[session] = now_s + SESSION_S
         return session
 
-    def log_out(self, session: str) -> None:
-        self._sessions.pop(session, None)
-
     def admits(self, session: str | None) -> bool:
         """Whether a request with this cookie may pass."""
         if self._token is None:

@@ -48,7 +48,6 @@ class Console:
             Route("/", self.page),
             Route("/login", self.login_page),
             Route("/login", self.log_in, methods=["POST"]),
-            Route("/logout", self.log_out, methods=["POST"]),
             Route("/e_stop", self.e_stop, methods=["POST"]),
             WebSocketRoute("/ws", self.socket),
             Mount("/static", StaticFiles(directory=STATIC)),
@@ -77,12 +76,6 @@ class Console:
         response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=self._secure)
         return response
 
-    async def log_out(self, request: Request) -> Response:
-        self._access.log_out(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse("/login", 303)
-        response.delete_cookie(COOKIE)
-        return response
-
     async def e_stop(self, request: Request) -> Response:
         """For a page whose websocket is not open, or whose session has ended: engaging needs no login."""
         if not same_origin(request.headers.get("origin"), request.headers.get("host")):
@@ -95,9 +88,6 @@ class Console:
             await socket.close(UNREADABLE)  # before accepting: the handshake is answered with 403
             return
         await socket.accept()
-        if self._hub.is_full:
-            await socket.close(FULL, "too many viewers: close a page elsewhere")
-            return
         with contextlib.suppress(WebSocketDisconnect):
             await self._serve(socket)
 
@@ -109,11 +99,17 @@ class Console:
         except (ProtocolError, asyncio.TimeoutError) as error:
             await socket.close(UNREADABLE, str(error)[:120])
             return
+        if not self._hub.has_room(hello):
+            await socket.close(FULL, "too many viewers: close a page elsewhere")
+            return
         viewer = self._hub.join(hello)
         sending = asyncio.create_task(_send_all(socket, viewer))
         try:
             while True:
-                self._hub.receive(viewer, m.read(await _text(socket)))
+                message = m.read(await _text(socket))
+                if not (m.is_stop(message) or self._access.admits(socket.cookies.get(COOKIE))):
+                    raise ProtocolError("the session has ended: log in again")
+                self._hub.receive(viewer, message)
         except ProtocolError as error:
             await socket.close(UNREADABLE, str(error)[:120])
         finally:

@@ -25,6 +25,8 @@ HOLD_S = 0.15
 """A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
+CANCEL_S = 5.0
+"""A command that has not ended this long after its cancel has nobody who could end it."""
 STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
 MAX_VIEWERS, MAX_NAMES = 32, 256
@@ -82,10 +84,6 @@ class Hub:
     @property
     def num_viewers(self) -> int:
         return len(self._viewers)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._viewers) >= MAX_VIEWERS
 
     async def run(self) -> None:
         """Tell the state at its pace, and watch the driver, for ever."""
@@ -150,6 +148,8 @@ class Hub:
             self._texts.pop()
         self._texts.append(text)
         if text.state != "decoding":
+            for viewer in self._viewers.values():
+                viewer.mailbox.drop_latest("text")
             self._tell(text)
             return
         content = m.write(text)
@@ -174,6 +174,10 @@ class Hub:
                 viewer.mailbox.put_first(m.write(self._welcome(viewer)))
 
     # Viewers come and go.
+
+    def has_room(self, hello: m.Hello) -> bool:
+        """Whether this viewer may join: one who was here may always come back."""
+        return hello.resume in self._names or len(self._viewers) < MAX_VIEWERS
 
     def join(self, hello: m.Hello) -> Viewer:
         """A new viewer, or one that comes back and is who it was; an older connection of its is replaced."""
@@ -259,7 +263,7 @@ class Hub:
         heard = self._robot.set_e_stop(True)
         self._disarm()
         self._next = None
-        self._robot.cancel_goal()
+        self._end_running()
         self._stop_beat = self._state.beat
         self.update(e_stop=True, unheard=not heard)
 
@@ -329,12 +333,19 @@ class Hub:
             if self._running is None:
                 self._start_next()
             else:
-                self._robot.cancel_goal()
+                self._end_running()
 
     def _cancel(self) -> None:
         self._next = None
         self._let_go()
+        self._end_running()
+
+    def _end_running(self) -> None:
+        """Ask for it; one that does not come is made up for, so that another command may be given."""
         self._robot.cancel_goal()
+        if self._running is not None:
+            gone = GoalEnd(False, "the navigator has gone")
+            asyncio.get_running_loop().call_later(CANCEL_S, self._on_goal_end, self._running, gone)
 
     def _start_next(self) -> None:
         command, self._next = self._next, None

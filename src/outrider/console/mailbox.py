@@ -34,8 +34,9 @@ class Mailbox:
         return True
 
     def put_first(self, event: str) -> None:
-        """In place of all events that wait."""
+        """In place of all events and status that wait."""
         self._events.clear()
+        self._latest.clear()
         self._events.append(event)
         self._wake.set()
 
@@ -43,6 +44,10 @@ class Mailbox:
         """In place of an older status of this kind that still waits."""
         self._latest[kind] = status
         self._wake.set()
+
+    def drop_latest(self, kind: str) -> None:
+        """A status that still waits is out of date: it would be sent after the event that says so."""
+        self._latest.pop(kind, None)
 
     def put_picture(self, number: int, frame: bytes) -> None:
         """In place of an older picture that still waits."""

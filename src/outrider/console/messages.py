@@ -256,6 +256,11 @@ def read(content: str | bytes) -> FromPage:
         raise ProtocolError(f"not a message of this console: {error}") from None
 
 
+def is_stop(message: FromPage) -> bool:
+    """What everybody may say, always."""
+    return isinstance(message, Cancel) or (isinstance(message, EStop) and message.engaged)
+
+
 def write(message: ToPage) -> str:
     return _encoder.encode(message).decode()
 

@@ -8,6 +8,7 @@ import json
 import logging
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from outrider.console import app
-from outrider.console.access import Access, is_loopback, load_token, same_origin
+from outrider.console.access import SESSION_S, Access, is_loopback, load_token, same_origin
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError
 
@@ -121,9 +122,16 @@ def test_the_emergency_stop_is_served_where_nothing_else_is(
     assert robot.e_stops == [True]
 
 
-def test_a_session_ends_with_its_logout(guarded: ConsoleServer, token_file: Path) -> None:
+def test_an_open_page_whose_session_ends_may_stop_and_nothing_else(
+    guarded: ConsoleServer, robot: FakeRobot, token_file: Path
+) -> None:
     cookie = cookie_of(log_in(guarded, token_file.read_text()))
-    ask(guarded, "/logout", "", Cookie=cookie)
+    page = Page(guarded, cookie=cookie)
+    guarded._access._clock = lambda: time.monotonic() + SESSION_S
+    page.send(do="e_stop", engaged=True)
+    page.read("state", e_stop=True)
+    page.send(do="say", text="find the red chair")
+    assert page.closed() == 1008 and robot.goals == []
     with pytest.raises(InvalidStatus):
         Page(guarded, cookie=cookie)
 

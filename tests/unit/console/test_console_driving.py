@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
+from outrider.console import hub
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -185,6 +186,21 @@ def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open
     assert robot.goals[1][0] == "find the blue cup"
     robot.goals[0][1](GoalEnd(False, "said twice"))
     assert page.read("state", goal="find the blue cup")
+
+
+def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
+    robot: FakeRobot, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "CANCEL_S", 0.05)
+    page = open_page()
+    page.send(do="say", text="find the red chair")
+    page.send(do="say", text="find the blue cup")
+    assert "has gone" in page.read("goal", state="failed")["message"]
+    page.read("goal", state="running", instruction="find the blue cup")
+    robot.goals[0][1](GoalEnd(True, "at last"))
+    page.send(do="cancel")
+    assert page.read("goal", state="failed")["instruction"] == "find the blue cup"
+    page.read("state", goal="")
 
 
 @pytest.mark.parametrize("message", [{"do": "cancel"}, {"do": "say", "text": "Stop!"}])

@@ -11,6 +11,7 @@ from support.consoles import FakeRobot, Page, wait_until
 
 from outrider.console import messages as m
 from outrider.console.floor import MAX_CELLS, MAX_POINTS, FloorSketch
+from outrider.console.hub import Hub
 from outrider.console.mailbox import MAX_EVENTS, MAX_UNSEEN_PICTURES, Mailbox
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.values import Pose2D, RangeScan
@@ -95,6 +96,8 @@ def test_viewers_are_counted_and_bounded(server: ConsoleServer) -> None:
     wait_until(lambda: server.num_viewers == 32, "all viewers")
     with pytest.raises(Exception, match="too many viewers"):
         Page(server)
+    again = Page(server, resume=pages[1].welcome["secret"])
+    assert again.name == pages[1].name and server.num_viewers == 32
     pages[0].vanish()
     wait_until(lambda: server.num_viewers == 31, "one less")
 
@@ -111,6 +114,35 @@ def test_a_mailbox_is_bounded_and_keeps_the_newest() -> None:
         return [await box.next() for _ in range(3)]
 
     assert asyncio.run(fill()) == ["all there is", "state 2", b"2"]
+
+
+def test_what_is_out_of_date_is_not_sent_after_the_news() -> None:
+    async def fill() -> list[str | bytes | None]:
+        box = Mailbox()
+        box.put_latest("text", "decoding")
+        box.drop_latest("text")
+        box.put("finished")
+        box.put_latest("state", "now")
+        sent = [await box.next() for _ in range(2)]
+        box.put_latest("text", "decoding")
+        box.put_first("all there is")
+        box.put_latest("state", "later")
+        return sent + [await box.next() for _ in range(2)]
+
+    assert asyncio.run(fill()) == ["finished", "now", "all there is", "later"]
+
+
+def test_a_text_that_has_ended_takes_the_place_of_one_that_waits() -> None:
+    async def show() -> list[str | bytes | None]:
+        hub = Hub(FakeRobot())
+        viewer = hub.join(m.Hello())
+        hub.show(TEXT)
+        hub.show(m.Text("s", 1, "withdrawn", "", "", 0.0, 0.0, 0.0, note="cancelled"))
+        return [await viewer.mailbox.next() for _ in range(3)]
+
+    frames = [m.msgspec.json.decode(str(frame)) for frame in asyncio.run(show()) if frame]
+    assert [frame["is"] for frame in frames] == ["welcome", "text", "state"]
+    assert frames[1]["state"] == "withdrawn"
 
 
 def test_a_closed_mailbox_wakes_who_waits() -> None:
