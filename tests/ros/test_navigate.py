@@ -221,8 +221,8 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
 def test_with_a_mirrored_camera_no_goal_is_gone_for(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:
-    """Its own turns show it; then no text moves the robot, and goals end with the reason."""
-    decoder = ScriptedDecoder(["turn left large\nlook: x"] * 8)
+    """Its own turns show it; then no text moves the robot, and the goal ends with the reason."""
+    decoder = ScriptedDecoder(["turn left large\nlook: x"] * 16)
 
     class MirroredSimulator(Simulator):
         def render_camera(self) -> np.ndarray:
@@ -237,7 +237,7 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
         def open_edge(self) -> Edge:
             return Edge(decoder, None)
 
-    run_node(lambda: MirroredSimulation({"seed": 3, "placement": "hidden"}))
+    simulation = run_node(lambda: MirroredSimulation({"seed": 3, "placement": "hidden"})).node
     run_node(ActionNode)
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
     goals = Goals(client)
@@ -245,8 +245,11 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
     result = goals.result(goals.send("find the red chair"))
     assert result.error_code == Navigate.Result.NO_SENSOR and "mirrored" in result.message
     assert "mirrored" in navigator.health()[0]
-    again = goals.result(goals.send("find the red chair"))
-    assert again.error_code == Navigate.Result.NO_SENSOR and again.steps == 0
+    simulation.simulator.__class__ = Simulator  # mended
+    goals.send("find the red chair")
+    wait_until(lambda: "mirrored" not in navigator.health()[0], "a new goal, which judges anew")
+    wait_until(lambda: navigator._robot._mirror.votes[0] >= 2, "votes for the camera")
+    assert navigator._robot._mirror.votes[1] == 0
 
 
 def test_a_camera_on_another_topic_is_named_with_the_remedy(

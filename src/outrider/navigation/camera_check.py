@@ -21,12 +21,21 @@ from outrider.core.camera import GO2_FRONT_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
 from outrider.navigation.controller import SETTLED_MPS, SETTLED_RPS
 
-MIRRORED = "the picture is mirrored or upside down: turning left shows as turning right; mend the camera"
+MIRRORED = (
+    "the picture is mirrored or upside down: turning left shows as turning right; mount the camera upright, "
+    "or switch off the flip in its driver, then give the goal again"
+)
+REPEATED = (
+    "the camera repeats one picture while the robot moves, or the view is uniform: restart its driver, or "
+    "turn the robot to where there is something to see, then give the goal again"
+)
 WIDTH_PX, HEIGHT_PX = 160, 90
 FOCAL_PX = GO2_FRONT_CAMERA.scaled_to(WIDTH_PX, HEIGHT_PX).focal_px
 TURN_RAD = (math.radians(2.5), math.radians(14.0))
 STEP_M = 0.05
 RESPONSE = 0.15
+# How much of the highest peak any other may have, and how far apart (pixels) they are two.
+RIVAL, APART_PX = 0.6, 3
 TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED = 12, 4
 LOOKED_AT_BYTES = 1_000_000
@@ -54,12 +63,16 @@ class RepeatWatch:
 
 
 class MirrorCheck:
-    """Compares the picture's motion with odometry's turning, and counts votes."""
+    """Compares the picture's motion with odometry's turning, and counts votes.
+
+    A turn votes only as it goes on in one sense: a picture that comes late shows what was before it.
+    """
 
     def __init__(self, focal_share: float = FOCAL_PX / WIDTH_PX) -> None:
         """`focal_share`: the focal length in widths of the picture."""
         self._focal_px = focal_share * WIDTH_PX
         self._last: tuple[np.ndarray[Any, Any], Pose2D] | None = None
+        self._turned_rad = 0.0
         self._votes: deque[int] = deque(maxlen=VOTES)
         self._window = cv2.createHanningWindow((WIDTH_PX, HEIGHT_PX), cv2.CV_32F)
 
@@ -82,20 +95,38 @@ class MirrorCheck:
         if abs(turned_rad) < TURN_RAD[0] and before.distance_to(pose.x, pose.y) < STEP_M:
             return
         grey = _small_grey(picture())
-        if abs(turned_rad) <= TURN_RAD[1] and before.distance_to(pose.x, pose.y) < STEP_M:
+        if abs(turned_rad) > TURN_RAD[1] or before.distance_to(pose.x, pose.y) >= STEP_M:
+            turned_rad = 0.0
+        if turned_rad * self._turned_rad > 0.0:
             self._vote(self._last[0], grey, turned_rad)
-        self._last = grey, pose
+        self._last, self._turned_rad = (grey, pose), turned_rad
 
     def _vote(self, before: np.ndarray[Any, Any], now: np.ndarray[Any, Any], turned_rad: float) -> None:
         (shift_px, _), response = cv2.phaseCorrelate(before, now, self._window)
         expected_px = self._focal_px * math.tan(turned_rad)
         limit_px = TOLERANCE * abs(expected_px) + SLACK_PX
-        if response < RESPONSE:
+        if response < RESPONSE or _rival_share(before * self._window, now * self._window) > RIVAL:
             return
         if abs(shift_px - expected_px) <= limit_px:
             self._votes.append(1)
         elif abs(shift_px + expected_px) <= limit_px:
             self._votes.append(-1)
+
+
+def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> float:
+    """How high the second peak of two pictures' phase correlation is, as a share of the first: 1 for stripes.
+
+    Kuglin & Hines 1975: the inverse transform of the normalised cross power. In (H, W), float32, windowed.
+    """
+    cross = np.fft.rfft2(now) * np.conj(np.fft.rfft2(before))
+    surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-9), s=now.shape)
+    surface = cv2.blur(surface, (3, 3))
+    y, x = np.unravel_index(np.argmax(surface), surface.shape)
+    centred = np.roll(surface, (HEIGHT_PX // 2 - int(y), WIDTH_PX // 2 - int(x)), (0, 1))
+    peak = float(centred[HEIGHT_PX // 2, WIDTH_PX // 2])
+    rows = slice(HEIGHT_PX // 2 - APART_PX, HEIGHT_PX // 2 + APART_PX + 1)
+    centred[rows, WIDTH_PX // 2 - APART_PX : WIDTH_PX // 2 + APART_PX + 1] = -np.inf
+    return float(centred.max()) / peak if peak > 0.0 else 1.0
 
 
 def _small_grey(rgb: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -17,7 +17,7 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
-from outrider.navigation.camera_check import MIRRORED, MirrorCheck, RepeatWatch
+from outrider.navigation.camera_check import MIRRORED, REPEATED, MirrorCheck, RepeatWatch
 from outrider.navigation.frames import model_jpeg
 from outrider.navigation.pilot import MotionEnd
 from outrider.nodes import convert, step_messages
@@ -164,6 +164,8 @@ class RosRobotSide:
             )
 
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
+        # What was held against the camera may have been mended.
+        self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
         with self._changed:
             self._ends.clear()
             self._feedback, self._travelled_m = feedback, 0.0
@@ -198,7 +200,7 @@ class RosRobotSide:
         if self._mirror.mirrored:
             return MIRRORED
         if self._repeats:
-            return "the camera repeats one picture while the robot moves: restart its driver"
+            return REPEATED
         if self._image is None:
             return f"no picture: {self._node.why_silent('camera/image_raw', Image)}"
         if self._odometry is None:

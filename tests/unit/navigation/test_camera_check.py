@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.camera_check import MirrorCheck, RepeatWatch
+from outrider.navigation.camera_check import FOCAL_PX, HEIGHT_PX, WIDTH_PX, MirrorCheck, RepeatWatch
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 
@@ -59,6 +59,36 @@ def test_pictures_without_anything_in_common_are_no_evidence() -> None:
         picture = rng.integers(0, 255, (90, 160, 3)).astype(np.uint8)
         check.see(lambda picture=picture: picture, Pose2D(0.0, 0.0, 0.1 * index))
     assert not check.mirrored
+
+
+def stripes(yaw_rad: float, period_deg: float) -> Picture:
+    """What a camera sees of stripes all around it, evenly far and nothing else."""
+    column = np.arange(WIDTH_PX)
+    bearing = yaw_rad - np.arctan((column - WIDTH_PX / 2) / FOCAL_PX)
+    bright = 127.0 + 100.0 * np.sign(np.sin(bearing / math.radians(period_deg) * 2.0 * math.pi))
+    return np.broadcast_to(bright[None, :, None], (HEIGHT_PX, WIDTH_PX, 3)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("step_deg", [2.6, 3.0, 3.7, 6.2, 7.5])
+def test_even_stripes_which_look_the_same_turned_either_way_are_no_evidence(step_deg: float) -> None:
+    check = MirrorCheck()
+    for index in range(40):
+        yaw = math.radians(step_deg * index)
+        check.see(lambda yaw=yaw: stripes(yaw, 5.0), Pose2D(0.0, 0.0, yaw))
+    assert not check.mirrored and check.votes[1] == 0
+
+
+def test_a_picture_that_is_late_by_a_turn_the_other_way_is_no_evidence() -> None:
+    check, simulator = MirrorCheck(), Simulator(generate_home(1, placement="hidden"), 1, 0.02)
+    try:
+        late = simulator.render_camera()
+        for index in range(40):
+            check.see(lambda late=late: late, simulator.odometry().pose)
+            late = simulator.render_camera()
+            simulator.drive(Velocity(wz=0.6 if index % 2 else -0.6), 0.1)
+    finally:
+        simulator.close()
+    assert check.votes == (0, 0)
 
 
 def odometry(x: float = 0.0, yaw: float = 0.0, velocity: Velocity = STILL) -> Odometry:
