@@ -93,6 +93,7 @@ class EdgeMachine:
         self._session = session
         self._config = config
         self._plan = config.plan
+        self._needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
         self._vocab_size = tokenizer.vocab_size
         self._eos_id = tokenizer.eos_id
@@ -134,7 +135,7 @@ class EdgeMachine:
 
     def next_job(self) -> EdgeJob | None:
         """What the draft model should do now, if anything."""
-        if self.done or not self._config.needs_model:
+        if self.done or not self._needs_model:
             return None
         if not self._draft_ready:
             num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
@@ -241,11 +242,11 @@ class EdgeMachine:
 
     def _leaves(self) -> list[Node]:
         """Where the draft model should go on, the most useful first."""
-        return self._open_ends() if self._config.needs_model else []
+        return self._open_ends() if self._needs_model else []
 
     def _open_ends(self) -> list[Node]:
         leaves = [node for node in self._tree if not node.drafted and self._may_grow(node)]
-        return sorted(leaves, key=self._urgency)
+        return sorted(leaves, key=self._urgency) if len(leaves) > 1 else leaves
 
     def _may_grow(self, node: Node) -> bool:
         """A verdict itself adds a token, so the last one is never drafted."""
@@ -292,7 +293,7 @@ class EdgeMachine:
     def _fill(self, node: Node) -> None:
         """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
         room = self._config.num_draft_tokens * self._plan.window - (node.length - node.anchor)
-        least = self._outlook.odds.rate() if self._config.needs_model else 0.0
+        least = self._outlook.odds.rate() if self._needs_model else 0.0
         for token, chance in self._retrieved.likely(self._tree.tokens(node), room):
             if chance < least or not self._may_grow(node):
                 break
@@ -342,7 +343,7 @@ class EdgeMachine:
     def _can_follow(self, tip: Node) -> bool:
         """Whether more may yet be drafted there. What retrieval offers is there at once."""
         unended = tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
-        return unended and self._config.needs_model
+        return unended and self._needs_model
 
     def _draft_frame(self, nodes: list[Node]) -> Draft:
         parent, runs = branches_to(self._tree, nodes)

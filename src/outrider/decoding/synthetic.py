@@ -165,6 +165,23 @@ def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool
     return high
 
 
+def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -> float:
+    """How often the draft's second choice is the target's token where its first is not.
+
+    Sampled: the draft draws both without replacement, the target its own from the same row.
+    """
+    if not sampled:
+        return second_choice
+    row = _draft_row(confidence, second_choice)
+    both = sum(
+        own * first * own / (1.0 - first)
+        for place, own in enumerate(row)
+        for other, first in enumerate(row)
+        if other != place
+    )
+    return both / (1.0 - sum(weight * weight for weight in row))
+
+
 def exit_agreement(
     acceptance_rate: float, num_draft_tokens: int, num_exits: int, miss_rate: float, average_exit: float
 ) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ pair. Beside each figure stand the paper's own formula and the speed that it mea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from outrider.runtime.comparison import (
     decode_all,
     measure_regime,
     replayed_requests,
+    schedule_bound,
     synthetic_models,
     synthetic_requests,
     world_of,
@@ -88,7 +89,7 @@ def measure_all(
     replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
-    result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}}
+    result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
     console = Console()
     console.print(LEGEND, highlight=False)
     for name, regime in track(regimes.items(), "regimes", console=Console(stderr=True)):
@@ -96,8 +97,26 @@ def measure_all(
         own = measure_regime(regime, replayed, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
         result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
-        print_regime(console, name, regime, made_up, own)
+        bound = bound_figures(schedule_bound(regime), made_up)
+        result["bounds"][name] = asdict(bound)
+        print_regime(console, name, regime, made_up, own, bound)
     return result
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What no schedule of one branch at a time exceeds on the synthetic texts, over `ar`; what share of it
+    `outrider` and the best of the papers' strategies reach."""
+
+    speedup_vs_ar: float
+    outrider: float
+    best_of_papers: float
+
+
+def bound_figures(tokens_per_s: float, figures: Mapping[str, Figures]) -> Bound:
+    shares = {strategy: row.tokens_per_s / tokens_per_s for strategy, row in figures.items()}
+    papers = max(share for strategy, share in shares.items() if strategy not in ("ar", "outrider"))
+    return Bound(tokens_per_s / figures["ar"].tokens_per_s, shares["outrider"], papers)
 
 
 def draw_all(folder: Path, regimes: Mapping[str, Regime], seed: int) -> dict[str, Any]:
@@ -139,11 +158,21 @@ def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> None:
 
 
 def print_regime(
-    console: Console, name: str, regime: Regime, made_up: dict[str, Figures], own: dict[str, Figures]
+    console: Console,
+    name: str,
+    regime: Regime,
+    made_up: dict[str, Figures],
+    own: dict[str, Figures],
+    bound: Bound,
 ) -> None:
     """Two tables, and what is to be known about the paper's numbers."""
     console.print(f"\n[bold]{name}[/bold]: {regime.source}", highlight=False)
     console.print(_table("synthetic, at the paper's acceptance and misses", made_up))
+    console.print(
+        f"  no schedule of one branch at a time exceeds {bound.speedup_vs_ar:.2f}x; outrider reaches "
+        f"{bound.outrider:.0%} of it, the best of the papers' {bound.best_of_papers:.0%}",
+        highlight=False,
+    )
     console.print(_table("replayed, the shipped pair's texts", own))
     for note in (*regime.derived, *regime.notes):
         console.print(f"  - {note}", highlight=False, markup=False)

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.bound import Conditions, best_tokens_per_s
 from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig
-from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, exit_agreement, synthetic_pair
+from outrider.decoding.synthetic import (
+    SyntheticSettings,
+    draft_confidence,
+    exit_agreement,
+    second_choice_rate,
+    synthetic_pair,
+)
 from outrider.decoding.timeline import Observer
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.runtime.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
@@ -22,6 +29,8 @@ TEXT_TOKENS = 200
 """As in FSD, section 4."""
 SECOND_CHOICE = 0.5
 """How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
+LONGEST_CHUNK = 24
+"""Drafted tokens a verification of the bound; more no draft is right about often enough to matter."""
 DEADLINE_S = 1e6
 SPARSE_BYTES = 190
 """Of the answer to a rejection where the target has a tail: 32 tokens and 4 draws, some 5 bytes each."""
@@ -58,6 +67,25 @@ def synthetic_models(regime: Regime, seed: int) -> Pair:
     confidence = draft_confidence(rate, SECOND_CHOICE, sampled=regime.temperature > 0.0)
     chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
     return Pair(*synthetic_pair(SyntheticSettings(seed, confidence, SECOND_CHOICE, chances)))
+
+
+def schedule_bound(regime: Regime) -> float:
+    """Tokens per second that no schedule exceeds which verifies one branch at a time (`decoding.bound`)."""
+    rate, exits, sampled = regime.rate, regime.exits, regime.temperature > 0.0
+    confidence = draft_confidence(rate, SECOND_CHOICE, sampled)
+    chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
+    foretold = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
+    conditions = Conditions(
+        draft_token_s=regime.draft_token_ms / 1e3,
+        step_s=regime.step_s,
+        verify_s=regime.verify_s,
+        round_trip_s=regime.round_trip_s,
+        acceptance_rate=rate,
+        second_choice=second_choice_rate(confidence, SECOND_CHOICE, sampled),
+        foretold=foretold,
+        exit_fractions=tuple((number + 1) / (exits.number + 1) for number in range(exits.number)),
+    )
+    return best_tokens_per_s(conditions, LONGEST_CHUNK)
 
 
 def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:

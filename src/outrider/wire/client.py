@@ -68,12 +68,12 @@ class DealerLink:
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        ready = dict(self._poller.poll(int(timeout_s * 1000)))
-        if self._woken.fileno() in ready:
-            self._woken.recv(_WAKE_BYTES)
-        if self._socket not in ready:
+        if timeout_s > 0.0:
+            self._wait(timeout_s)
+        try:
+            parts = self._socket.recv_multipart(zmq.DONTWAIT)
+        except zmq.Again:
             return None
-        parts = self._socket.recv_multipart()
         try:
             if len(parts) != 1:
                 raise ProtocolError("a frame has one part")
@@ -81,6 +81,11 @@ class DealerLink:
         except ProtocolError:
             self.malformed_frames += 1
             return None
+
+    def _wait(self, timeout_s: float) -> None:
+        ready = dict(self._poller.poll(int(timeout_s * 1000)))
+        if self._woken.fileno() in ready:
+            self._woken.recv(_WAKE_BYTES)
 
     def wake(self) -> None:
         """End the `receive` that waits, or the next one. For any thread."""
@@ -101,7 +106,7 @@ class DealerLink:
 
     def _read_monitor(self) -> None:
         with self._monitor_lock:
-            while not self._monitor.closed and self._monitor.poll(0):
+            while not self._monitor.closed and self._monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
 
     def _on_event(self, event: int) -> None:

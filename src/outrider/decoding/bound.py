@@ -1,0 +1,145 @@
+"""The most tokens per second that any schedule of this protocol can write, one branch verified at a time.
+
+A Markov decision process (Howard 1971) whose only state is how many tokens of the right branch lie at the
+cloud. The edge drafts every branch it can think of at once and for nothing but time, its bytes are free, and
+it knows at once which hints are true. What remains are the three times that nobody can hide: drafts are made
+one after the other, a verification takes what it takes, and an outcome that neither a second choice nor a
+hint names must cross the link before it can be drafted on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+_STEPS_PER_TOKEN = 20
+_MAX_SWEEPS = 50
+ALMOST_SURE = 1.0 - 1e-6
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Times in seconds. `acceptance_rate`: of a first choice; `second_choice`: the share of the rest that the
+    second takes. `foretold`: for each exit the chance that it, but none before it, names a position's token;
+    `exit_fractions`: when in a verification it speaks.
+    """
+
+    draft_token_s: float
+    step_s: float
+    verify_s: float
+    round_trip_s: float
+    acceptance_rate: float
+    second_choice: float
+    foretold: tuple[float, ...] = ()
+    exit_fractions: tuple[float, ...] = ()
+
+
+def best_tokens_per_s(conditions: Conditions, longest: int) -> float:
+    """The rate of the best schedule that verifies at most `longest` tokens at a time.
+
+    The state is rounded up to a twentieth of a token: the rate is never too low, and too high by that much a
+    verification at most.
+    """
+    process = _Process(conditions, longest)
+    policy = np.zeros(process.num_states, dtype=np.int64)
+    rate = 0.0
+    for _ in range(_MAX_SWEEPS):
+        rate, values = process.evaluate(policy)
+        better = process.improve(rate, values, policy)
+        if np.array_equal(better, policy):
+            break
+        policy = better
+    return rate
+
+
+class _Process:
+    """States: tokens of the right branch at the cloud, from none for a round trip to come up to `longest`.
+
+    Action n verifies n tokens (0: a step); the last action waits for the next token.
+    """
+
+    def __init__(self, conditions: Conditions, longest: int) -> None:
+        # A last doubt, so that every schedule is surprised now and then and has one rate from all states.
+        self._conditions = conditions = replace(
+            conditions,
+            acceptance_rate=min(conditions.acceptance_rate, ALMOST_SURE),
+            second_choice=min(conditions.second_choice, ALMOST_SURE),
+        )
+        self._lowest = -conditions.round_trip_s / conditions.draft_token_s
+        self.num_states = math.ceil((longest - self._lowest) * _STEPS_PER_TOKEN) + 1
+        available = self._lowest + np.arange(self.num_states) / _STEPS_PER_TOKEN
+        actions = [self._verification(available, drafted) for drafted in range(longest + 1)]
+        self._actions = [*actions, self._wait(available)]
+        whole = np.floor(available + 1e-9)
+        self._allowed = np.array([whole >= drafted for drafted in range(longest + 1)])
+        self._allowed[0] = True
+        self._allowed = np.vstack([self._allowed, available < longest])
+
+    def evaluate(self, policy: np.ndarray) -> tuple[float, np.ndarray]:
+        """Tokens per second of a policy, and what each state is worth beyond that, in tokens."""
+        size = self.num_states
+        system = np.zeros((size + 1, size + 1))
+        gains = np.zeros(size + 1)
+        for action, (tokens, seconds, moves) in enumerate(self._actions):
+            chosen = np.flatnonzero(policy == action)
+            gains[chosen] = tokens
+            system[chosen, chosen] += 1.0
+            system[chosen, size] = seconds[chosen]
+            for chance, targets in moves:
+                np.add.at(system, (chosen, targets[chosen]), -chance)
+        system[size, size - 1] = 1.0
+        solved = np.linalg.solve(system, gains)
+        return float(solved[size]), solved[:size]
+
+    def improve(self, rate: float, values: np.ndarray, policy: np.ndarray) -> np.ndarray:
+        """The best action of each state against these values; the present one where none is better."""
+        worth = np.full((len(self._actions), self.num_states), -np.inf)
+        for action, (tokens, seconds, moves) in enumerate(self._actions):
+            ahead = sum(chance * values[targets] for chance, targets in moves)
+            worth[action] = np.where(self._allowed[action], tokens - rate * seconds + ahead, -np.inf)
+        best = worth.argmax(0)
+        states = np.arange(self.num_states)
+        return np.where(worth[best, states] > worth[policy, states] + 1e-9, best, policy)
+
+    def _verification(self, available: np.ndarray, drafted: int) -> _Action:
+        """Its tokens, seconds, and where it leads with what chance."""
+        given = self._conditions
+        rate, duration_s = given.acceptance_rate, given.verify_s if drafted else given.step_s
+        gained = available + duration_s / given.draft_token_s
+        moves: list[tuple[float, np.ndarray]] = []
+        tokens = missed = 0.0
+        for accepted in range(drafted + 1):
+            here = rate**accepted
+            miss = here * (1.0 - rate)
+            foreseen = miss * given.second_choice + (here * rate if accepted == drafted else 0.0)
+            moves.append((foreseen, self._states(gained - accepted - 1.0)))
+            missed += miss * (1.0 - given.second_choice)
+            tokens += here
+        for chance, known_s in self._roots(duration_s):
+            start = np.full(self.num_states, (known_s - given.round_trip_s) / given.draft_token_s)
+            moves.append((missed * chance, self._states(start)))
+        return tokens, np.full(self.num_states, duration_s), moves
+
+    def _roots(self, duration_s: float) -> Sequence[tuple[float, float]]:
+        """How long before the end of a verification a surprise was known, each with its chance."""
+        given = self._conditions
+        hinted = [
+            (chance, duration_s * (1.0 - fraction))
+            for chance, fraction in zip(given.foretold, given.exit_fractions, strict=True)
+        ]
+        return [*hinted, (1.0 - sum(given.foretold), 0.0)]
+
+    def _wait(self, available: np.ndarray) -> _Action:
+        until = np.maximum(np.floor(available + 1e-9) + 1.0, 1.0)
+        seconds = (until - available) * self._conditions.draft_token_s
+        return 0.0, seconds, [(1.0, self._states(until))]
+
+    def _states(self, available: np.ndarray) -> np.ndarray:
+        index = np.ceil((available - self._lowest) * _STEPS_PER_TOKEN - 1e-6)
+        return np.clip(index, 0, self.num_states - 1).astype(np.int64)
+
+
+_Action = tuple[float, np.ndarray, list[tuple[float, np.ndarray]]]
