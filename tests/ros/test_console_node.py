@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,20 @@ import pytest
 from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder
 from geometry_msgs.msg import Twist
-from outrider_interfaces.msg import SimulationState
+from nav_msgs.msg import Odometry
+from outrider_interfaces.msg import MotionReport, SimulationState, VerifiedText
 from outrider_interfaces.srv import Remember
+from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
 from support.consoles import Page
 
+from outrider.console import messages as m
+from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
 from outrider.core.values import Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.action_node import ActionNode
-from outrider.nodes.console_node import ConsoleNode, picture_of, sights_of
+from outrider.nodes.console_node import INACTIVE, ConsoleNode, _Sent, picture_of, sights_of
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
@@ -93,7 +98,7 @@ def test_the_emergency_stop_of_a_page_holds_the_robot(teleop: Teleop) -> None:
     page, watcher = teleop.open_page(), teleop.open_page()
     hold(page, teleop, turn=-1.0)
     watcher.send(do="e_stop", engaged=True)
-    watcher.read("state", e_stop=True, moving=False)
+    watcher.read("state", e_stop=True, unheard=False, moving=False)
     wait_until(lambda: teleop.stands() and teleop.e_stops[-1].data, "a robot that stands")
     page.release_e_stop()
     watcher.read("state", e_stop=False)
@@ -171,6 +176,53 @@ def test_shareable_memories_alone_are_on_the_map(
         wait_until(future.done, "the memory")
     things = teleop.open_page().read("memories")["things"]
     assert things == [{"what": "red chair", "x": 1.0, "y": 0.5}]
+
+
+def test_an_inactive_console_stops_and_moves_nothing(teleop: Teleop) -> None:
+    page = teleop.open_page()
+    hold(page, teleop, turn=1.0)
+    assert teleop.console.trigger_deactivate() is TransitionCallbackReturn.SUCCESS
+    page.read("state", warning=INACTIVE)
+    wait_until(teleop.stands, "a robot that stands")
+    page.send(do="say", text="find the red chair")
+    assert page.read("goal", state="failed")["message"] == INACTIVE
+    page.send(do="e_stop", engaged=True)
+    page.read("state", e_stop=True)
+    wait_until(lambda: teleop.e_stops and teleop.e_stops[-1].data, "the stop")
+
+
+def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Teleop) -> None:
+    page, console = teleop.open_page(), teleop.console
+    console._on_text(VerifiedText(session_id="odd", state=99))
+    console._on_motion(MotionReport(session_id="odd", outcome=99))
+    lost = Odometry()
+    lost.pose.pose.position.x = math.nan
+    console._on_odometry(lost)
+    console._console.show(m.Notice("info", "the end"))
+    seen = page.read_all("notice", level="info")
+    assert not [message for message in seen if message.get("session") == "odd"]
+    assert math.isfinite(console._pose.x)
+
+
+def test_a_console_beside_no_other_node_says_what_it_knows(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    console = run_node(lambda: ConsoleNode({"port": 0})).node
+    page = Page(console._console)
+    moving = Odometry()
+    moving.twist.twist.linear.x = 0.3
+    console._on_odometry(moving)
+    page.read("state", moving=True)
+    page.read("state", moving=False)
+    heard = client.listen(Bool, "e_stop", qos.COMMAND)
+    wait_until(lambda: console._e_stop.get_subscription_count() > 1, "a listener that stops nothing")
+    page.send(do="e_stop", engaged=True)
+    page.read("state", e_stop=True, unheard=True)
+    wait_until(lambda: heard, "the stop")
+    ends: list[GoalEnd] = []
+    console._sent = _Sent(ends.append, -math.inf)
+    wait_until(lambda: ends, "the end of a command whose navigator has gone")
+    assert not ends[0].success and "gone" in ends[0].message
 
 
 def test_a_port_in_use_is_a_reason_not_to_start(run_node: Callable[..., NodeThread], teleop: Teleop) -> None:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import cv2
@@ -37,12 +38,16 @@ LOOK_PERIOD_S = 0.25
 MEMORY_PERIOD_S = 5.0
 MEMORIES, MEMORY_RADIUS_M = 40, 30.0
 MAP_MAX_YAW_RPS = 0.3
-STILL_MPS = 0.02
+STILL_MPS, STILL_RPS = 0.05, 0.1
+MOTION_S = 0.5
+"""What was last seen of a motion counts for this long."""
 E_STOP_REPEATS = 3
 NAVIGATOR_WAIT_S = 5.0
 DIAGNOSTICS_LAG_S = 1.5
 ORIGINS = "awrd"
 WATCHED = {"outrider/navigator": "navigator", "outrider/action": "action"}
+STOPPER = "action"
+INACTIVE = "the console is not active: it stops the robot, and moves nothing"
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,14 @@ class _Unsent:
     instruction: str
     on_end: Callable[[GoalEnd], None]
     until_s: float
+
+
+@dataclass(eq=False)
+class _Sent:
+    """A command that the navigator has; `seen_s` is when there last was one."""
+
+    on_end: Callable[[GoalEnd], None]
+    seen_s: float
 
 
 class ConsoleNode(OutriderNode):
@@ -65,16 +78,19 @@ class ConsoleNode(OutriderNode):
         self._turning = False
         self._steps: dict[tuple[str, int], Pose2D] = {}
         self._due = dict.fromkeys(("pose", "scan", "picture", "memories"), -math.inf)
-        self._warnings: dict[str, str] = {}
+        self._active = False
+        self._warnings = {"": INACTIVE}
         self._camera: Any = None
         self._e_stop_s = -math.inf
-        self._hears_commands = False
+        self._moved_s: dict[str, float] = {}
         self._unsent: _Unsent | None = None
+        self._sent: _Sent | None = None
         self._sending = threading.Lock()
         self._cancelled = 0
         self._told: dict[str, object] = {}
         self._open_outputs()
         self._console = ConsoleServer(self, self._settings())
+        self._tell_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._login_hint()}")
 
@@ -111,10 +127,23 @@ class ConsoleNode(OutriderNode):
         self.subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.EVENTS)
 
     def activate(self) -> None:
+        self._active = True
+        self._warnings[""] = ""
+        self._tell_warnings()
         self.active_timer(LOOK_PERIOD_S, self._look)
 
     def deactivate(self) -> None:
         self._watch_camera(False)
+        if not getattr(self, "_active", False):
+            return
+        with self._sending:
+            self._active = False
+            self._joystick.publish(Twist())
+            unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.on_end(GoalEnd(False, INACTIVE))
+        self._warnings[""] = INACTIVE
+        self._tell_warnings()
 
     def cleanup(self) -> None:
         if hasattr(self, "_console"):
@@ -129,17 +158,25 @@ class ConsoleNode(OutriderNode):
     # The robot's port: called from the server's thread.
 
     def drive(self, velocity: Velocity) -> None:
-        self._joystick.publish(convert.twist_message(velocity))
+        with self._sending:
+            if self._active:
+                self._joystick.publish(convert.twist_message(velocity))
 
     def set_e_stop(self, engaged: bool) -> bool:
         for _ in range(E_STOP_REPEATS if engaged else 1):
             self._e_stop.publish(Bool(data=engaged))
-        # One of them is this node's own.
-        return bool(self._e_stop.get_subscription_count() > 1)
+        listeners = self.get_subscriptions_info_by_topic(self._e_stop.topic_name)
+        return any(listener.node_name == STOPPER for listener in listeners)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        self._unsent = _Unsent(instruction, on_end, self.now_s() + NAVIGATOR_WAIT_S)
-        self._send_unsent()
+        with self._sending:
+            active = self._active
+            if active:
+                self._unsent = _Unsent(instruction, on_end, self.now_s() + NAVIGATOR_WAIT_S)
+        if active:
+            self._send_unsent()
+        else:
+            on_end(GoalEnd(False, INACTIVE))
 
     def _send_unsent(self) -> None:
         """A navigator that has just started may take a moment to be found."""
@@ -148,11 +185,30 @@ class ConsoleNode(OutriderNode):
             if unsent is None or not (ready or self.now_s() > unsent.until_s):
                 return
             self._unsent, cancelled = None, self._cancelled
+            sent = self._sent = _Sent(unsent.on_end, self.now_s())
         if not ready:
-            unsent.on_end(GoalEnd(False, "no navigator listens: is it running?"))
+            self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
             return
-        sent = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
-        sent.add_done_callback(lambda future: self._on_answer(future.result(), unsent.on_end, cancelled))
+        answer = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
+        answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
+
+    def _end(self, sent: _Sent, end: GoalEnd) -> None:
+        """Once, whatever is heard of it later."""
+        with self._sending:
+            if self._sent is not sent:
+                return
+            self._sent = None
+        sent.on_end(end)
+
+    def _watch_navigator(self) -> None:
+        """One that dies ends no goal: it is missed here."""
+        sent = self._sent
+        if sent is None:
+            return
+        if self._goals.server_is_ready():
+            sent.seen_s = self.now_s()
+        elif self.now_s() - sent.seen_s > NAVIGATOR_WAIT_S:
+            self._end(sent, GoalEnd(False, "the navigator has gone"))
 
     def cancel_goal(self) -> None:
         """Whoever gave it: an empty request means all goals."""
@@ -164,14 +220,14 @@ class ConsoleNode(OutriderNode):
         if self._cancels.service_is_ready():
             self._cancels.call_async(CancelGoal.Request())
 
-    def _on_answer(self, handle: Any, on_end: Callable[[GoalEnd], None], cancelled: int) -> None:
+    def _on_answer(self, handle: Any, sent: _Sent, cancelled: int) -> None:
         if not handle.accepted:
-            on_end(GoalEnd(False, "the navigator is busy with another goal: stop it first"))
+            self._end(sent, GoalEnd(False, "the navigator is busy with another goal: stop it first"))
             return
 
         def on_result(future: Any) -> None:
             result = future.result().result
-            on_end(GoalEnd(result.success, result.message))
+            self._end(sent, GoalEnd(result.success, result.message))
 
         handle.get_result_async().add_done_callback(on_result)
         if cancelled != self._cancelled:
@@ -183,6 +239,8 @@ class ConsoleNode(OutriderNode):
     def _look(self) -> None:
         """With nobody looking, no picture is even received."""
         self._send_unsent()
+        self._watch_navigator()
+        self._tell_motion()
         watched = self._console.num_viewers > 0
         self._watch_camera(watched)
         if watched and self._is_due("memories", MEMORY_PERIOD_S):
@@ -217,10 +275,11 @@ class ConsoleNode(OutriderNode):
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self.now_s())
+        if not _is_finite(odometry):
+            return
         self._pose = odometry.pose
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
-        if not self._hears_commands:
-            self._update(moving=_moves(odometry))
+        self._see_motion("odometry", _moves(odometry))
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
@@ -239,14 +298,25 @@ class ConsoleNode(OutriderNode):
             self._console.update(**fields)
 
     def _on_command(self, message: Twist) -> None:
-        self._hears_commands = True
-        self._update(moving=convert.velocity_of(message) != Velocity())
+        self._see_motion("command", convert.velocity_of(message) != Velocity())
+
+    def _see_motion(self, source: str, moves: bool) -> None:
+        self._moved_s[source] = self.now_s() if moves else -math.inf
+        self._tell_motion()
+
+    def _tell_motion(self) -> None:
+        """A source that has fallen silent says nothing of a motion."""
+        now_s = self.now_s()
+        self._update(moving=any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values()))
 
     def _on_e_stop(self, message: Bool) -> None:
         self._e_stop_s = self.now_s()
         self._console.update(e_stop=message.data)
 
     def _on_text(self, message: VerifiedText) -> None:
+        state = _name_of(StepState, message.state)
+        if not state:
+            return
         self._update(link=message.link_state)
         key = message.session_id, message.step
         if key not in self._steps and self._pose is not None:
@@ -257,7 +327,7 @@ class ConsoleNode(OutriderNode):
             m.Text(
                 session=message.session_id,
                 step=message.step,
-                state=StepState(message.state).name.lower(),
+                state=state,
                 text="" if withdrawn else message.text,
                 action=message.action if message.action_complete else "",
                 latency_s=message.latency_s,
@@ -283,10 +353,11 @@ class ConsoleNode(OutriderNode):
         )
 
     def _on_motion(self, message: MotionReport) -> None:
-        outcome = Ending(message.outcome).name.lower().replace("_", " ")
-        self._console.show(
-            m.Motion(message.session_id, message.step, message.action, outcome, message.message)
-        )
+        outcome = _name_of(Ending, message.outcome)
+        if outcome:
+            self._console.show(
+                m.Motion(message.session_id, message.step, message.action, outcome, message.message)
+            )
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -298,6 +369,9 @@ class ConsoleNode(OutriderNode):
             if "link" in values:
                 self._update(link=values["link"])
             self._warnings[status.name] = "" if status.message == "ok" else status.message
+        self._tell_warnings()
+
+    def _tell_warnings(self) -> None:
         self._console.update(warning="; ".join(filter(None, self._warnings.values())))
 
     def _ask_memories(self) -> None:
@@ -343,7 +417,17 @@ def sights_of(text: str, pose: Pose2D) -> m.Sights:
 
 def _moves(odometry: Odometry) -> bool:
     velocity = odometry.velocity
-    return max(abs(velocity.vx), abs(velocity.vy), abs(velocity.wz)) > STILL_MPS
+    return max(abs(velocity.vx), abs(velocity.vy)) > STILL_MPS or abs(velocity.wz) > STILL_RPS
+
+
+def _is_finite(odometry: Odometry) -> bool:
+    pose, velocity = odometry.pose, odometry.velocity
+    return all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz)))
+
+
+def _name_of(values: type[Enum], value: int) -> str:
+    """In words; empty for a value of another version."""
+    return next((one.name.lower().replace("_", " ") for one in values if one.value == value), "")
 
 
 def main() -> int:
