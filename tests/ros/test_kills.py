@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
+from outrider_interfaces.msg import VerifiedText
 
+from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
-from outrider.nodes.kill_trials import Sample, driven, to_zero_s
+from outrider.nodes.kill_trials import Sample, driven, last_action, to_zero_s, wait_for
 from outrider.runtime.process_kills import evaluate_kills
 
 pytestmark = pytest.mark.ros
@@ -30,7 +33,32 @@ def test_a_killed_verifier_costs_no_token_and_a_killed_camera_stops_the_robot(tm
 def test_the_time_to_zero_ends_with_the_last_moving_command() -> None:
     ahead, still = Velocity(vx=0.5), Velocity()
     samples = [Sample(0.0, ahead), Sample(0.1, ahead), Sample(0.3, still), Sample(0.4, still)]
-    assert to_zero_s(samples, 0.05, 9.0) == pytest.approx(0.25)
-    assert to_zero_s(samples, 0.2, 9.0) == 0.0
+    assert to_zero_s(samples, 0.05, 0.5) == pytest.approx(0.25)
+    assert to_zero_s(samples, 0.2, 0.5) == 0.0
     assert to_zero_s([*samples, Sample(0.5, ahead)], 0.05, 0.45) == pytest.approx(0.25)
     assert driven(samples, -1.0) == pytest.approx((0.15, 0.0))
+
+
+def test_without_velocities_to_the_end_nothing_is_known_to_stand() -> None:
+    ahead, still = Velocity(vx=0.5), Velocity()
+    samples = [Sample(0.1, ahead), Sample(0.2, still)]
+    assert to_zero_s([], 0.05, 0.5) == math.inf
+    assert to_zero_s(samples, 0.3, 0.5) == math.inf
+    assert to_zero_s([*samples, Sample(0.4, ahead)], 0.05, 0.5) == math.inf
+    assert to_zero_s(samples, 0.05, 9.0) == math.inf
+    assert to_zero_s(samples, 0.05, 9.0, steady=False) == pytest.approx(0.15)
+
+
+def test_what_may_move_the_robot_is_the_newest_text_s_action() -> None:
+    text = VerifiedText(action="turn left small", action_complete=True)
+    assert last_action([text]) == "turn left small"
+    assert last_action([text, VerifiedText(step=2)]) == last_action([]) == ""
+    taken_back = VerifiedText(action="turn left small", action_complete=True, state=VerifiedText.WITHDRAWN)
+    assert last_action([taken_back]) == ""
+
+
+def test_a_wait_ends_with_the_goal_and_with_its_limit() -> None:
+    assert wait_for(lambda: True, 0.0, "it", lambda: True) is True
+    assert wait_for(lambda: False, 9.0, "it", lambda: True) is False
+    with pytest.raises(OutriderError, match="it: not within"):
+        wait_for(lambda: False, 0.0, "it")

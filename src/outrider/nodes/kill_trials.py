@@ -40,7 +40,12 @@ from outrider.simulation.vocabulary import target_of
 TASK = "find the silver bottle"
 START_S, GOAL_S, UNDER_WAY_S = 180.0, 400.0, 60.0
 KILLS_PER_RUN = 4
+# Runs for each that is needed, where goals end too soon to kill anything.
+TRIES = 2
 WATCH_S = 1.5
+# How long before the end of the watch the last velocity may have come, and how long what was verified before
+# a kill may take to be told.
+CONTINUES_S, IN_FLIGHT_S = 0.5, 0.1
 SETTLED_S = 0.5
 MOMENTS = ("decoding", "moving", "any")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
@@ -209,23 +214,38 @@ def _parameters(seed: int, placement: str, models: Path, record: Path | None) ->
     return parameters
 
 
-def wait_for(condition: Callable[[], Any], limit_s: float, what: str) -> None:
-    """Until the condition is true. Raises OutriderError after `limit_s`."""
+def wait_for(
+    condition: Callable[[], Any], limit_s: float, what: str, ended: Callable[[], Any] = lambda: False
+) -> bool:
+    """Until the condition is true, or False once `ended` is. Raises OutriderError after `limit_s`."""
     deadline_s = time.monotonic() + limit_s
     while not condition():
+        if ended():
+            return False
         if time.monotonic() > deadline_s:
             raise OutriderError(f"{what}: not within {limit_s:.0f} s")
         time.sleep(0.002)
+    return True
 
 
-def to_zero_s(samples: list[Sample], killed_s: float, until_s: float) -> float:
-    """From a kill to the end of the last sample that moves, before a time. 0 where none moves."""
+def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bool = True) -> float:
+    """From a kill to the end of the last sample that moves, before a time; 0 where none moves.
+
+    Infinite where the last sample moves, where there is none, and where `steady` ones end before the time.
+    """
     after = [sample for sample in samples if killed_s < sample.time_s <= until_s]
+    if not after or after[-1].moves or (steady and after[-1].time_s < until_s - CONTINUES_S):
+        return math.inf
     moving = [index for index, sample in enumerate(after) if sample.moves]
-    if not moving:
-        return 0.0
-    ended = after[moving[-1] + 1] if moving[-1] + 1 < len(after) else after[moving[-1]]
-    return ended.time_s - killed_s
+    return after[moving[-1] + 1].time_s - killed_s if moving else 0.0
+
+
+def last_action(texts: list[VerifiedText]) -> str:
+    """The action that may move the robot by the newest text; empty where there is none."""
+    last = texts[-1] if texts else None
+    if last is None or last.state == VerifiedText.WITHDRAWN or not last.action_complete:
+        return ""
+    return str(last.action)
 
 
 def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
@@ -241,16 +261,24 @@ def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
 
 def run_with_verifier_kills(scene: Scene, kills: int, rng: np.random.Generator) -> Run:
     """One goal, during which the verifier is killed and started again up to `kills` times."""
+    done: list[Kill] = []
+    try:
+        reached, message = _goal_with_kills(scene, kills, rng, done)
+    except OutriderError as error:
+        reached, message = False, str(error)
+    return Run(scene.seed, reached, message, tuple(done))
+
+
+def _goal_with_kills(
+    scene: Scene, kills: int, rng: np.random.Generator, done: list[Kill]
+) -> tuple[bool, str]:
+    """Whether the goal was reached, and its message; the kills are added to `done`."""
     scene.await_ready()
-    goal, done = scene.begin_goal(), list[Kill]()
+    goal = scene.begin_goal()
     while len(done) < kills and _await_moment(scene, goal, str(rng.choice(MOMENTS)), float(rng.uniform())):
-        done.append(_kill_verifier(scene))
-    deadline_s = time.monotonic() + GOAL_S
-    while goal.result is None and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    if goal.result is None:
-        return Run(scene.seed, False, "the goal did not end", tuple(done))
-    return Run(scene.seed, goal.result.success and scene.at_target(), goal.result.message, tuple(done))
+        done.append(_kill_verifier(scene, goal))
+    wait_for(lambda: goal.result is not None, GOAL_S, "the goal's end")
+    return goal.result.success and scene.at_target(), goal.result.message
 
 
 def _await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
@@ -271,19 +299,26 @@ def _await_moment(scene: Scene, goal: Goal, moment: str, chance: float) -> bool:
     return goal.result is None
 
 
-def _kill_verifier(scene: Scene) -> Kill:
-    """Kill it, start it again, and wait until it has verified something new."""
+def _kill_verifier(scene: Scene, goal: Goal) -> Kill:
+    """Kill it, start it again, and wait until it has verified something new, or the goal has ended."""
     observer = scene.observer
     moving = observer.moves
     killed_s = scene.kill("verifier")
-    time.sleep(WATCH_S)
+    time.sleep(IN_FLIGHT_S)
+    action = last_action(observer.texts)
+    time.sleep(WATCH_S - IN_FLIGHT_S)
     again_s = time.time()
     scene.start_again("verifier")
     seen = len(observer.texts)
-    wait_for(lambda: any(_is_progress(t) for t in observer.texts[seen:]), START_S, "a text after the kill")
+    wait_for(
+        lambda: any(_is_progress(text) for text in observer.texts[seen:]),
+        START_S,
+        "a text after the kill",
+        lambda: goal.result is not None,
+    )
     samples = [sample for sample in observer.told if sample.time_s <= time.time()]
     metres, degrees = driven(samples, killed_s)
-    return Kill("verifier", moving, to_zero_s(samples, killed_s, again_s), metres, degrees)
+    return Kill("verifier", moving, to_zero_s(samples, killed_s, again_s), metres, degrees, action)
 
 
 def _is_progress(text: VerifiedText) -> bool:
@@ -293,37 +328,58 @@ def _is_progress(text: VerifiedText) -> bool:
 
 
 def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
-    """Kill a process of the robot's side while the robot moves, and see how soon it is told to stand."""
+    """Kill a process of the robot's side while the robot moves, and see how soon it is told to stand.
+
+    Raises OutriderError where the goal ends before.
+    """
     scene.await_ready()
-    scene.begin_goal()
+    goal = scene.begin_goal()
     observer = scene.observer
     while True:
-        wait_for(lambda: observer.moves, UNDER_WAY_S, "a robot that moves")
+        if not wait_for(lambda: observer.moves, UNDER_WAY_S, "a robot that moves", lambda: goal.result):
+            raise OutriderError(f"the goal ended before {name} was killed: {goal.result.message}")
         time.sleep(float(rng.uniform(0.0, 0.4)))
         if observer.moves:
             break
     killed_s = scene.kill(name)
     time.sleep(WATCH_S)
-    # Of a base that is gone only the other end of the wire is left to look at.
-    samples = observer.commanded if name == "simulation" else observer.told
+    # Of a base that is gone only the other end of the wire is left, where silence follows the last zeros.
+    is_gone = name == "simulation"
+    samples = list(observer.commanded if is_gone else observer.told)
     metres, degrees = driven(samples, killed_s)
-    return Kill(name, True, to_zero_s(samples, killed_s, time.time()), metres, degrees)
+    stood_s = to_zero_s(samples, killed_s, time.time(), steady=not is_gone)
+    return Kill(name, True, stood_s, metres, degrees)
 
 
 def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, models: Path) -> None:
-    """All trials; recordings and the result are left in the folder. Raises OutriderError."""
+    """All trials; recordings are left in the folder, and after each trial the result."""
     rng = np.random.default_rng([seed, 17])
     runs: list[Run] = []
-    while (left := verifier_kills - sum(len(run.kills) for run in runs)) > 0:
-        home_seed, record = seed + len(runs), folder / f"run{len(runs):03}.mcap"
-        with Scene(folder, home_seed, "hidden", models, record) as scene:
-            runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
-        print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
-    kills = []
-    for index in track(range(node_kills), "kills", console=Console(stderr=True)):
-        with Scene(folder, seed + index, "hidden", models, None) as scene:
-            kills.append(kill_under_way(scene, KILLED_NODES[index % len(KILLED_NODES)], rng))
+    kills: list[Kill] = []
     write_result(folder / RESULT_FILE, runs, kills)
+    for index in range(TRIES * verifier_kills):
+        left = verifier_kills - sum(len(run.kills) for run in runs)
+        if left <= 0:
+            break
+        with Scene(folder, seed + index, "hidden", models, folder / f"run{index:03}.mcap") as scene:
+            runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
+        write_result(folder / RESULT_FILE, runs, kills)
+        print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
+    for index in track(range(TRIES * node_kills), "kills", console=Console(stderr=True)):
+        if len(kills) == node_kills:
+            break
+        kills += _try_kill(folder, seed + index, KILLED_NODES[len(kills) % len(KILLED_NODES)], models, rng)
+        write_result(folder / RESULT_FILE, runs, kills)
+
+
+def _try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator) -> list[Kill]:
+    """One kill of a node; none where it did not come to it, for a reason that is printed."""
+    try:
+        with Scene(folder, seed, "hidden", models, None) as scene:
+            return [kill_under_way(scene, name, rng)]
+    except OutriderError as error:
+        print(f"no kill of {name}: {error}", file=sys.stderr)
+        return []
 
 
 def main() -> int:

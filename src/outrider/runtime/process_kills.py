@@ -8,6 +8,7 @@ must be told to stand within 0.3 s. Times and velocities are the simulated base'
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from outrider.core.actions import ActionTable
-from outrider.core.errors import OutriderError
+from outrider.core.actions import ActionTable, Motion
+from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.decoders import local_decoder
@@ -32,19 +33,26 @@ from outrider.runtime.ros_env import ros_environment
 
 LIMIT_S = 0.3
 KILLED_NODES = ("camera", "navigator", "action", "simulation")
-OVERSHOOT = 1.15
+# Beside the action's own: what the closed loop corrects of sway and heading, and side steps.
+OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
+# Of a base that is gone only the other end of the wire is left to look at.
+ROW_NAMES = {"simulation": "simulation (cmd_vel)"}
 RESULT_FILE = "result.json"
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill -9. What the base was told from it on, until it stood and until a new text was verified."""
+    """One kill -9. What the base was told from it on, until it stood and until a new text was verified.
+
+    `action` was verified last. `to_zero_s` is infinite where nothing says that the base stood at the end.
+    """
 
     node: str
     moving: bool
     to_zero_s: float
     metres: float = 0.0
     degrees: float = 0.0
+    action: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,21 +67,27 @@ class Run:
 
 @dataclass(frozen=True)
 class Texts:
-    """Of all recorded steps: how many an undisturbed decoding gives again, token for token."""
+    """Of the recorded steps of which anything was verified: how many an undisturbed decoding gives again,
+    token for token, and how many were broken off. `empty` ones had no token; `unread` recordings held none.
+    """
 
     steps: int = 0
     agree: int = 0
     broken_off: int = 0
+    empty: int = 0
+    unread: int = 0
 
     def __add__(self, other: Texts) -> Texts:
-        return Texts(self.steps + other.steps, self.agree + other.agree, self.broken_off + other.broken_off)
+        sums = (getattr(self, name) + getattr(other, name) for name in asdict(self))
+        return Texts(*sums)
 
 
 def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
     """Whether no more than the one action that was verified already was driven after a kill."""
-    table = table or ActionTable()
-    longest_m, widest_deg = max(table.forward_m), max(table.turn_deg)
-    return kill.metres <= OVERSHOOT * longest_m and kill.degrees <= OVERSHOOT * widest_deg
+    motion = (table or ActionTable()).motion(kill.action) or Motion()
+    most_m = OVERSHOOT * motion.forward_m + CORRECTED_M
+    most_deg = OVERSHOOT * math.degrees(abs(motion.turn_rad)) + CORRECTED_DEG
+    return kill.metres <= most_m and kill.degrees <= most_deg
 
 
 def is_late(kill: Kill) -> bool:
@@ -82,9 +96,13 @@ def is_late(kill: Kill) -> bool:
 
 def check_texts(recording: Path, target: TextDecoder) -> Texts:
     """Decode the recorded steps again with the target alone. A part of a text must be its beginning."""
-    steps = read_steps(recording)
-    agree = sum(comparison.agrees for comparison, _ in replay_steps(steps, target))
-    return Texts(len(steps), agree, sum(not step.finished for step in steps))
+    try:
+        steps = read_steps(recording)
+    except ConfigError:
+        return Texts(unread=1)
+    begun = [step for step in steps if step.verified_tokens]
+    agree = sum(comparison.agrees for comparison, _ in replay_steps(begun, target))
+    return Texts(len(begun), agree, sum(not step.finished for step in begun), len(steps) - len(begun))
 
 
 def evaluate_kills(
@@ -99,7 +117,7 @@ def evaluate_kills(
         runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)
         recordings = sorted(Path(scratch).glob("*.mcap"))
         texts = _check_recordings(recordings, folder)
-    figures = figures_of(runs, killed, texts)
+    figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
     Console().print(_table(figures))
     details = {
         "seed": seed,
@@ -141,20 +159,29 @@ def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
     return sum((check_texts(recording, target) for recording in recordings), Texts())
 
 
-def figures_of(runs: Sequence[Run], killed: Sequence[Kill], texts: Texts) -> dict[str, Any]:
-    """Counts and worst cases; a goal that was not reached must say why."""
+def figures_of(
+    runs: Sequence[Run], killed: Sequence[Kill], texts: Texts, asked: tuple[int, int] = (1, 1)
+) -> dict[str, Any]:
+    """Counts and worst cases; a goal that was not reached must say why.
+
+    `asked`: how many kills of the verifier, and of nodes, there were to be. Fewer fail, as do fewer texts
+    than goals, and recordings without any.
+    """
     of_verifier = [kill for run in runs for kill in run.kills]
     nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}
     unbounded = sum(not is_bounded(kill) for kill in of_verifier)
     late = sum(is_late(kill) for kill in killed)
     different = texts.steps - texts.agree
+    missing = max(0, asked[0] - len(of_verifier)) + max(0, asked[1] - len(killed))
+    missing += texts.unread + max(0, max(len(runs), min(asked[0], 1)) - texts.steps)
     return {
         "verifier_kills": _counts(of_verifier) | {"unbounded": unbounded},
         "goals": len(runs),
         "reached": sum(run.reached for run in runs),
         "texts": asdict(texts),
-        "node_kills": {node: _counts(kills) for node, kills in nodes.items() if kills},
-        "failed": unbounded + late + different + sum(not run.reached for run in runs),
+        "node_kills": {ROW_NAMES.get(node, node): _counts(kills) for node, kills in nodes.items() if kills},
+        "missing": missing,
+        "failed": unbounded + late + different + missing + sum(not run.reached for run in runs),
     }
 
 
@@ -171,7 +198,10 @@ def _counts(kills: Sequence[Kill]) -> dict[str, Any]:
 
 def _table(figures: dict[str, Any]) -> Table:
     texts, goals = figures["texts"], f"{figures['reached']} of {figures['goals']} goals reached"
-    caption = f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own"
+    caption = (
+        f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own, {texts['empty']} more "
+        f"had no token; {figures['missing']} kills or texts are missing"
+    )
     table = Table(
         "killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", caption=caption
     )
