@@ -106,7 +106,7 @@ class DealerLink:
 
     def _read_monitor(self) -> None:
         with self._monitor_lock:
-            while not self._monitor.closed and self._monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
 
     def _on_event(self, event: int) -> None:
