@@ -199,7 +199,8 @@ class RosRobotSide:
         """What is wrong with the robot's side, or an empty text."""
         if self._mirror.mirrored:
             return MIRRORED
-        if self._repeats:
+        # A driver may give each picture twice.
+        if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
         if self._image is None:
             return f"no picture: {self._node.why_silent('camera/image_raw', Image)}"

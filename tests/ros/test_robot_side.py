@@ -1,0 +1,57 @@
+"""What a goal's worker sees of the camera, with the time and the messages of the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
+from outrider.nodes import convert
+from outrider.nodes.robot_side import RosRobotSide
+
+pytestmark = pytest.mark.ros
+PERIOD_S = 0.1
+
+
+class ClockOnly:
+    """As much of a node as is needed without a graph; it is its own clock, and what that reads."""
+
+    def __init__(self) -> None:
+        self.time_s = 100.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def get_clock(self) -> ClockOnly:
+        return self
+
+    now = get_clock
+
+    @property
+    def nanoseconds(self) -> int:
+        return round(self.time_s * 1e9)
+
+
+def show(side: RosRobotSide, node: Any, bright: int) -> None:
+    """A picture, and the odometry of a robot that moves, one period later."""
+    node.time_s += PERIOD_S
+    stamp = convert.time_of(node.time_s)
+    odometry = Odometry(Pose2D(0.3 * node.time_s, 0.0, 0.0), Velocity(vx=0.3), node.time_s)
+    side.on_odometry(convert.odometry_message(odometry, stamp))
+    side.on_image(convert.image_message(np.full((28, 56, 3), bright, np.uint8), stamp, "camera"))
+
+
+def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    for index in range(12):
+        show(side, node, index // 2)
+        assert side.warning() == ""
+    for _ in range(3):
+        show(side, node, 5)
+    assert "repeats" in side.warning() and "uniform" in side.warning()
+    side.begin_goal(lambda _: None)
+    show(side, node, 5)
+    assert side.warning() == "", "a new goal may have found it mended, or another view"
