@@ -42,7 +42,7 @@ class FakeNav2(OutriderNode):
         self.may_answer.set()
         self.ending = threading.Event()
         self.succeeds = True
-        ActionServer(
+        server = ActionServer(
             self,
             NavigateToPose,
             "navigate_to_pose",
@@ -51,6 +51,8 @@ class FakeNav2(OutriderNode):
             cancel_callback=self._on_cancel,
             callback_group=ReentrantCallbackGroup(),
         )
+        # Else it is there for the next test.
+        self.keep(server, lambda server: server.destroy())
 
     def start(self) -> None:
         """Not a node of ours: no lifecycle."""
