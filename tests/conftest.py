@@ -27,3 +27,11 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.set_num_threads(1)
     return build_tiny_pair(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def endpoint() -> str:
+    """Where nobody listens yet."""
+    from outrider.runtime.supervisor import free_port
+
+    return f"tcp://127.0.0.1:{free_port()}"

@@ -108,7 +108,7 @@ def test_a_verifier_without_documents_says_so(endpoint: str) -> None:
     with (
         serving(endpoint, VerifierService(MODELS[1])),
         peer(endpoint, AggregationConfig()) as decoder,
-        pytest.raises(ConfigError, match="documents"),
+        pytest.raises(ConfigError, match="--corpus"),
     ):
         decoder.decode(ASKED)
 

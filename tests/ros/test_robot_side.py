@@ -40,7 +40,8 @@ def show(side: RosRobotSide, node: Any, bright: int) -> None:
     stamp = convert.time_of(node.time_s)
     odometry = Odometry(Pose2D(0.3 * node.time_s, 0.0, 0.0), Velocity(vx=0.3), node.time_s)
     side.on_odometry(convert.odometry_message(odometry, stamp))
-    side.on_image(convert.image_message(np.full((28, 56, 3), bright, np.uint8), stamp, "camera"))
+    picture = np.full((28, 56, 3), bright, np.uint8) + np.arange(56, dtype=np.uint8)[:, None]
+    side.on_image(convert.image_message(picture, stamp, "camera"))
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:
@@ -51,7 +52,7 @@ def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeat
         assert side.warning() == ""
     for _ in range(3):
         show(side, node, 5)
-    assert "repeats" in side.warning() and "uniform" in side.warning()
+    assert "repeats" in side.warning()
     side.begin_goal(lambda _: None)
     show(side, node, 5)
     assert side.warning() == "", "a new goal may have found it mended, or another view"

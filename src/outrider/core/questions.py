@@ -16,6 +16,10 @@ from collections.abc import Iterable, Sequence
 from outrider.core.errors import ConfigError
 from outrider.core.prompt import PROMPT_SUFFIX
 
+ANSWER_MODES = ("memory", "aggregate")
+"""How a robot answers questions: by itself, or in one text with a cloud."""
+QUOTES = "quotes"
+"""The name of the model that needs no weights, `decoding.quoting`; any other is a folder."""
 QUESTION_SYSTEM_TEXT = "Answer from memory."
 _HEAD = f"<|im_start|>system\n{QUESTION_SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\nmemory:\n"
 _TASK = "task: "

@@ -26,8 +26,7 @@ MIRRORED = (
     "or switch off the flip in its driver, then give the goal again"
 )
 REPEATED = (
-    "the camera repeats one picture while the robot moves, or the view is uniform: restart its driver, or "
-    "turn the robot to where there is something to see, then give the goal again"
+    "the camera repeats one picture while the robot moves: restart its driver, then give the goal again"
 )
 WIDTH_PX, HEIGHT_PX = 160, 90
 FOCAL_PX = GO2_FRONT_CAMERA.scaled_to(WIDTH_PX, HEIGHT_PX).focal_px
@@ -39,6 +38,7 @@ RIVAL, APART_PX = 0.6, 3
 TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED = 12, 4
 LOOKED_AT_BYTES = 1_000_000
+COLOUR_BYTES = 4
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
 
 
@@ -52,11 +52,13 @@ class RepeatWatch:
     def is_repeated(self, picture: bytes | array[int], odometry: Odometry | None) -> bool:
         """Whether it is, bit for bit, the last one, while the robot moves or is no longer where that came.
 
-        Of a large picture every so many bytes are looked at.
+        Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, tells
+        nothing: it stays the same while the robot moves.
         """
         content = np.frombuffer(picture, np.uint8)
-        digest = zlib.crc32(content[:: 1 + content.size // LOOKED_AT_BYTES].tobytes())
-        if odometry is None or digest != self._digest or self._pose is None:
+        content = content[:: 1 + content.size // LOOKED_AT_BYTES]
+        digest = zlib.crc32(content.tobytes())
+        if odometry is None or digest != self._digest or self._pose is None or _is_plain(content):
             self._digest, self._pose = digest, odometry.pose if odometry else None
             return False
         return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose)
@@ -127,6 +129,11 @@ def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> flo
     rows = slice(HEIGHT_PX // 2 - APART_PX, HEIGHT_PX // 2 + APART_PX + 1)
     centred[rows, WIDTH_PX // 2 - APART_PX : WIDTH_PX // 2 + APART_PX + 1] = -np.inf
     return float(centred.max()) / peak if peak > 0.0 else 1.0
+
+
+def _is_plain(content: np.ndarray[Any, Any]) -> bool:
+    """Whether a picture's bytes hold no more values than one colour has."""
+    return int(np.count_nonzero(np.bincount(content, minlength=256))) <= COLOUR_BYTES
 
 
 def _small_grey(rgb: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError
 from outrider.core.ports import FrameLink, LanguageModel
-from outrider.core.questions import Slots, question_prompt
+from outrider.core.questions import ANSWER_MODES, Slots, question_prompt
 from outrider.core.values import DecodeRequest, Pose2D, Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
 from outrider.memory.language import Ask, AskSeen, understand
 from outrider.runtime.decoders import open_link
-from outrider.runtime.knowledge import ANSWER_MODES, ANSWER_TOKENS, fitting_context, load_reader
+from outrider.runtime.knowledge import ANSWER_TOKENS, fitting_context, load_reader
 from outrider.runtime.memories import open_memory
 from outrider.runtime.recollection import Recollection
 

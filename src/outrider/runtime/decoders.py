@@ -20,13 +20,14 @@ from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
+from outrider.core.questions import QUOTES
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
-from outrider.runtime.knowledge import QUOTES, Knowledge, open_knowledge
+from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.metrics import metrics_page
 from outrider.runtime.verifier import Verifier, log_figures

@@ -16,8 +16,8 @@ import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, DEVICES, PRECISIONS, PROVIDERS, RUNTIMES
+from outrider.core.questions import ANSWER_MODES, QUOTES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
-from outrider.runtime.knowledge import ANSWER_MODES, QUOTES
 from outrider.simulation.homes import PLACEMENTS
 from outrider.simulation.vocabulary import target_of
 

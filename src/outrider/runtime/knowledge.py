@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.core.ports import Corpus, LanguageModel
-from outrider.core.questions import question_of, question_prompt
+from outrider.core.questions import QUOTES, question_of, question_prompt
 from outrider.core.values import Prompt
 from outrider.decoding.aggregation.rule import log_sum_exp
 from outrider.decoding.aggregation.worker import Context, Retrieve
@@ -23,10 +23,6 @@ CORPUS_VARIABLE = "OUTRIDER_CORPUS"
 MOST_DOCUMENTS = 3
 ANSWER_TOKENS = 96
 ANSWER_CONTEXT_TOKENS = 1024
-ANSWER_MODES = ("memory", "aggregate")
-"""How a robot answers questions: by itself, or in one text with a cloud."""
-QUOTES = "quotes"
-"""The name of the model that needs no weights, `decoding.quoting`; any other is a folder."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ class SafetyWorld:
         self._steps = 0
         self._base = Deadman(DEADMAN_S - STEP_S)
         self._pictures = PictureClock(self.now_s())
-        self._repeat_watch, self._picture = RepeatWatch(), b"0"
+        self._repeat_watch, self._picture = RepeatWatch(), b"picture 0"
         self._picture_s = self._heard_odometry_s = -math.inf
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
@@ -162,7 +162,7 @@ class SafetyWorld:
         if not self.switches.base or self.switches.camera == "silent":
             return
         if self.switches.camera != "repeating":
-            self._picture = str(self._steps).encode()
+            self._picture = f"picture {self._steps}".encode()
         stamp_s = self._picture_s if self.switches.camera == "frozen" else now_s
         if self._repeat_watch.is_repeated(self._picture, self._odometry):
             return

@@ -97,25 +97,35 @@ def odometry(x: float = 0.0, yaw: float = 0.0, velocity: Velocity = STILL) -> Od
 
 def test_a_picture_again_is_nothing_new_once_the_robot_moves_or_has_moved() -> None:
     watch = RepeatWatch()
-    assert not watch.is_repeated(b"one", odometry())
-    assert not watch.is_repeated(b"one", odometry()), "a robot that stands may see the same"
-    assert watch.is_repeated(b"one", odometry(velocity=Velocity(wz=0.3)))
-    assert watch.is_repeated(b"one", odometry(yaw=0.1)), "it stands, but elsewhere"
-    assert not watch.is_repeated(b"two", odometry(yaw=0.1))
-    assert not watch.is_repeated(b"two", odometry(yaw=0.1))
-    assert watch.is_repeated(b"two", odometry(x=0.05, yaw=0.1))
+    assert not watch.is_repeated(b"picture one", odometry())
+    assert not watch.is_repeated(b"picture one", odometry()), "a robot that stands may see the same"
+    assert watch.is_repeated(b"picture one", odometry(velocity=Velocity(wz=0.3)))
+    assert watch.is_repeated(b"picture one", odometry(yaw=0.1)), "it stands, but elsewhere"
+    assert not watch.is_repeated(b"picture two", odometry(yaw=0.1))
+    assert not watch.is_repeated(b"picture two", odometry(yaw=0.1))
+    assert watch.is_repeated(b"picture two", odometry(x=0.05, yaw=0.1))
 
 
 def test_without_odometry_nothing_is_held_against_the_camera() -> None:
     watch = RepeatWatch()
-    assert not watch.is_repeated(b"one", None)
-    assert not watch.is_repeated(b"one", odometry(x=5.0))
-    assert watch.is_repeated(b"one", odometry(x=5.1))
+    assert not watch.is_repeated(b"picture one", None)
+    assert not watch.is_repeated(b"picture one", odometry(x=5.0))
+    assert watch.is_repeated(b"picture one", odometry(x=5.1))
+
+
+def test_a_wall_of_one_colour_is_no_repetition() -> None:
+    watch = RepeatWatch()
+    wall = bytes((159, 140, 124)) * 100
+    for x in (0.0, 0.3, 0.6):
+        assert not watch.is_repeated(wall, odometry(x=x))
+    assert not watch.is_repeated(b"picture one", odometry(x=0.6))
+    assert watch.is_repeated(b"picture one", odometry(x=0.9))
 
 
 def test_of_a_large_picture_a_change_over_many_bytes_is_seen() -> None:
     watch = RepeatWatch()
-    picture = np.zeros(25_000_000, np.uint8)
+    picture = np.resize(np.arange(256, dtype=np.uint8), 25_000_000)
     assert not watch.is_repeated(picture.tobytes(), odometry())
+    assert watch.is_repeated(picture.tobytes(), odometry(x=1.0))
     picture[1000:2000] = 7
     assert not watch.is_repeated(picture.tobytes(), odometry(x=1.0))

@@ -186,8 +186,19 @@ class GraphBlocks:
             return
         began_s = time.monotonic()
         coming, block.coming = block.coming, None
-        coming.result()
+        try:
+            coming.result()
+        except BaseException:
+            self._end_loads()
+            raise
         self.times.waited_s += time.monotonic() - began_s
+
+    def _end_loads(self) -> None:
+        """After one that failed: the others' failures are not for whoever comes next."""
+        for block in self._blocks:
+            coming, block.coming = block.coming, None
+            if coming is not None:
+                coming.exception()
 
     def _advance(self, index: int, rows: Rows, cache: GraphCache) -> Rows:
         """Rows after one block, on whichever graph it has: several forwards of a smaller one are the same."""
