@@ -38,7 +38,7 @@ RIVAL, APART_PX = 0.6, 3
 TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED = 12, 4
 LOOKED_AT_BYTES = 1_000_000
-COLOUR_BYTES = 4
+COLOUR_BYTES, BLACK = 4, 24
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
 
 
@@ -53,7 +53,7 @@ class RepeatWatch:
         """Whether it is, bit for bit, the last one, while the robot moves or is no longer where that came.
 
         Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, tells
-        nothing: it stays the same while the robot moves.
+        nothing: it stays the same while the robot moves. Black is no colour: so look many dead cameras.
         """
         content = np.frombuffer(picture, np.uint8)
         content = content[:: 1 + content.size // LOOKED_AT_BYTES]
@@ -132,8 +132,9 @@ def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> flo
 
 
 def _is_plain(content: np.ndarray[Any, Any]) -> bool:
-    """Whether a picture's bytes hold no more values than one colour has."""
-    return int(np.count_nonzero(np.bincount(content, minlength=256))) <= COLOUR_BYTES
+    """Whether a picture's bytes hold no more values than one colour has, and that is not black."""
+    seen = np.flatnonzero(np.bincount(content, minlength=256))
+    return 0 < len(seen) <= COLOUR_BYTES and int(seen[-1]) > BLACK
 
 
 def _small_grey(rgb: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

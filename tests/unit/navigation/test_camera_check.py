@@ -122,6 +122,12 @@ def test_a_wall_of_one_colour_is_no_repetition() -> None:
     assert watch.is_repeated(b"picture one", odometry(x=0.9))
 
 
+def test_black_is_no_wall() -> None:
+    watch = RepeatWatch()
+    assert not watch.is_repeated(bytes(300), odometry())
+    assert watch.is_repeated(bytes(300), odometry(x=0.3))
+
+
 def test_of_a_large_picture_a_change_over_many_bytes_is_seen() -> None:
     watch = RepeatWatch()
     picture = np.resize(np.arange(256, dtype=np.uint8), 25_000_000)
