@@ -160,15 +160,6 @@ class DraftTree:
         steps = takewhile(lambda node: node.drafted and not node.retrieved, [self.root, *self.main_path()])
         return [step.best_child for step in steps if step.best_child is not None]
 
-    def likely_path(self) -> list[Node]:
-        """The likeliest branch, as far as it goes."""
-        path: list[Node] = []
-        children = self.root.children
-        while children:
-            path.append(max(children.values(), key=lambda node: node.likelihood))
-            children = path[-1].children
-        return path
-
     def path(self, node: Node) -> list[Node]:
         """The nodes from below the root down to this one."""
         path: list[Node] = []

@@ -54,9 +54,7 @@ class QuotingModel(UnbatchedModel):
 
     def _wanted(self, quotation: list[int], text: list[int]) -> tuple[int | None, float]:
         """The next token and how surely; None in the midst of somebody else's line."""
-        ends = [
-            place + 1 for place, token in enumerate(text) if self.tokenizer.decode([token]).endswith("\n")
-        ]
+        ends = [place + 1 for place, token in enumerate(text) if self._ends_line(token)]
         starts = [0, *ends]
         line = text[starts[-1] :]
         is_quoted = any(text[start:end] == quotation for start, end in zip(starts, ends, strict=False))

@@ -61,29 +61,33 @@ class Figures:
     paper_speedup: float | None
 
 
-def synthetic_models(regime: Regime, seed: int) -> Pair:
-    """A made-up pair with the regime's acceptance and exits."""
+def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
+    """Those that have the regime's acceptance and exits."""
     rate, exits = regime.rate, regime.exits
     confidence = draft_confidence(rate, SECOND_CHOICE, sampled=regime.temperature > 0.0)
     chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
-    return Pair(*synthetic_pair(SyntheticSettings(seed, confidence, SECOND_CHOICE, chances)))
+    return SyntheticSettings(seed, confidence, SECOND_CHOICE, chances)
+
+
+def synthetic_models(regime: Regime, seed: int) -> Pair:
+    """A made-up pair with the regime's acceptance and exits."""
+    return Pair(*synthetic_pair(synthetic_settings(regime, seed)))
 
 
 def schedule_bound(regime: Regime) -> float:
     """Tokens per second that no schedule exceeds which verifies one branch at a time (`decoding.bound`)."""
-    rate, exits, sampled = regime.rate, regime.exits, regime.temperature > 0.0
-    confidence = draft_confidence(rate, SECOND_CHOICE, sampled)
-    chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
+    made_up = synthetic_settings(regime, seed=0)
+    chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
     foretold = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
     conditions = Conditions(
         draft_token_s=regime.draft_token_ms / 1e3,
         step_s=regime.step_s,
         verify_s=regime.verify_s,
         round_trip_s=regime.round_trip_s,
-        acceptance_rate=rate,
-        second_choice=second_choice_rate(confidence, SECOND_CHOICE, sampled),
+        acceptance_rate=regime.rate,
+        second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),
         foretold=foretold,
-        exit_fractions=tuple((number + 1) / (exits.number + 1) for number in range(exits.number)),
+        exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
     )
     return best_tokens_per_s(conditions, LONGEST_CHUNK)
 
