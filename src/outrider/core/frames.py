@@ -75,7 +75,8 @@ class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
     """Decode from this prompt, continuing after `tokens`; on a known epoch it catches up instead.
 
-    `tokenizer` is the fingerprint of the edge's, for both must give every token the same id.
+    `tokenizer` is the fingerprint of the edge's, for both must give every token the same id; `model` the name
+    of the one that must answer, empty for any.
     """
 
     session: U32
@@ -87,6 +88,7 @@ class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     max_new_tokens: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
     tokenizer: ShortText
     rules: Rules
+    model: ShortText = ""
 
 
 class Resume(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=2):
@@ -168,6 +170,7 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     """Write a text together: this question, each with documents of its own. None of the device's is in it.
 
     `weight`: log of the sum of the exponentials of the device's documents' relevances, in LOG_WEIGHT_UNIT.
+    `model`: the name of the one that must join, empty for any.
     """
 
     session: U32
@@ -179,6 +182,7 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     tokenizer: ShortText
     rules: AggregationRules
     weight: LogWeight
+    model: ShortText = ""
 
 
 class Joined(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=23):

@@ -33,7 +33,7 @@ from outrider.core.token_bucket import TokenBucket
 from outrider.decoding.fairness import FairShares
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.pace import Pace
-from outrider.decoding.refusals import reason_of
+from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
 
 _NO_LIMIT = 1e12
@@ -276,6 +276,7 @@ class CloudMachine:
         return self._on_text_frame(key, frame, now_s)
 
     def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:
+        check_served(frame.model, self._name)
         session = self._sessions.get(key)
         if session is None:
             self.evict_idle(now_s)

@@ -88,6 +88,7 @@ class DecodingConfig:
     where drafts come from in every strategy that drafts, the draft model and sources of retrieved text, which
     are used where they are surer than the model has proved to be.
 
+    `wanted_model`: the target by the name that its verifier prints, empty for any.
     After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
     request's deadline (`stop`). After `silence_s` without an answer it asks again.
     """
@@ -105,6 +106,7 @@ class DecodingConfig:
     link_loss: str = "stop"
     link_grace_s: float = 1.0
     silence_s: float = 2.0
+    wanted_model: str = ""
 
     def __post_init__(self) -> None:
         _require_choice("strategy", self.strategy, tuple(STRATEGIES))

@@ -386,6 +386,7 @@ class EdgeMachine:
                     self._max_new_tokens,
                     self._fingerprint,
                     rules,
+                    config.wanted_model,
                 )
             )
         ]

@@ -29,6 +29,12 @@ def error_of(frame: Refused) -> OutriderError:
     return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
 
 
+def check_served(wanted: str, served: str) -> None:
+    """Raises ModelError where a robot wants another model than is served; an empty name wants any."""
+    if wanted not in ("", served):
+        raise ModelError(f"{wanted!r} is not served here, but {served!r}: ask for that or another verifier")
+
+
 def reason_of(error: Exception) -> RefusalReason:
     """What an error is to the other side; one of no known kind is the verifier's own."""
     return _REASONS.get(type(error), "internal")

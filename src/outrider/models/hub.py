@@ -19,6 +19,13 @@ def is_hub_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def model_name(folder: Path) -> str:
+    """What a folder's model is called: owner/name for one in the Hub's cache, else the folder's own name."""
+    cached = folder.parents[1].name if len(folder.parents) > 1 and folder.parent.name == "snapshots" else ""
+    kind, _, name = cached.partition("--")
+    return name.replace("--", "/") if kind == "models" else folder.name
+
+
 def fetch_checkpoint(name: str) -> Path:
     """The folder of a checkpoint `owner/name`; downloads what is not cached. Raises ModelError."""
     try:

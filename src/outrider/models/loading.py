@@ -27,6 +27,7 @@ from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
+from outrider.models.hub import model_name
 from outrider.models.memory import check_memory
 from outrider.models.session import QwenModel
 from outrider.models.text_stack import TextStack
@@ -75,7 +76,7 @@ def load_model(
     text = build_text_stack(modules, tokenizer.vocab_size, precision)
     vision = build_vision_encoder(modules, precision)
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
-    name = f"{role}:{folder.name}"
+    name = f"{role}:{model_name(folder)}"
     if place.type != "cpu":
         text, exit_heads = text.to(place), None if exit_heads is None else exit_heads.to(place)
         vision.to(place)
@@ -120,7 +121,7 @@ def load_graph_model(
     shape, rotary = text_shape(config), rotary_table(config)
     language = GraphLanguage(graphs, sizes, shape, rotary, num_slots, provider, threads)
     vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), precision)
-    return GraphModel(f"draft:{folder.name}", tokenizer, language, vision, max_length, card)
+    return GraphModel(f"draft:{model_name(folder)}", tokenizer, language, vision, max_length, card)
 
 
 def load_exact_model(folder: Path, precision: Precision) -> QwenModel:

@@ -84,6 +84,7 @@ class NavigatorNode(OutriderNode):
             num_draft_tokens=self.value("num_draft_tokens"),
             workers=self.value("draft_branches"),
             link_loss=self.value("link_loss"),
+            wanted_model=self.value("wanted_model"),
         )
         settings = EdgeSettings(
             self.value("endpoint"),
@@ -138,6 +139,7 @@ class NavigatorNode(OutriderNode):
             threads=self.value("threads"),
             key_file=self.value("key_file"),
             link_profile=self.value("link_profile"),
+            wanted_model=self.value("wanted_answer_model"),
         )
 
     def _on_scan(self, message: LaserScan) -> None:

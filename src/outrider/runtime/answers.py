@@ -34,12 +34,13 @@ log = logging.getLogger(__name__)
 class PeerAnswers:
     """Questions answered in one text with a cloud that has documents of its own. For one thread."""
 
-    def __init__(self, link: FrameLink, model: LanguageModel, where: str) -> None:
+    def __init__(self, link: FrameLink, model: LanguageModel, where: str, wanted_model: str = "") -> None:
         self._model = model
         self._documents: Sequence[tuple[str, float]] = ()
         self._asked = ""
         session = secrets.randbits(32)
-        self._decoder = PeerDecoder(link, model, AggregationConfig(), self._contexts, session, where)
+        config = AggregationConfig(wanted_model=wanted_model)
+        self._decoder = PeerDecoder(link, model, config, self._contexts, session, where)
 
     def ask(
         self,
@@ -67,12 +68,18 @@ class PeerAnswers:
 
 
 def open_peer_answers(
-    endpoint: str, model: str, *, threads: int = 1, key_file: str = "", link_profile: str = ""
+    endpoint: str,
+    model: str,
+    *,
+    threads: int = 1,
+    key_file: str = "",
+    link_profile: str = "",
+    wanted_model: str = "",
 ) -> PeerAnswers:
     """Load the answering model and prepare the link, which need not be up. Raises ModelError, ConfigError."""
     reader = load_reader(model, threads)
     link, where = open_link(endpoint, Path(key_file) if key_file else None, link_profile)
-    return PeerAnswers(link, reader, where)
+    return PeerAnswers(link, reader, where, wanted_model)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ def opening(
         values["max_new_tokens"],
         values.get("tokenizer", "toy-32-0"),
         Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 7, True, hints, "confidence"),
+        values.get("model", ""),
     )
 
 
@@ -164,6 +165,19 @@ def test_a_lost_prefix_is_never_continued_from_an_empty_cache():
     for other in (draft(3, (1,), digest=extend_digest(ROOT, (1, 2, 3))), draft(0, (1,), digest=ROOT + 1)):
         assert cloud.receive(ALICE, other) == []
         assert step(cloud) == []
+
+
+def test_a_robot_that_wants_another_model_is_told_which_one_is_served():
+    cloud = service()
+    opened(cloud)
+    [refused] = frames(cloud.receive(BOB, opening(model="target:another")))
+    assert (refused.reason, refused.epoch) == ("model", 1)
+    assert "'target:another'" in refused.message and "'toy-1'" in refused.message
+    assert cloud.stats.open_sessions == 1
+    assert frames(cloud.receive(BOB, opening(model="toy-1"))) == []
+    cloud.receive(ALICE, draft(0, own()[:2]))
+    assert isinstance(frames(step(cloud))[0], Opened)
+    assert isinstance(frames(step(cloud))[0], Verdict)
 
 
 def test_an_open_with_tokens_continues_after_them():

@@ -15,6 +15,7 @@ from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import QwenModel, check_pair, load_model, load_tokenizer, read_card
+from outrider.models.hub import model_name
 
 
 @pytest.fixture
@@ -149,3 +150,16 @@ def test_special_tokens_are_parsed_and_left_out_of_texts(tiny_model_folder: Path
     token_ids = tokenizer.encode("stop<|im_end|>")
     assert token_ids[-1] == tokenizer.eos_id
     assert tokenizer.decode(token_ids) == "stop"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("models/target", "target"),
+        ("hub/models--Qwen--Qwen2-VL-7B-Instruct/snapshots/6f1c", "Qwen/Qwen2-VL-7B-Instruct"),
+        ("my/snapshots/target", "target"),
+        ("target", "target"),
+    ],
+)
+def test_a_checkpoint_from_the_hub_goes_by_its_name_there(folder, name):
+    assert model_name(Path(folder)) == name

@@ -29,7 +29,7 @@ class AggregationConfig:
     temperature 0, else `coupled`. `aggregator`, of the rules whose distributions cross: who joins the drafts.
     `window`: drafts ahead. Temperature and top-p are applied to what each document says, before anything is
     joined; `greedy` takes the distributions at temperature 1. After `silence_s` without news a side asks
-    again.
+    again. `wanted_model`: the cloud's by the name that it prints, empty for any.
     """
 
     sync: Synchronisation = "speculative"
@@ -40,6 +40,7 @@ class AggregationConfig:
     top_p: float = 1.0
     seed: int = 0
     silence_s: float = 2.0
+    wanted_model: str = ""
 
     def __post_init__(self) -> None:
         _require_choice("sync", self.sync, get_args(Synchronisation))

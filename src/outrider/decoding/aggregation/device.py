@@ -67,6 +67,7 @@ class DeviceMachine:
             self._tokenizer.fingerprint,
             self.rules,
             weight,
+            self._config.wanted_model,
         )
         return [] if self.rules.sync == "alone" else [self._join]
 

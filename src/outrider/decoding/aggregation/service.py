@@ -34,7 +34,7 @@ from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_w
 from outrider.decoding.cloud import CloudLimits, Reply
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.jobs import SessionKey
-from outrider.decoding.refusals import reason_of
+from outrider.decoding.refusals import check_served, reason_of
 
 _log = logging.getLogger(__name__)
 
@@ -211,6 +211,7 @@ class AggregationService:
         return []
 
     def _check(self, join: Join) -> None:
+        check_served(join.model, self._model.name[:500])
         if join.tokenizer != self._model.tokenizer.fingerprint:
             raise ConfigError("the device's tokenizer is not the cloud's: use models of one tokenizer")
         if prompt_digest(Prompt(join.text, join.jpeg)) != join.digest:

@@ -192,3 +192,14 @@ def test_deadline_and_cancellation():
 def test_bad_settings_are_named(settings, names):
     with pytest.raises(ConfigError, match=names):
         AggregationConfig(**settings)
+
+
+def test_a_device_that_wants_another_model_is_refused():
+    models = (ToyModel(), ToyModel())
+    wanted = AggregationConfig(wanted_model=models[1].name)
+    assert (
+        peers(models, wanted).decode(ASKED).token_ids
+        == peers(models, AggregationConfig()).decode(ASKED).token_ids
+    )
+    with pytest.raises(ModelError, match=r"'another'.*'toy"):
+        peers(models, AggregationConfig(wanted_model="another")).decode(ASKED)
