@@ -195,13 +195,14 @@ def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Te
     page, console = teleop.open_page(), teleop.console
     console._on_text(VerifiedText(session_id="odd", state=99))
     console._on_motion(MotionReport(session_id="odd", outcome=99))
+    wait_until(lambda: console._pose is not None, "odometry")
     lost = Odometry()
     lost.pose.pose.position.x = math.nan
     console._on_odometry(lost)
+    assert math.isfinite(console._pose.x)
     console._console.show(m.Notice("info", "the end"))
     seen = page.read_all("notice", level="info")
     assert not [message for message in seen if message.get("session") == "odd"]
-    assert math.isfinite(console._pose.x)
 
 
 def test_a_console_beside_no_other_node_says_what_it_knows(
