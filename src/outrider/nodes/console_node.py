@@ -26,6 +26,7 @@ from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import FrameError
+from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.memory.scene import place_of, things_seen
 from outrider.navigation.pilot import Ending
@@ -77,7 +78,7 @@ class ConsoleNode(OutriderNode):
         self._pose: Pose2D | None = None
         self._turning = False
         self._steps: dict[tuple[str, int], Pose2D] = {}
-        self._due = dict.fromkeys(("pose", "scan", "picture", "memories"), -math.inf)
+        self._paces: dict[tuple[str, float], TokenBucket] = {}
         self._active = False
         self._warnings = {"": INACTIVE}
         self._camera: Any = None
@@ -256,12 +257,10 @@ class ConsoleNode(OutriderNode):
             self._camera = None
 
     def _is_due(self, what: str, period_s: float) -> bool:
-        """Whether a period has passed, less a little, so that a source of this very pace is not halved."""
+        """Once a period on average, so that a source of this very pace loses nothing to its jitter."""
         now_s = self.now_s()
-        if now_s - self._due[what] < 0.8 * period_s:
-            return False
-        self._due[what] = now_s
-        return True
+        pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, 1.0, now_s))
+        return pace.take(1.0, now_s)
 
     def _on_image(self, message: Image) -> None:
         if not self._is_due("picture", 1.0 / self.value("picture_hz")):
