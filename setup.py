@@ -21,7 +21,7 @@ setup(
     python_requires=">=3.10",
     data_files=[
         ("share/ament_index/resource_index/packages", ["resource/outrider"]),
-        (SHARE, ["package.xml"]),
+        (SHARE, ["package.xml", "LICENSE"]),
         *shared_files("benchmarks"),
         *shared_files("config"),
         *shared_files("launch"),

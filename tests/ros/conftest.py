@@ -19,9 +19,9 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("outrider_interfaces")
 
-from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
-from outrider.nodes.base import spin_until  # noqa: E402
+from outrider.nodes.base import ThreadedExecutor, spin_until  # noqa: E402
 
 WAIT_S = 20.0
 
@@ -52,7 +52,7 @@ class NodeThread:
             raise self.error
 
     def _run(self) -> None:
-        executor = SingleThreadedExecutor() if self._threads == 1 else MultiThreadedExecutor(self._threads)
+        executor = SingleThreadedExecutor() if self._threads == 1 else ThreadedExecutor(self._threads)
         try:
             self.node = self._make_node()
             if self._start:

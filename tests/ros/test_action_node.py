@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
+from geometry_msgs.msg import Twist
 from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
@@ -135,11 +136,40 @@ def test_the_joystick_overrides_a_motion_and_gives_the_robot_back(run_node: Run,
 
     wait_until(drive_back, "the joystick's velocity")
     assert base.reports[0].outcome == Ending.OVERRIDDEN.value
-    assert "joystick" in node.health()[0]
+    assert "by hand on cmd_vel_joy" in node.health()[0]
     wait_until(lambda: not base.is_moving(), "a stop once the joystick is silent")
     speaker.say(2, "turn left small")
     report = wait_until(lambda: base.reports[1:], "another report")[0]
     assert (report.step, report.outcome) == (2, MotionReport.DONE), report.message
+
+
+@pytest.mark.parametrize("other_topic", ["cmd_vel_console", "cmd_vel_joy"])
+def test_two_drivers_at_once_are_noticed_and_the_robot_stands(
+    run_node: Run, client: Client, other_topic: str
+) -> None:
+    node, base, _ = start(run_node, client)
+    other = client.node.create_publisher(Twist, other_topic, qos.COMMAND)
+
+    def drive(by_both: bool) -> None:
+        client.publish(convert.twist_message(Velocity(0.2)), "cmd_vel_joy", qos.COMMAND)
+        if by_both:
+            other.publish(convert.twist_message(Velocity(-0.2)))
+
+    def stands_for_two() -> bool:
+        drive(by_both=True)
+        return "two drivers" in node.health()[0] and "cmd_vel_joy" in node.health()[0]
+
+    wait_until(stands_for_two, "the second driver to be noticed")
+    from_here = len(base.commands)
+    wait_until(lambda: stands_for_two() and len(base.commands) > from_here + 5, "commands for two drivers")
+    assert {velocity for _, velocity in base.commands[from_here + 1 :]} == {Velocity()}
+    client.node.destroy_publisher(other)
+
+    def moves_for_one() -> bool:
+        drive(by_both=False)
+        return bool(base.commands[-1][1] == Velocity(0.2))
+
+    wait_until(moves_for_one, "the one that is left to drive")
 
 
 def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:

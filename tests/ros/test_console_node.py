@@ -69,7 +69,7 @@ def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Tele
     run_node(ActionNode)
     run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
     console = run_node(lambda: ConsoleNode({"port": 0})).node
-    wait_until(lambda: client.node.count_subscribers("cmd_vel_joy") >= 1, "the action node")
+    wait_until(lambda: client.node.count_subscribers("cmd_vel_console") >= 1, "the action node")
     wait_until(lambda: client.node.count_subscribers("decoded_tokens") >= 1, "the console")
     wait_until(lambda: states, "the simulation")
     yield Teleop(console, decoder, commands, states, e_stops)
@@ -193,6 +193,7 @@ def test_an_inactive_console_stops_and_moves_nothing(teleop: Teleop) -> None:
 
 def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Teleop) -> None:
     page, console = teleop.open_page(), teleop.console
+    wait_until(lambda: console._pose, "odometry")
     console._on_text(VerifiedText(session_id="odd", state=99))
     console._on_motion(MotionReport(session_id="odd", outcome=99))
     wait_until(lambda: console._pose is not None, "odometry")

@@ -143,7 +143,7 @@ class Pilot:
         self._last_key: tuple[str, int] | None = None
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
-        self._joystick: Deadman | None = None
+        self._hands: dict[str, Deadman] = {}
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
         self._stop_due = False
@@ -153,9 +153,9 @@ class Pilot:
         return self._running is not None
 
     @property
-    def is_overridden(self) -> bool:
-        """Whether a person drives by joystick."""
-        return self._joystick is not None
+    def drivers(self) -> tuple[str, ...]:
+        """Who drives by hand. While there are two, the robot stands."""
+        return tuple(self._hands)
 
     def on_text(self, text: StepText, now: Moment) -> None:
         """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
@@ -173,25 +173,28 @@ class Pilot:
         elif text.complete and self._is_new(text):
             self._begin(text, now)
 
-    def on_joystick(self, velocity: Velocity, now: Moment) -> None:
-        """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent."""
+    def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
+        """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent.
+
+        Of two drivers at once neither does: nobody would know whose word the robot goes by.
+        """
         if self.emergency:
             return
         self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
-        self._joystick = self._joystick or Deadman(self.settings.joystick_s - self.settings.period_s)
-        self._joystick.feed(clamp(velocity, self.settings.limits), now.real_s)
+        hand = self._hands.setdefault(driver, Deadman(self.settings.joystick_s - self.settings.period_s))
+        hand.feed(clamp(velocity, self.settings.limits), now.real_s)
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
         """Engaged: whatever moves stops, and nothing starts until it is released."""
         self.emergency = engaged
         if engaged:
-            self._joystick = None
+            self._hands.clear()
             self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
             self._order_stop()
 
     def stop(self, reason: str, now: Moment) -> None:
         """End any motion and stop the base, moving or not."""
-        self._joystick = None
+        self._hands.clear()
         self._finish(Ending.STOPPED, reason, now)
         self._order_stop()
 
@@ -211,14 +214,15 @@ class Pilot:
         return text.step > self._last_key[1]
 
     def _by_hand(self, now: Moment) -> Velocity | None:
-        """What the joystick asks for; None where nobody holds it, which begins with a stop."""
-        if self._joystick is None:
+        """What the only driver asks for; None where there is none, which begins with a stop."""
+        if not self._hands:
             return None
-        if self._joystick.expired(now.real_s):
-            self._joystick = None
+        self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
+        if not self._hands:
             self._order_stop()
             return None
-        return self._joystick.velocity(now.real_s)
+        hand, *others = self._hands.values()
+        return STANDSTILL if others else hand.velocity(now.real_s)
 
     def _begin(self, text: StepText, now: Moment) -> None:
         if self._running:
@@ -227,7 +231,7 @@ class Pilot:
         motion = self._motion(text)
         if self.emergency:
             self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
-        elif self._joystick is not None:
+        elif self._hands:
             self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
         elif text.frame_age_s > self.settings.max_frame_age_s:
             self._report(text, Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -21,6 +22,7 @@ from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of, vel
 from outrider.nodes.step_messages import report_message
 
 STOP_REPEATS = 5
+HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
 
 
 class ActionNode(OutriderNode):
@@ -55,7 +57,8 @@ class ActionNode(OutriderNode):
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
-        self.subscription(Twist, "cmd_vel_joy", self._on_joystick, qos.COMMAND)
+        for topic in HAND_TOPICS:
+            self.subscription(Twist, topic, partial(self._on_hand, topic), qos.COMMAND)
         # Twice, so that it is heard from latched and from plain publishers alike. What was latched before
         # this node was there may engage alone: an old release must not undo the stop of another.
         self.subscription(Bool, "e_stop", self._on_latched_e_stop, qos.LATCHED)
@@ -87,8 +90,7 @@ class ActionNode(OutriderNode):
         if not getattr(self, "_active", False) or self._base is None:
             return "inactive", {}
         warning = "emergency stop is engaged" if self.pilot.emergency else ""
-        if self.pilot.is_overridden:
-            warning = warning or "driven by joystick: texts move nothing"
+        warning = warning or _hands_warning(self.pilot.drivers)
         if self._odometry is None:
             warning = warning or f"no odometry: {self.why_silent('odom', OdometryMsg)}"
         if self._scan is None and self.value("use_scan"):
@@ -126,12 +128,16 @@ class ActionNode(OutriderNode):
     def _on_scan(self, message: LaserScan) -> None:
         self._scan = scan_of(message, time.monotonic())
 
-    def _on_joystick(self, message: Twist) -> None:
+    def _on_hand(self, topic: str, message: Twist) -> None:
+        """A message does not tell whose it is: a topic that two publish counts as two drivers."""
         if not self._active:
             return
-        if not self.pilot.is_overridden and not self.pilot.emergency:
-            self.get_logger().warning("the joystick took over")
-        self.pilot.on_joystick(velocity_of(message), self._now())
+        before = self.pilot.drivers
+        several = self.count_publishers(self.resolve_topic_name(topic)) > 1
+        for driver in (topic, f"another on {topic}") if several else (topic,):
+            self.pilot.on_joystick(velocity_of(message), self._now(), driver)
+        if set(self.pilot.drivers) - set(before):
+            self.get_logger().warning(_hands_warning(self.pilot.drivers), throttle_duration_sec=1.0)
 
     def _on_latched_e_stop(self, message: Bool) -> None:
         if message.data:
@@ -184,6 +190,13 @@ class ActionNode(OutriderNode):
         self.get_logger().info(f"step {end.step} {end.action!r}: {end.ending.name.lower()} {end.message}")
         stamped = header(self.get_clock().now().to_msg(), "base_link")
         self._reports.publish(report_message(end, stamped))
+
+
+def _hands_warning(drivers: tuple[str, ...]) -> str:
+    """Who drives by hand; an empty text where nobody does."""
+    if len(drivers) > 1:
+        return f"two drivers at once ({', '.join(drivers)}): the robot stands until one of them lets go"
+    return f"driven by hand on {drivers[0]}: texts move nothing" if drivers else ""
 
 
 def main() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import math
 import signal
 import sys
 import threading
@@ -14,7 +16,7 @@ from typing import Any
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
@@ -25,6 +27,7 @@ from outrider.runtime.graph import NODES, NodeSpec, Parameter, Value
 
 DIAGNOSTICS_PERIOD_S = 1.0
 SPIN_TIMEOUT_S = 0.1
+SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
 
 
@@ -93,6 +96,7 @@ class OutriderNode(LifecycleNode):
         declare_parameters(self, spec)
         self._kept: list[tuple[Callable[[Any], Any], Any]] = []
         self._active_timers: list[Any] = []
+        self._active_period = object()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
         self.failure = ""
@@ -158,7 +162,17 @@ class OutriderNode(LifecycleNode):
 
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> None:
         """A timer that lives until deactivation."""
-        self._active_timers.append(self.create_timer(period_s, callback, **more))
+        active_period = self._active_period
+
+        def call() -> None:
+            if self._active_period is active_period:
+                callback()
+            else:
+                # By itself, here: cancelled by another thread, it could be one that is about to be called.
+                timer.cancel()
+
+        timer = self.create_timer(period_s, call, **more)
+        self._active_timers.append(timer)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         outcome = self._guarded(self.configure)
@@ -198,9 +212,8 @@ class OutriderNode(LifecycleNode):
 
     def stop_acting(self) -> None:
         """End the active timers and deactivate; safe to call in any state and twice."""
+        self._active_period = object()
         for timer in self._active_timers:
-            # Destroyed on cleanup: another thread of the executor may be about to call it.
-            timer.cancel()
             self.keep(timer, self.destroy_timer)
         self._active_timers.clear()
         self.deactivate()
@@ -241,6 +254,16 @@ class OutriderNode(LifecycleNode):
         self._diagnostics.publish(array)
 
 
+class ThreadedExecutor(MultiThreadedExecutor):
+    """One whose `shutdown` waits for the callbacks under way; rclpy's own takes away what they need."""
+
+    def shutdown(self, timeout_sec: float = math.inf) -> bool:
+        deadline_s = time.monotonic() + timeout_sec
+        while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
+            time.sleep(SHUTDOWN_POLL_S)
+        return bool(super().shutdown(0.0))
+
+
 def run_node(
     make_node: Callable[[], OutriderNode],
     args: list[str] | None = None,
@@ -268,6 +291,8 @@ def run_node(
             node.end()
             node.destroy_node()
         rclpy.try_shutdown()
+        # The interpreter would take the models' libraries apart object by object, for seconds.
+        gc.freeze()
     return 0
 
 

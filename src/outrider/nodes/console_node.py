@@ -79,7 +79,7 @@ class ConsoleNode(OutriderNode):
         self._turning = False
         self._steps: dict[tuple[str, int], Pose2D] = {}
         self._paces: dict[tuple[str, float], TokenBucket] = {}
-        self._active = False
+        self._active = self._driving = False
         self._warnings = {"": INACTIVE}
         self._camera: Any = None
         self._e_stop_s = -math.inf
@@ -107,7 +107,7 @@ class ConsoleNode(OutriderNode):
         return f", the login token is in {settings.token_path}{plain}"
 
     def _open_outputs(self) -> None:
-        self._joystick = self.publisher(Twist, "cmd_vel_joy", qos.COMMAND)
+        self._joystick = self.publisher(Twist, "cmd_vel_console", qos.COMMAND)
         self._e_stop = self.publisher(Bool, "e_stop", qos.LATCHED)
         self._goals = ActionClient(self, Navigate, "navigate")
         self.keep(self._goals, lambda entity: entity.destroy())
@@ -139,7 +139,8 @@ class ConsoleNode(OutriderNode):
             return
         with self._sending:
             self._active = False
-            self._joystick.publish(Twist())
+            if self._driving:
+                self._joystick.publish(Twist())
             unsent, self._unsent = self._unsent, None
         if unsent is not None:
             unsent.on_end(GoalEnd(False, INACTIVE))
@@ -161,6 +162,7 @@ class ConsoleNode(OutriderNode):
     def drive(self, velocity: Velocity) -> None:
         with self._sending:
             if self._active:
+                self._driving = velocity != Velocity()
                 self._joystick.publish(convert.twist_message(velocity))
 
     def set_e_stop(self, engaged: bool) -> bool:

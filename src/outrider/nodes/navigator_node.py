@@ -13,7 +13,6 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import MultiThreadedExecutor
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.errors import MemoryStoreError
@@ -24,7 +23,7 @@ from outrider.decoding.driver import LinkedDecoder
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import convert, qos
-from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.base import OutriderNode, ThreadedExecutor, run_node
 from outrider.nodes.robot_side import RosRobotSide
 from outrider.runtime.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.edge import Edge, EdgeSettings, open_edge
@@ -266,7 +265,7 @@ class NavigatorNode(OutriderNode):
 
 
 def main() -> int:
-    return run_node(NavigatorNode, make_executor=lambda: MultiThreadedExecutor(num_threads=THREADS))
+    return run_node(NavigatorNode, make_executor=lambda: ThreadedExecutor(num_threads=THREADS))
 
 
 if __name__ == "__main__":

@@ -287,7 +287,7 @@ ACTION = NodeSpec(
         Parameter(
             "joystick_s",
             0.3,
-            "silence of the joystick on cmd_vel_joy that gives the robot back",
+            "silence on cmd_vel_joy and cmd_vel_console that gives the robot back",
             0.1,
             0.3,
             read_only=True,

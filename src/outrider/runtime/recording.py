@@ -23,6 +23,7 @@ RECORDED_TOPICS = (
     "motion_report",
     "cmd_vel",
     "cmd_vel_joy",
+    "cmd_vel_console",
     "e_stop",
     "simulation_state",
     "base_velocity",

@@ -205,7 +205,7 @@ def test_the_joystick_takes_the_robot_from_a_motion_and_gives_it_back_when_it_fa
     assert drive.velocity == Velocity(-0.2, 0.1, 0.3)
     silent = [rig.tick() for _ in range(12)]
     first = next(drive for drive in silent if drive.velocity == Velocity())
-    assert first.stop and not rig.pilot.is_overridden
+    assert first.stop and not rig.pilot.drivers
     assert rig.run(step=3).end.ending is Ending.DONE  # type: ignore[union-attr]
 
 
@@ -226,6 +226,21 @@ def test_the_joystick_is_clamped_and_what_is_no_number_is_a_stop() -> None:
     assert rig.tick().velocity == Velocity(limits.forward_mps, -limits.lateral_mps, limits.yaw_rps)
     rig.pilot.on_joystick(Velocity(math.nan, 0.1, 0.0), rig.now)
     assert rig.tick().velocity == Velocity()
+
+
+def test_of_two_drivers_at_once_neither_moves_the_robot() -> None:
+    rig = Rig()
+    rig.pilot.on_joystick(Velocity(0.3), rig.now, "joystick")
+    assert rig.tick().velocity == Velocity(0.3)
+    for _ in range(20):
+        rig.pilot.on_joystick(Velocity(0.3), rig.now, "joystick")
+        rig.pilot.on_joystick(Velocity(-0.3), rig.now, "page")
+        assert rig.tick().velocity == Velocity() and rig.pilot.drivers == ("joystick", "page")
+    again = []
+    for _ in range(12):
+        rig.pilot.on_joystick(Velocity(0.3), rig.now, "joystick")
+        again.append(rig.tick().velocity)
+    assert again[0] == Velocity() and again[-1] == Velocity(0.3), "once the page has let go"
 
 
 def test_the_emergency_stop_is_above_the_joystick() -> None:
