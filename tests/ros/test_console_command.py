@@ -56,6 +56,13 @@ def console(tmp_path: Path) -> Iterator[str]:
     assert process.returncode == 0
 
 
+def test_a_console_that_cannot_start_says_why_in_one_line() -> None:
+    command = [sys.executable, "-m", "outrider.cli", "console", "--port", "0", "--tls-cert", "none.pem"]
+    process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    assert process.returncode == 1
+    assert process.stdout == "error: tls_cert and tls_key belong together: give both files, or none\n"
+
+
 def test_the_simulated_robot_waits_for_commands(console: str) -> None:
     page = Page(SimpleNamespace(port=int(console.rstrip("/").rpartition(":")[2])))
     assert page.read_picture()[1].startswith(b"\xff\xd8")

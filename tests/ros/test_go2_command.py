@@ -151,6 +151,36 @@ def test_a_refused_start_is_told_and_tried_again() -> None:
     assert robot.apis()[-1] == go2_api.MOVE
 
 
+@pytest.mark.parametrize("code", [0, None])
+def test_stops_under_way_neither_wait_nor_lose_the_start(code: int | None) -> None:
+    robot = Robot(avoidance=True)
+    robot.codes[go2_api.SPORT, go2_api.BALANCE_STAND] = code
+    robot.command.start()
+    for tick in range(120):
+        robot.command.tick()
+        robot.command.stop()
+        robot.advance(PERIOD_S)
+        stops = robot.apis().count(go2_api.STOP_MOVE)
+        assert tick / 2 - 1 <= stops, "each with the next tick at the latest"
+        if robot.command.is_ready:
+            break
+    assert robot.command.is_ready is (code == 0)
+    assert robot.apis().count(go2_api.STAND_UP) == 1
+    robot.codes.clear()
+    robot.run(7.0)
+    assert robot.command.is_ready, "what was not answered was asked again"
+
+
+def test_a_stop_that_waits_is_sent_at_the_end() -> None:
+    robot = Robot()
+    robot.command.start()
+    robot.command.tick()
+    robot.command.stop()
+    robot.command.close()
+    robot.advance(PERIOD_S)
+    assert robot.apis() == [go2_api.STOP_MOVE]
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_obstacle_avoidance_moves_it_and_is_given_back_as_it_was(before: bool) -> None:
     robot = Robot(avoidance=True, enabled=before)

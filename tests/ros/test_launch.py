@@ -10,6 +10,7 @@ import pytest
 launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
+from outrider.core.errors import ConfigError  # noqa: E402
 from outrider.runtime.graph import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH, Graph  # noqa: E402
 
 pytestmark = pytest.mark.ros
@@ -35,7 +36,8 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     spec.loader.exec_module(module)
     description = module.generate_launch_description()
     declared = [argument.name for argument in description.get_launch_arguments()]
-    assert tuple(declared) == graph.arguments
+    assert tuple(declared) == (*graph.arguments, "params_file")
+    assert all(argument.description for argument in description.get_launch_arguments())
     context = launch.LaunchContext()
     context.launch_configurations.update(dict.fromkeys(declared, ""))
     wanted = {"record": "run.mcap", "markers": "true", "console": "true", "release": "harmonic"}
@@ -43,3 +45,31 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
     assert len(nodes) == len(graph.nodes) + (name == "gazebo")  # the bridge
+
+
+def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_arguments(
+    tmp_path: Path,
+) -> None:
+    from outrider.nodes.launching import describe
+
+    own = tmp_path / "own.yaml"
+    own.write_text("action: {ros__parameters: {use_scan: false, robot_avoidance: true}}\n")
+    context = launch.LaunchContext()
+    context.launch_configurations.update(dict.fromkeys((*ROBOT_GRAPH.arguments, "params_file"), ""))
+    context.launch_configurations.update({"params_file": str(own), "robot_avoidance": "false"})
+    started: dict = {}
+
+    def note(parameters: dict) -> list:
+        started.update(parameters)
+        return []
+
+    describe(ROBOT_GRAPH, note).entities[-1].execute(context)
+    action = started["action"]
+    assert (action["use_scan"], action["robot_avoidance"], action["command_interface"]) == (
+        False,
+        False,
+        "sport",
+    )
+    context.launch_configurations["params_file"] = str(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match=r"none\.yaml cannot be read"):
+        describe(ROBOT_GRAPH).entities[-1].execute(context)

@@ -32,7 +32,8 @@ class MotionLimits:
     yaw_acceleration_rps2: float = 3.0
     distance_tolerance_m: float = 0.01
     yaw_tolerance_rad: float = math.radians(0.8)
-    stale_after_s: float = 0.3
+    # Less than the 0.3 s within which the base must stand: the stop has a way to go.
+    stale_after_s: float = 0.27
     allowance_factor: float = 3.0
     allowance_extra_s: float = 5.0
 

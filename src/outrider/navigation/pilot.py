@@ -18,6 +18,7 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import STANDSTILL, Deadman, clamp
 
 STOP_BURST_TICKS = 10
+BASE_PATIENCE_S = 5.0
 _Measurement = TypeVar("_Measurement", Odometry, RangeScan)
 
 
@@ -147,6 +148,7 @@ class Pilot:
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
         self._stop_due = False
+        self._trouble, self._trouble_s = "", 0.0
 
     @property
     def is_moving(self) -> bool:
@@ -170,8 +172,18 @@ class Pilot:
             return
         if text.link_lost:
             self._finish(Ending.STOPPED, "the link to the verifier is lost", now)
-        elif text.complete and self._is_new(text):
+        elif text.complete and self._is_new(text) and not self._waits_for_base(now):
             self._begin(text, now)
+
+    def on_base(self, trouble: str, now: Moment) -> None:
+        """What keeps the base from moving, if anything: it ends a motion, and a text waits for a while, in
+        which it is repeated, for the base to be ready.
+        """
+        if trouble and not self._trouble:
+            self._trouble_s = now.real_s
+        self._trouble = trouble
+        if trouble and self._running:
+            self.stop(trouble, now)
 
     def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
         """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent.
@@ -208,6 +220,9 @@ class Pilot:
         end = self._ends.pop(0) if self._ends else None
         return Drive(velocity, end, stop)
 
+    def _waits_for_base(self, now: Moment) -> bool:
+        return bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
+
     def _is_new(self, text: StepText) -> bool:
         if self._last_key is None or self._last_key[0] != text.session_id:
             return True
@@ -241,6 +256,8 @@ class Pilot:
         elif motion.is_stop:
             self._order_stop()
             self._report(text, Ending.DONE)
+        elif self._trouble:
+            self._report(text, Ending.FAILED, self._trouble)
         else:
             self._heard_s = now.real_s
             self._running = _Running(text, self._make_executor(motion), now.motion_s)

@@ -163,8 +163,8 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         try:
             self._base.tick()
-            if self.pilot.is_moving and not self._base.is_ready:
-                self.pilot.stop(self._base.warning() or "the base is not ready", self._now())
+            trouble = "" if self._base.is_ready else self._base.warning() or "the base is not ready"
+            self.pilot.on_base(trouble, self._now())
             drive = self.pilot.tick(self._odometry, self._scan, self._now())
             self._carry_out(drive)
         except BaseException:

@@ -100,6 +100,7 @@ class OutriderNode(LifecycleNode):
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
         self.failure = ""
+        self._starting = False
 
     def configure(self) -> None:
         """Make resources; raise OutriderError where that is impossible."""
@@ -201,9 +202,11 @@ class OutriderNode(LifecycleNode):
         """Configure and activate if `autostart` says so; OutriderError where a transition fails."""
         if not self.value("autostart"):
             return
+        self._starting = True
         for trigger in (self.trigger_configure, self.trigger_activate):
             if trigger() is not TransitionCallbackReturn.SUCCESS:
                 raise OutriderError(self.failure or f"{self.spec.name} could not be started")
+        self._starting = False
 
     def end(self) -> None:
         """Stop acting and free everything; safe to call in any state and twice."""
@@ -232,7 +235,8 @@ class OutriderNode(LifecycleNode):
             step()
         except OutriderError as error:
             self.failure = str(error)
-            self.get_logger().error(self.failure)
+            if not self._starting:  # else whoever started it is told
+                self.get_logger().error(self.failure)
             return TransitionCallbackReturn.FAILURE
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"

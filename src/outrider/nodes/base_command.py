@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -111,13 +112,20 @@ class DryRunCommand(_Unanswered):
 
 
 def open_base_command(
-    node: OutriderNode, interface: str, limits: MotionLimits, avoid_obstacles: bool = False
+    node: OutriderNode,
+    interface: str,
+    limits: MotionLimits,
+    avoid_obstacles: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> BaseCommand:
-    """The command of a `command_interface` parameter; ConfigError for one that is unknown."""
+    """The command of a `command_interface` parameter; ConfigError for one that is unknown.
+
+    `clock` gives the seconds in which a robot's answers are due.
+    """
     if avoid_obstacles and interface != "sport":
         raise ConfigError(f"robot_avoidance=true needs command_interface=sport, not {interface!r}")
     if interface == "sport":
-        return _open_go2(node, avoid_obstacles)
+        return _open_go2(node, avoid_obstacles, clock)
     if interface == "nav2":
         return _open_nav2(node, limits)
     if interface == "dry_run":
@@ -137,7 +145,7 @@ def _open_nav2(node: OutriderNode, limits: MotionLimits) -> BaseCommand:
     return Nav2Command(node, TwistCommand(node, stamped=False), limits)
 
 
-def _open_go2(node: OutriderNode, avoid_obstacles: bool) -> BaseCommand:
+def _open_go2(node: OutriderNode, avoid_obstacles: bool, clock: Callable[[], float]) -> BaseCommand:
     try:
         from outrider.nodes import go2_api
         from outrider.nodes.go2_client import open_service
@@ -147,7 +155,8 @@ def _open_go2(node: OutriderNode, avoid_obstacles: bool) -> BaseCommand:
             "command_interface=sport needs unitree_api: build unitree_ros2 or ros2_ws/stand_ins"
         ) from error
     return Go2Command(
-        open_service(node, go2_api.SPORT),
-        open_service(node, go2_api.OBSTACLES_AVOID) if avoid_obstacles else None,
+        open_service(node, go2_api.SPORT, clock),
+        open_service(node, go2_api.OBSTACLES_AVOID, clock) if avoid_obstacles else None,
         lambda text: node.get_logger().warning(text, throttle_duration_sec=1.0),
+        clock,
     )

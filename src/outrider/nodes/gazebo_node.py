@@ -15,16 +15,10 @@ from rclpy.clock import Clock, ClockType
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Pose2D
-from outrider.navigation.safety import clamp
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.nodes.simulation_node import (
-    PHYSICS_HZ,
-    SIMULATED_LIMITS,
-    STATE_HZ,
-    base_deadman,
-    truth_message,
-)
+from outrider.nodes.simulation_node import STATE_HZ, truth_message
+from outrider.runtime.simulated_base import PHYSICS_HZ, SimulatedBase
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -33,15 +27,15 @@ class GazeboNode(OutriderNode):
     """Gazebo's odometry is without error: it is the truth that the mission judges by."""
 
     spec_name = "gazebo"
-    _base: Any = None
+    _commands: Any = None
 
     def configure(self) -> None:
         self._held = self.value("holds") or self.value("instruction")
         self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
-        self._deadman = base_deadman()
+        self._base = SimulatedBase()
         self._pose: Pose2D | None = None
         self._path_m = 0.0
-        self._base = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
+        self._commands = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
         self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
         self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
@@ -56,22 +50,22 @@ class GazeboNode(OutriderNode):
         self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
 
     def deactivate(self) -> None:
-        if self._base is not None:
-            self._deadman = base_deadman()
-            self._base.publish(Twist())
+        if self._commands is not None:
+            self._base = SimulatedBase()
+            self._commands.publish(Twist())
 
     def cleanup(self) -> None:
-        self._base = None
+        self._commands = None
 
     def health(self) -> tuple[str, dict[str, object]]:
         missing = getattr(self, "_pose", None) is None
         return "no odometry from Gazebo: is the bridge running?" if missing else "", {}
 
     def _on_cmd_vel(self, message: Twist) -> None:
-        self._deadman.feed(clamp(convert.velocity_of(message), SIMULATED_LIMITS), time.monotonic())
+        self._base.feed(convert.velocity_of(message), time.monotonic())
 
     def _command(self) -> None:
-        self._base.publish(convert.twist_message(self._deadman.velocity(time.monotonic())))
+        self._commands.publish(convert.twist_message(self._base.velocity(time.monotonic())))
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         pose = convert.pose_of(message.pose.pose)

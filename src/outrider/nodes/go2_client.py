@@ -36,7 +36,12 @@ class Calls(Protocol):
     def is_connected(self) -> bool: ...
 
     def call(
-        self, api_id: int, parameter: str, deadline_s: float, then: Callable[[Answer], None]
+        self,
+        api_id: int,
+        parameter: str,
+        deadline_s: float,
+        then: Callable[[Answer], None],
+        must_answer: bool = False,
     ) -> None: ...
 
     def expire(self) -> None: ...
@@ -49,10 +54,13 @@ class _Open:
     api_id: int
     due_s: float
     then: Callable[[Answer], None]
+    must_answer: bool
 
 
 class ServiceClient:
-    """Not thread-safe. The robot keeps one unread request, so an answer also settles every older call."""
+    """Not thread-safe. The robot keeps one unread request, so an answer also settles every older call, but
+    those that must be answered themselves.
+    """
 
     def __init__(
         self,
@@ -72,10 +80,17 @@ class ServiceClient:
         """Whether somebody hears the requests and somebody answers."""
         return self._is_connected()
 
-    def call(self, api_id: int, parameter: str, deadline_s: float, then: Callable[[Answer], None]) -> None:
+    def call(
+        self,
+        api_id: int,
+        parameter: str,
+        deadline_s: float,
+        then: Callable[[Answer], None],
+        must_answer: bool = False,
+    ) -> None:
         """Send now; `then` is called once at most: with the answer, or by `expire` after the deadline."""
         request_id = next(self._ids)
-        self._open[request_id] = _Open(api_id, self._clock() + deadline_s, then)
+        self._open[request_id] = _Open(api_id, self._clock() + deadline_s, then, must_answer)
         self._publish(go2_api.request(request_id, api_id, parameter))
 
     def on_response(self, message: Any) -> None:
@@ -84,7 +99,11 @@ class ServiceClient:
         call = self._open.get(identity.id)
         if call is None or call.api_id != identity.api_id:
             return
-        self._open = {number: open_ for number, open_ in self._open.items() if number > identity.id}
+        self._open = {
+            number: open_
+            for number, open_ in self._open.items()
+            if number > identity.id or (open_.must_answer and number != identity.id)
+        }
         code = message.header.status.code
         call.then(Answer(call.api_id, code, message.data, go2_api.binary_of(message)))
 
@@ -112,7 +131,9 @@ class ServiceClient:
         return len(self._open)
 
 
-def open_service(node: OutriderNode, service: str) -> ServiceClient:
+def open_service(
+    node: OutriderNode, service: str, clock: Callable[[], float] = time.monotonic
+) -> ServiceClient:
     """A client of a service, with its topics on a node."""
     publisher = node.publisher(go2_api.Request, go2_api.request_topic(service), qos.EVENTS)
 
@@ -128,6 +149,7 @@ def open_service(node: OutriderNode, service: str) -> ServiceClient:
         service,
         publisher.publish,
         is_connected,
+        clock,
         # Ids must not repeat those of a run before, whose answers may still be on their way.
         first_id=time.monotonic_ns(),
         poll=poll,

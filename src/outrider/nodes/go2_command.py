@@ -53,8 +53,8 @@ class Go2Command:
         self._sport, self._avoidance = sport, avoidance
         self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
-        self._waiting = False
-        self._next_s = 0.0
+        self._waiting = self._stop_due = False
+        self._next_s, self._begun_s = 0.0, -GAP_S
         self._avoided_before: bool | None = None
         self._doubt = False
         self._warning, self._warned_s = "", -WARNING_S
@@ -84,6 +84,8 @@ class Go2Command:
         for calls in (self._sport, self._avoidance):
             if calls is not None:
                 calls.expire()
+        if self._stop_due:
+            self.stop()
         if self._clock() < self._next_s or self._waiting:
             return
         if self._steps:
@@ -100,7 +102,18 @@ class Go2Command:
             self._move(velocity)
 
     def stop(self) -> None:
-        """Never gated: sent whatever else is under way."""
+        """Never gated: sent whatever else is under way.
+
+        Over a request of the start that the robot may not have read yet it is sent with the next tick:
+        nothing moves before the start is through.
+        """
+        self._stop_due = bool(self._steps) and self._clock() - self._begun_s < GAP_S
+        if not self._stop_due:
+            self._send_stop()
+
+    def _send_stop(self) -> None:
+        if self._steps:
+            self._next_s = max(self._next_s, self._clock() + GAP_S)
         if self._avoidance is not None and self._avoided_before is not None:
             self._command(
                 self._avoidance, go2_api.AVOID_MOVE, go2_api.avoid_move_parameter(Velocity()), self._on_move
@@ -109,6 +122,8 @@ class Go2Command:
 
     def close(self) -> None:
         """Give the obstacle avoidance back as it was found. Blocks for three times GIVE_BACK_S at most."""
+        if self._stop_due:
+            self._send_stop()
         if self._avoidance is None or self._avoided_before is None:
             return
         before, self._avoided_before = self._avoided_before, None
@@ -144,8 +159,14 @@ class Go2Command:
                 "interface of its network (192.168.123.x)?"
             )
             return
-        self._waiting = True
-        step.calls.call(step.api_id, step.parameter, START_DEADLINE_S, lambda answer: self._end(step, answer))
+        self._waiting, self._begun_s = True, self._clock()
+        step.calls.call(
+            step.api_id,
+            step.parameter,
+            START_DEADLINE_S,
+            lambda answer: self._end(step, answer),
+            must_answer=True,
+        )
 
     def _end(self, step: _Step, answer: Answer) -> None:
         if not self._steps or self._steps[0] is not step:

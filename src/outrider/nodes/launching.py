@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,19 @@ from launch_ros.actions import Node
 
 from outrider.runtime.gazebo import prepare_gazebo
 from outrider.runtime.graph import (
-    ARGUMENTS,
     NODES,
     Graph,
+    argument_help,
     argument_value,
     graph_parameters,
+    laid_over,
     read_parameter_file,
     wanted_nodes,
 )
 from outrider.runtime.paths import config_file
 
 UNSET = ""
-
+PARAMETER_FILE = "params_file"
 
 Parameters = dict[str, dict[str, Any]]
 Companions = Callable[[Parameters], list[Any]]
@@ -44,21 +45,27 @@ def no_companions(parameters: Parameters) -> list[Any]:
 
 
 def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
-    """Every argument of the graph, unset by default so that the parameter file decides, and its nodes.
+    """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
 
     `companions` gives what else is started, for the parameters of all nodes.
     """
+    base = read_parameter_file(config_file(graph.parameter_file))
+    helps = {name: argument_help(graph, name, base) for name in graph.arguments}
+    helps[PARAMETER_FILE] = f"ROS parameter file of your own, over config/{graph.parameter_file}"
     arguments = [
-        DeclareLaunchArgument(name, default_value=UNSET, description=ARGUMENTS[name].description())
-        for name in graph.arguments
+        DeclareLaunchArgument(name, default_value=UNSET, description=text) for name, text in helps.items()
     ]
-    return LaunchDescription([*arguments, OpaqueFunction(function=_start, args=[graph, companions])])
+    return LaunchDescription([*arguments, OpaqueFunction(function=_start, args=[graph, base, companions])])
 
 
-def _start(context: LaunchContext, graph: Graph, companions: Companions) -> list[Any]:
+def _start(
+    context: LaunchContext, graph: Graph, base: Mapping[str, Mapping[str, Any]], companions: Companions
+) -> list[Any]:
     texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
     given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
-    base = read_parameter_file(config_file(graph.parameter_file))
+    own_file = LaunchConfiguration(PARAMETER_FILE).perform(context)
+    if own_file != UNSET:
+        base = laid_over(base, read_parameter_file(Path(own_file)))
     parameters = graph_parameters(graph, base, given)
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]

@@ -17,10 +17,9 @@ from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.limits import MotionLimits
-from outrider.navigation.safety import Deadman, clamp
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.runtime.simulated_base import PHYSICS_HZ, SimulatedBase
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
 from outrider.simulation.simulator import SCAN_RANGE_M, open_simulator
@@ -29,13 +28,10 @@ from outrider.simulation.vocabulary import target_of
 if TYPE_CHECKING:
     from outrider.nodes.simulated_go2 import SimulatedGo2
 
-PHYSICS_HZ = 50.0
 SENSOR_HZ = 25.0
 STATE_HZ = 10.0
 MAX_LAG_S = 0.25
-DEADMAN_S = 0.3
 FLICKER_MPS = 1e-6
-SIMULATED_LIMITS = MotionLimits(forward_mps=1.0, lateral_mps=0.4, yaw_rps=1.5)
 TOP_VIEW_PX = (480, 480)
 
 
@@ -53,7 +49,7 @@ class SimulationNode(OutriderNode):
         self.simulator = open_simulator(
             home, self.value("seed"), self.value("odometry_noise"), self.value("legs")
         )
-        self._deadman = base_deadman()
+        self._base = SimulatedBase()
         self._path_m, self._flicker_mps = 0.0, FLICKER_MPS
         self._open_topics()
 
@@ -96,8 +92,7 @@ class SimulationNode(OutriderNode):
             self.active_timer(1.0 / (rate_hz * factor), callback, clock=steady)
 
     def deactivate(self) -> None:
-        if hasattr(self, "_deadman"):
-            self._deadman = base_deadman()
+        self._base = SimulatedBase()
 
     def cleanup(self) -> None:
         if hasattr(self, "simulator"):
@@ -128,7 +123,7 @@ class SimulationNode(OutriderNode):
             return
         before = self.simulator.truth()
         start_s = self.simulator.time_s
-        velocity = self._deadman.velocity(now_s)
+        velocity = self._base.velocity(now_s)
         self._publish_told(velocity)
         self.simulator.drive(velocity, self._due_s)
         self._due_s -= self.simulator.time_s - start_s
@@ -186,7 +181,7 @@ class SimulationNode(OutriderNode):
         self._feed(convert.velocity_of(message))
 
     def _feed(self, velocity: Velocity) -> None:
-        self._deadman.feed(clamp(velocity, SIMULATED_LIMITS), time.monotonic())
+        self._base.feed(velocity, time.monotonic())
 
     def _take_jpeg(self) -> bytes:
         picture = cv2.cvtColor(self.simulator.render_camera(), cv2.COLOR_RGB2BGR)
@@ -207,11 +202,6 @@ def truth_message(home: Home, held: str, truth: Pose2D, stamp: convert.Time) -> 
         target_y=target.y,
         distance_to_target_m=truth.distance_to(target.x, target.y),
     )
-
-
-def base_deadman() -> Deadman:
-    """Looked at once a period, so a period shorter than what it stands for."""
-    return Deadman(DEADMAN_S - 1.0 / PHYSICS_HZ)
 
 
 def main() -> int:

@@ -99,13 +99,11 @@ class Argument:
     name: str
     targets: tuple[tuple[str, str], ...]
 
-    def description(self) -> str:
-        return self._parameter().description
-
     def default(self) -> Value:
-        return self._parameter().default
+        return self.parameter().default
 
-    def _parameter(self) -> Parameter:
+    def parameter(self) -> Parameter:
+        """The first that it sets; the others are of its kind."""
         node, name = self.targets[0]
         return next(p for p in NODES[node].parameters if p.name == name)
 
@@ -544,6 +542,29 @@ def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:
             )
         sections[node] = dict(section["ros__parameters"] or {})
     return sections
+
+
+def argument_help(graph: Graph, name: str, base: Mapping[str, Mapping[str, Any]]) -> str:
+    """What an argument is, what it may be, and what holds where it is not given: `base`, or the default."""
+    argument = ARGUMENTS[name]
+    parameter = argument.parameter()
+    words = [parameter.description]
+    if parameter.choices:
+        words.append(f"one of {', '.join(parameter.choices)}")
+    targets = [(node, key) for node, key in argument.targets if node in graph.nodes]
+    default = next((base[n][key] for n, key in targets if key in base.get(n, {})), parameter.default)
+    if argument.targets[0] == (MISSION.name, "instruction"):
+        words.append("without one the robot waits for goals")
+    elif default != "":
+        words.append(f"default: {str(default).lower() if isinstance(default, bool) else default}")
+    return "; ".join(words)
+
+
+def laid_over(
+    base: Mapping[str, Mapping[str, Any]], over: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The parameters of `base` with those of `over` in their place."""
+    return {node: {**base.get(node, {}), **over.get(node, {})} for node in {**base, **over}}
 
 
 def graph_parameters(

@@ -35,6 +35,7 @@ RECORDED_TOPICS = (
     "/api/sport/request",
     "/api/sport/response",
 )
+MAGIC = b"\x89MCAP0\r\n"
 _DECODING, _FINISHED = 0, 1
 
 
@@ -91,6 +92,9 @@ def _messages(path: Path) -> Iterator[tuple[str, Any]]:
     factory = DecoderFactory()
     try:
         with path.open("rb") as stream:
+            if stream.read(len(MAGIC)) not in (MAGIC, b""):
+                raise ConfigError(f"{path} is no MCAP file: give one of `outrider record`")
+            stream.seek(0)
             for schema, channel, message in NonSeekingReader(stream).iter_messages(log_time_order=False):
                 name = channel.topic.rpartition("/")[2]
                 if name in (PROMPT_TOPIC, TEXT_TOPIC):

@@ -17,6 +17,7 @@ from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.service import VerifierService
 from outrider.runtime.bench_verifier import verifier_process
+from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.edge import EdgeSettings, open_edge
 from outrider.runtime.figures import write_figures
 from outrider.runtime.paths import models_folder
@@ -101,6 +102,7 @@ def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, 
 @contextmanager
 def _verifier(endpoint: str | None, folder: Path) -> Iterator[str]:
     if endpoint is not None:
+        probe_verifier(endpoint)
         yield endpoint
         return
     with verifier_process(_target_service, folder / "target") as where:

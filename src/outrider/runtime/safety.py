@@ -1,8 +1,9 @@
 """`outrider eval safety`: faults are injected while the robot drives; how soon does it stand, and then?
 
 Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to
-have, after its own deadman. The robot must stand within 0.3 s of the fault, stay so as long as the fault
-lasts, and the goal must then be reached or end with an error that says why.
+have, after its own deadman. Each fault meets each way to command a base, in each home. The robot must stand
+within 0.3 s of the fault, stay so as long as the fault lasts, and the goal must then be reached or end with
+an error that says why.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +23,21 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.figures import write_figures
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
-from outrider.runtime.safety_world import STEP_S, Guide, NavigatorKilled, SafetyWorld
+from outrider.runtime.ros_env import ros_environment
+from outrider.runtime.safety_world import (
+    STEP_S,
+    DirectWire,
+    Guide,
+    NavigatorKilled,
+    OpenWire,
+    SafetyWorld,
+)
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
@@ -91,6 +103,7 @@ FAULTS = (
         lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),
         lasts_s=(0.2, 0.2),
     ),
+    Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
     Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
     Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
@@ -106,6 +119,7 @@ class Trial:
     reached: bool
     error: str
     message: str
+    base: str = ""
 
     @property
     def missed(self) -> bool:
@@ -153,13 +167,23 @@ class _Watch:
         return math.isfinite(self.begun_s) and not self.over and not (self._fault and self._fault.by_models)
 
 
-def run_trial(home: Home, fault: Fault, rng: np.random.Generator, occasions: int) -> Trial:
-    """One goal with one fault, which comes somewhere among the first `occasions` steps under way."""
+def run_trial(
+    home: Home,
+    fault: Fault,
+    rng: np.random.Generator,
+    occasions: int,
+    base: str = "",
+    open_wire: OpenWire = DirectWire,
+) -> Trial:
+    """One goal with one fault, which comes somewhere among the first `occasions` steps under way.
+
+    `base` names what `open_wire` opens.
+    """
     latest = 20 if fault.while_waiting else max(2, int(0.8 * occasions))
     onset, lasts_s = int(rng.integers(1, latest)), float(rng.uniform(*fault.lasts_s))
     simulator = Simulator(home, int(rng.integers(1 << 31)), ODOMETRY_NOISE)
     try:
-        world = SafetyWorld(simulator)
+        world = SafetyWorld(simulator, open_wire)
         guide = Guide(world)
         watch = world.on_step = _Watch(fault, world, guide, onset, lasts_s)
         result = _drive_goal(world, guide, "first")
@@ -172,7 +196,7 @@ def run_trial(home: Home, fault: Fault, rng: np.random.Generator, occasions: int
         simulator.close()
     to_zero_s = watch.moved_s - watch.begun_s if math.isfinite(watch.begun_s) else math.inf
     assert result is not None, "the navigator is killed only once"
-    return Trial(fault.name, to_zero_s, result.success, result.error.name, result.message)
+    return Trial(fault.name, to_zero_s, result.success, result.error.name, result.message, base)
 
 
 def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult | None:
@@ -213,15 +237,35 @@ def usable_homes(seed: int) -> list[tuple[Home, int]]:
     return found
 
 
-def evaluate_safety(injections: int, seed: int, json_file: Path | None) -> dict[str, Any]:
-    """Inject every fault in turn, print a table, and give the figures; see the module for what is asked."""
+def run_safety(injections: int, seed: int, json_file: Path | None) -> int:
+    """The trials in a process that may use ROS: 0, or 1 where a stop was late or an end unclear.
+
+    Raises OutriderError where they did not come to their end.
+    """
+    path = str(json_file.resolve()) if json_file else ""
+    command = [sys.executable, "-m", "outrider.nodes.safety_trials", str(injections), str(seed), path]
+    status = subprocess.run(command, env=ros_environment()).returncode
+    if status not in (0, 1):
+        raise OutriderError("the trials did not come to their end: the reason is above")
+    return status
+
+
+def evaluate_safety(
+    injections: int, seed: int, json_file: Path | None, wires: Mapping[str, OpenWire]
+) -> dict[str, Any]:
+    """Inject every fault in turn, print a table, and give the figures; see the module for what is asked.
+
+    `wires` are the ways to the base, by their names.
+    """
     rng = np.random.default_rng([seed, 11])
-    homes = usable_homes(seed)
+    homes, bases = usable_homes(seed), list(wires.items())
     trials = []
     with _quiet():
         for index in track(range(injections), "injections"):
-            home, occasions = homes[index // len(FAULTS) % len(homes)]
-            trials.append(run_trial(home, FAULTS[index % len(FAULTS)], rng, occasions))
+            round_, kind = divmod(index, len(FAULTS))
+            base, open_wire = bases[round_ % len(bases)]
+            home, occasions = homes[round_ // len(bases) % len(homes)]
+            trials.append(run_trial(home, FAULTS[kind], rng, occasions, base, open_wire))
     figures = figures_of(trials)
     Console().print(_table(figures))
     write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})
@@ -241,10 +285,13 @@ def _quiet() -> Iterator[None]:
 
 
 def figures_of(trials: list[Trial]) -> dict[str, Any]:
-    """Counts and worst times, of all trials and of each fault."""
-    names = list(dict.fromkeys(trial.fault for trial in trials))
-    faults = {name: _counts([trial for trial in trials if trial.fault == name]) for name in names}
-    return _counts(trials) | {"faults": faults}
+    """Counts and worst times, of all trials, of each fault and of each base."""
+    faults = {name: [t for t in trials if t.fault == name] for name in dict.fromkeys(t.fault for t in trials)}
+    bases = {name: [t for t in trials if t.base == name] for name in dict.fromkeys(t.base for t in trials)}
+    return _counts(trials) | {
+        "faults": {name: _counts(some) for name, some in faults.items()},
+        "bases": {name: _counts(some) for name, some in bases.items()},
+    }
 
 
 def _counts(trials: list[Trial]) -> dict[str, Any]:
@@ -260,7 +307,8 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
 
 def _table(figures: dict[str, Any]) -> Table:
     table = Table("fault", "faults", "s to zero", "late", "reached", "ended")
-    rows = [*figures["faults"].items(), ("all", figures)]
+    bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
+    rows = [*figures["faults"].items(), *bases, ("all", figures)]
     for name, row in rows:
         numbers = (row[key] for key in ("injections", "worst_to_zero_s", "missed", "reached"))
         table.add_row(name, *map(str, numbers), str(row["ended_with_reason"]))

@@ -1,7 +1,8 @@
 """The robot's side of a goal on the simulation's clock, in one process and with switches for what can fail.
 
-Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo.
-What DDS and processes do in the field is done here by calls, at the nodes' own rates.
+Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo,
+and with a `BaseWire` of the nodes also the base's command and its services. What DDS and processes do in the
+field is done here by calls, at the nodes' own rates.
 """
 
 from __future__ import annotations
@@ -9,23 +10,81 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from outrider.core.errors import LinkError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, RangeScan, Velocity, Verified
 from outrider.navigation.camera_check import RepeatWatch
 from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
-from outrider.navigation.safety import STANDSTILL, Deadman
+from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.runtime.graph import ACTION
+from outrider.runtime.simulated_base import SimulatedBase
 from outrider.simulation.simulator import Simulator
 
 STEP_S = 0.01
-# Steps between two turns of each: 33, 25, 20 and 10 Hz.
-TICK, SENSOR, BEAT, CAMERA = 3, 4, 5, 10
-DEADMAN_S = 0.3
+# Steps between two turns of each: 50, 33, 25, 20 and 10 Hz.
+BASE, TICK, SENSOR, BEAT, CAMERA = 2, 3, 4, 5, 10
 CAMERA_SILENCE_S = 0.2
 FRESH_S = 2.0
 SPEED_MPS, SPEED_RPS = 0.1, 0.2
 REACHED_M = 0.9
+HAND_MPS = 0.3
+
+
+class BaseWire(Protocol):
+    """The way from the action node to the base: commands at one end, at the other what feeds the base.
+
+    `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
+    that is not `alive`, nor comes from it.
+    """
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def carry(self, alive: bool) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def send(self, velocity: Velocity) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def warning(self) -> str: ...
+
+
+OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
+"""Makes a wire from what feeds the base and the clock."""
+
+
+class DirectWire:
+    """A wire without delay to a base that is always ready."""
+
+    is_ready = True
+
+    def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
+        self._feed, self._alive = feed, True
+
+    def start(self) -> None:
+        """Nothing is asked first."""
+
+    def carry(self, alive: bool) -> None:
+        self._alive = alive
+
+    def tick(self) -> None:
+        """Nothing is due."""
+
+    def send(self, velocity: Velocity) -> None:
+        if self._alive:
+            self._feed(velocity)
+
+    def stop(self) -> None:
+        self.send(STANDSTILL)
+
+    def warning(self) -> str:
+        return ""
 
 
 class NavigatorKilled(BaseException):
@@ -35,7 +94,8 @@ class NavigatorKilled(BaseException):
 @dataclass
 class Switches:
     """What works at the moment. `odometry` is one of ok, silent, frozen, nan; `camera` ok, silent,
-    frozen, repeating (the last picture under new stamps)."""
+    frozen, repeating (the last picture under new stamps); `drivers` drive by hand, each another way.
+    """
 
     navigator: bool = True
     action: bool = True
@@ -44,6 +104,7 @@ class Switches:
     scan: bool = True
     camera: str = "ok"
     odometry: str = "ok"
+    drivers: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,13 +115,15 @@ class SafetyWorld:
     """
 
     simulator: Simulator
+    open_wire: OpenWire = DirectWire
     on_step: Callable[[float, Velocity], None] = lambda time_s, velocity: None
     switches: Switches = field(default_factory=Switches)
     in_navigator: bool = False
 
     def __post_init__(self) -> None:
         self._steps = 0
-        self._base = Deadman(DEADMAN_S - STEP_S)
+        self._base, self._velocity = SimulatedBase(), STANDSTILL
+        self._wire = self.open_wire(lambda velocity: self._base.feed(velocity, self.now_s()), self.now_s)
         self._pictures = PictureClock(self.now_s())
         self._repeat_watch, self._picture = RepeatWatch(), b"picture 0"
         self._picture_s = self._heard_odometry_s = -math.inf
@@ -69,10 +132,21 @@ class SafetyWorld:
         self._update: StepUpdate | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self.start_action_node()
+        while not self._wire.is_ready:
+            self._step()
 
     def start_action_node(self) -> None:
         """A new process: it knows nothing of the texts before."""
-        self.pilot = Pilot(PilotSettings(period_s=TICK * STEP_S))
+        values = ACTION.checked({})
+        self.pilot = Pilot(
+            PilotSettings(
+                silence_s=float(values["deadman_s"]),
+                joystick_s=float(values["joystick_s"]),
+                max_frame_age_s=float(values["max_frame_age_s"]),
+                period_s=TICK * STEP_S,
+            )
+        )
+        self._wire.start()
 
     def moment(self) -> Moment:
         return Moment(self.now_s(), self.now_s())
@@ -124,6 +198,7 @@ class SafetyWorld:
 
     def _step(self) -> None:
         now_s, turn = self.now_s(), self._steps
+        self._wire.carry(self.switches.base)
         if turn % SENSOR == 0:
             self._sense(now_s)
         if turn % CAMERA == 0:
@@ -131,11 +206,14 @@ class SafetyWorld:
         if turn % BEAT == 0 and self._update is not None:
             self._update = unless_blind(self._update, self._pictures.silent_s(now_s), CAMERA_SILENCE_S)
             self._deliver()
+        if turn % BEAT == 0:
+            self._drive_by_hand()
         if turn % TICK == 0 and self.switches.action:
-            self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment()), now_s)
-        velocity = self._base.velocity(now_s)
-        self.on_step(now_s, velocity)
-        self.simulator.drive(velocity if self.switches.base else STANDSTILL, STEP_S)
+            self._tick()
+        if turn % BASE == 0:
+            self._velocity = self._base.velocity(now_s)
+        self.on_step(now_s, self._velocity)
+        self.simulator.drive(self._velocity if self.switches.base else STANDSTILL, STEP_S)
         self._steps += 1
         if self.in_navigator and not self.switches.navigator:
             raise NavigatorKilled
@@ -187,11 +265,24 @@ class SafetyWorld:
         )
         self.pilot.on_text(text, self.moment())
 
-    def _carry_out(self, drive: Drive, now_s: float) -> None:
+    def _drive_by_hand(self) -> None:
+        for number, driver in enumerate(self.switches.drivers):
+            if self.switches.action:
+                velocity = Velocity(HAND_MPS if number % 2 == 0 else -HAND_MPS)
+                self.pilot.on_joystick(velocity, self.moment(), driver)
+
+    def _tick(self) -> None:
+        """As the action node's."""
+        self._wire.tick()
+        trouble = "" if self._wire.is_ready else self._wire.warning() or "the base is not ready"
+        self.pilot.on_base(trouble, self.moment())
+        self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment()))
+
+    def _carry_out(self, drive: Drive) -> None:
         if drive.stop:
-            self._base.feed(STANDSTILL, now_s)
+            self._wire.stop()
         if drive.velocity is not None:
-            self._base.feed(drive.velocity, now_s)
+            self._wire.send(drive.velocity)
         if drive.end is not None:
             self._ends[(drive.end.session_id, drive.end.step)] = drive.end
 

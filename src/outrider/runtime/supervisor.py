@@ -98,7 +98,8 @@ class Supervisor:
             )
 
     def wait(self, last: str | None, stopping: threading.Event) -> int:
-        """Until `last` ends: its exit status; 130 when stopped.
+        """Until `last` ends, or a node whose output the terminal has could not start: its exit status;
+        130 when stopped.
 
         A verifier that dies is started again. OutriderError where another node ends before `last`, or any
         where there is no last one.
@@ -107,7 +108,8 @@ class Supervisor:
             self._memory.look([os.getpid(), *self.pids().values()])
             for child in self._children:
                 status = child.process.poll()
-                if status is not None and child.name == last:
+                told_why = status == COULD_NOT_START and child.log is None
+                if status is not None and (child.name == last or told_why):
                     return status
                 if status is not None:
                     self._replace(child, status)

@@ -56,7 +56,8 @@ def _run(
             for name in names:
                 supervisor.start(name, parameter_file, to_terminal=name == CONSOLE.name)
             supervisor.wait(None, stopping)
-            print("stopping", file=sys.stderr)
+            if stopping.is_set():
+                print("stopping", file=sys.stderr)
             supervisor.stop("action")
             supervisor.stop("navigator")
-    return 0
+    return 0 if stopping.is_set() else 1

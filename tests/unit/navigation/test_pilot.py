@@ -9,6 +9,7 @@ import pytest
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.pilot import (
+    BASE_PATIENCE_S,
     STOP_BURST_TICKS,
     Drive,
     Ending,
@@ -137,13 +138,13 @@ def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulati
 
     rig = Rig(pace=pace)
     measured = Odometry(rig.pose, Velocity(), rig.now.real_s), RangeScan(FREE, 0.0, 0.1, rig.now.real_s)
-    rig.now_s += 0.2 * pace
+    rig.now_s += 0.15 * pace
     rig.say()
     assert rig.pilot.tick(*measured, rig.now).end is None
     rig.now_s += 0.15 * pace
     rig.say()
     end = rig.pilot.tick(*measured, rig.now).end
-    assert end is not None and "0.35 s old" in end.message
+    assert end is not None and "0.30 s old" in end.message
 
 
 def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
@@ -241,6 +242,31 @@ def test_of_two_drivers_at_once_neither_moves_the_robot() -> None:
         rig.pilot.on_joystick(Velocity(0.3), rig.now, "joystick")
         again.append(rig.tick().velocity)
     assert again[0] == Velocity() and again[-1] == Velocity(0.3), "once the page has let go"
+
+
+def test_a_text_waits_for_a_base_that_is_not_ready_and_fails_where_it_does_not_come() -> None:
+    rig = Rig()
+    rig.pilot.on_base("still standing up", rig.now)
+    for _ in range(20):
+        rig.say()
+        assert rig.tick().end is None and not rig.pilot.is_moving
+    rig.pilot.on_base("", rig.now)
+    assert rig.run().end.ending is Ending.DONE  # type: ignore[union-attr]
+    rig.say(step=2)
+    rig.tick()
+    rig.pilot.on_base("in doubt", rig.now)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.STOPPED and drive.stop
+    for _ in range(round(BASE_PATIENCE_S / PERIOD_S) + 1):
+        rig.pilot.on_base("still in doubt", rig.now)
+        assert not rig.pilot.is_moving
+        rig.tick()
+    rig.say(step=3)
+    drive = rig.tick()
+    assert drive.end is not None and drive.end.ending is Ending.FAILED
+    assert drive.end.message == "still in doubt"
+    rig.say(step=4, action="stop")
+    assert rig.tick().end.ending is Ending.DONE  # type: ignore[union-attr]
 
 
 def test_the_emergency_stop_is_above_the_joystick() -> None:

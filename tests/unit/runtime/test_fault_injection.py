@@ -58,6 +58,7 @@ def test_an_end_without_a_reason_is_unclear() -> None:
 
 def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(safety, "usable_homes", lambda seed: [(HOME, MOVING_STEPS)])
-    evaluate_safety(2, 1, tmp_path / "safety.json")
+    evaluate_safety(2, 1, tmp_path / "safety.json", {"direct": safety_world.DirectWire})
     figures = json.loads((tmp_path / "safety.json").read_text())
     assert figures["injections"] == len(figures["trials"]) == 2 and figures["missed"] == 0
+    assert figures["bases"]["direct"]["injections"] == 2

@@ -11,14 +11,17 @@ from outrider.core.errors import ConfigError
 from outrider.runtime.graph import (
     ARGUMENTS,
     CLOUD_GRAPH,
+    COMMAND_INTERFACES,
     GAZEBO_GRAPH,
     NODES,
     ROBOT_GRAPH,
     SIM_GRAPH,
     TELEOP_GRAPH,
     Graph,
+    argument_help,
     argument_value,
     graph_parameters,
+    laid_over,
     read_parameter_file,
     wanted_nodes,
     write_parameter_file,
@@ -59,6 +62,26 @@ def test_defaults_satisfy_their_own_ranges() -> None:
     for spec in NODES.values():
         assert spec.checked({}) == {p.name: p.default for p in spec.parameters}
         assert all(p.description for p in spec.parameters)
+
+
+def test_the_help_of_an_argument_says_what_it_may_be_and_what_holds_without_it() -> None:
+    base = {"action": {"command_interface": "sport"}}
+    text = argument_help(ROBOT_GRAPH, "command_interface", base)
+    assert text == "how the base is commanded; one of " + ", ".join(COMMAND_INTERFACES) + "; default: sport"
+    assert argument_help(ROBOT_GRAPH, "robot_avoidance", {}).endswith("; default: false")
+    assert "default" not in argument_help(ROBOT_GRAPH, "record", {})
+    assert argument_help(SIM_GRAPH, "instruction", {}).endswith("waits for goals")
+
+
+def test_one_file_of_parameters_is_laid_over_another() -> None:
+    base = {"action": {"use_scan": True, "rate_hz": 30.0}, "camera": {"source": "file"}}
+    over = {"action": {"use_scan": False}, "navigator": {"strategy": "sd"}}
+    both = {
+        "action": {"use_scan": False, "rate_hz": 30.0},
+        "camera": base["camera"],
+        "navigator": over["navigator"],
+    }
+    assert laid_over(base, over) == both and base["action"]["use_scan"]
 
 
 def test_arguments_override_the_file_and_the_file_the_defaults() -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from mcap_ros2.writer import Writer
 
-from outrider.core.errors import ConfigError
+from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
 from outrider.runtime.recording import RecordedStep, check_new, read_steps
-from outrider.runtime.replay import compare, figures_of, replay_steps
+from outrider.runtime.replay import compare, figures_of, replay, replay_steps
+from outrider.runtime.supervisor import free_port
 
 INTERFACES = Path(__file__).resolve().parents[3] / "ros2_ws" / "src" / "outrider_interfaces" / "msg"
 HEADER = """
@@ -119,12 +121,19 @@ def test_what_is_no_recording_of_a_run_is_named(tape: Tape, tmp_path: Path) -> N
         read_steps(tape.close())
     other = tmp_path / "notes.txt"
     other.write_text("not a recording")
-    with pytest.raises(ConfigError, match=r"notes.txt cannot be read as a recording"):
+    with pytest.raises(ConfigError, match=r"notes.txt is no MCAP file"):
         read_steps(other)
     with pytest.raises(ConfigError, match=r"nowhere.mcap cannot be read"):
         read_steps(tmp_path / "nowhere.mcap")
     with pytest.raises(ConfigError, match=r"notes.txt is there already"):
         check_new(other)
+
+
+def test_a_verifier_that_is_not_there_is_missed_at_once(tape: Tape, tmp_path: Path) -> None:
+    config, nobody = DecodingConfig(strategy="ar"), f"tcp://127.0.0.1:{free_port()}"
+    tape.prompt(1, "find it")
+    with pytest.raises(LinkError, match="no verifier answers"):
+        replay(tape.close(), config, nobody, None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Faults under way with the real commands of a base: some of each kind, on each way to command it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from std_msgs.msg import Bool
+
+from outrider.nodes import qos
+from outrider.nodes.safety_trials import WIRES
+from outrider.nodes.virtual_dds import VirtualDomain
+from outrider.runtime import safety
+from outrider.runtime.safety import FAULTS, run_safety, run_trial
+from outrider.simulation.homes import generate_home
+
+pytestmark = pytest.mark.ros
+HOME = generate_home(0, safety.TARGET, "in_view")
+NAMES = ("navigator killed", "action node killed", "base's DDS peer killed", "scan silent", "two drivers")
+
+
+@pytest.mark.parametrize("base", WIRES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_base_stands_in_time_and_the_goal_has_a_clear_end(base: str, name: str) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    trial = run_trial(HOME, fault, np.random.default_rng(3), 600, base, WIRES[base])
+    assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed, trial
+    assert not trial.unclear and trial.base == base
+    assert trial.reached or name == "scan silent", trial
+
+
+def test_the_command_runs_them_in_a_process_of_their_own(tmp_path) -> None:
+    assert run_safety(1, 1, tmp_path / "safety.json") == 0
+    figures = json.loads((tmp_path / "safety.json").read_text())
+    assert figures["injections"] == 1 and figures["bases"]["twist"]["missed"] == 0
+
+
+def test_messages_of_a_virtual_domain_are_heard_once_in_order_and_the_newest_are_kept() -> None:
+    domain, heard = VirtualDomain(), []
+    ear, mouth = domain.join(), domain.join()
+    ear.subscription(Bool, "one", heard.append, qos.COMMAND)
+    ear.subscription(Bool, "many", heard.append, qos.EVENTS)
+    one, many = mouth.publisher(Bool, "one", qos.COMMAND), mouth.publisher(Bool, "many", qos.EVENTS)
+    for number in range(3):
+        one.publish(("one", number))
+        many.publish(("many", number))
+    assert heard == []
+    domain.carry()
+    assert heard == [("one", 2), ("many", 0), ("many", 1), ("many", 2)]
+    domain.carry()
+    one.publish("to nobody")
+    domain.carry(dead=(ear,))
+    domain.carry()
+    assert len(heard) == 4
+    assert one.get_subscription_count() == 1 and ear.count_publishers("one") == 1
+    domain.leave(ear)
+    assert one.get_subscription_count() == 0
