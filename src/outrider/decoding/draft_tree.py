@@ -33,10 +33,10 @@ class Node:
     `length` counts the tokens of the text up to this one, `digest` names that text. `chance` is the draft's,
     given what comes before. `share` estimates from above how likely the target is to write the text up to
     here; `likelihood` is at least that of whatever lies below. `choices` are the draft's next tokens, best
-    first, empty until drafted; `retrieved`: they are retrieved ones. `consulted_at`: the text's length when
-    retrieval was asked last. `anchor` is the length at which the branch left the draft's own, `turn` counts
-    such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was drawn from,
-    where there is one.
+    first, empty until drafted, and `confidence` is its own in the first; `retrieved`: they are retrieved.
+    `consulted_at`: the text's length when retrieval was asked last. `anchor` is the length at which the
+    branch left the draft's own, `turn` counts such branches and `lot` is drawn for each. `row` (V,) is the
+    distribution that the token was drawn from, where there is one.
     """
 
     token: int
@@ -50,6 +50,7 @@ class Node:
     share: float = 1.0
     likelihood: float = 1.0
     choices: tuple[int, ...] = ()
+    confidence: float = 1.0
     children: dict[int, Node] = field(default_factory=dict)
     sent_s: float | None = None
     row: Array = None

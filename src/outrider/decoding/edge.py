@@ -275,9 +275,10 @@ class EdgeMachine:
 
     def _grow(self, node: Node, choices: Choices) -> None:
         odds = self._outlook.odds
-        node.choices = choices.tokens
+        node.choices, node.confidence = choices.tokens, choices.confidence
         for rank, token in enumerate(choices.tokens):
-            child = self._tree.add(node, token, odds.chance(rank), "guess" if rank else "draft")
+            chance = odds.chance(rank, choices.confidence)
+            child = self._tree.add(node, token, chance, "guess" if rank else "draft")
             if rank == 0:
                 child.row = choices.row
 
@@ -548,7 +549,7 @@ class EdgeMachine:
                 break
             rank = node.choices.index(token) if token in node.choices else None
             if not node.retrieved:
-                self._outlook.odds.on_outcome(rank)
+                self._outlook.odds.on_verdict(rank, node.confidence)
             if rank != 0:
                 break
             accepted += 1

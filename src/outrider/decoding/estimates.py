@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 
 PRIOR_TRIALS = 4.0
 MEMORY = 0.97
 RECENT_ROUND_TRIPS = 64
 RESERVE_BYTES = 150.0
+CONFIDENCE_STEPS = (0.4, 0.6, 0.8, 0.95)
+"""Where drafts of one confidence end and those of the next begin."""
 LEAST_PRICE, FULL_PRICE = 0.03, 0.8
 
 
@@ -36,12 +39,31 @@ class Odds:
             return 0.0
         return self._hits[rank] / self._trials[rank]
 
-    def chance(self, rank: int) -> float:
-        """The chance that the choice of this rank is right."""
-        missed = 1.0
-        for earlier in range(rank):
-            missed *= 1.0 - self.rate(earlier)
-        return missed * self.rate(rank)
+
+class DraftOdds(Odds):
+    """Odds that know the first choice apart for drafts of different confidence."""
+
+    def __init__(self, priors: tuple[float, ...] = (0.7, 0.4, 0.3)) -> None:
+        super().__init__(priors)
+        self._level_hits = [0.0] * (len(CONFIDENCE_STEPS) + 1)
+        self._level_trials = [0.0] * (len(CONFIDENCE_STEPS) + 1)
+
+    def on_verdict(self, rank: int | None, confidence: float) -> None:
+        """As `on_outcome`, of a draft so sure of its first choice."""
+        self.on_outcome(rank)
+        level = bisect_right(CONFIDENCE_STEPS, confidence)
+        self._level_trials[level] = MEMORY * self._level_trials[level] + 1.0
+        self._level_hits[level] = MEMORY * self._level_hits[level] + (rank == 0)
+
+    def chance(self, rank: int, confidence: float) -> float:
+        """The chance that the choice of this rank is right, of a draft so sure of its first."""
+        level = bisect_right(CONFIDENCE_STEPS, confidence)
+        hits, trials = self._level_hits[level], self._level_trials[level]
+        chance, missed = (hits + PRIOR_TRIALS * self.rate()) / (trials + PRIOR_TRIALS), 1.0
+        for choice in range(1, rank + 1):
+            missed *= 1.0 - chance
+            chance = self.rate(choice)
+        return missed * chance
 
 
 class Mean:

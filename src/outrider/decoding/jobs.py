@@ -38,10 +38,14 @@ class DraftTokens:
 
 @dataclass(frozen=True)
 class Choices:
-    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any."""
+    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any.
+
+    `confidence`: the chance of the first to be right, as the draft sees it.
+    """
 
     tokens: tuple[int, ...]
     row: Array = None
+    confidence: float = 1.0
 
 
 EdgeJob = PrefillDraft | DraftTokens

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.estimates import Mean, Odds, Purse, RoundTrip, Speed
+from outrider.decoding.estimates import DraftOdds, Mean, Purse, RoundTrip, Speed
 from outrider.decoding.theory import expected_tokens
 
 FRAME_BYTES = 12.0
@@ -36,7 +36,7 @@ class Outlook:
     def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
         self._config = config
         self._token_bytes = token_bytes
-        self.odds = Odds()
+        self.odds = DraftOdds()
         self.draft = Mean()
         self.verify = Mean()
         self.step = Mean()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,11 +45,12 @@ def draft_choices(logits: Array, scheme: str, sampling: Sampling, position: int,
     """The draft's next tokens from its logits (V,)."""
     if scheme not in DETERMINISTIC:
         row = draft_distribution(logits, sampling)
-        return Choices((CounterChance(sampling.seed).pick(row, Purpose.DRAFT, position),), row)
-    if num_choices == 1 and sampling.temperature == 0.0:
-        return Choices((int(logits.argmax()),))
+        token = CounterChance(sampling.seed).pick(row, Purpose.DRAFT, position)
+        return Choices((token,), row, float(row[token]))
     ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
-    return Choices(tuple(ranked.topk(num_choices).indices.tolist()))
+    best = ranked.topk(num_choices)
+    confidence = math.exp(float(best.values[0] - ranked.logsumexp(-1)))
+    return Choices(tuple(best.indices.tolist()), confidence=confidence)
 
 
 def certain_row(token: int, vocab_size: int) -> Array:

@@ -2,15 +2,21 @@
 
 The target is certain of one token after every text. The draft is calibrated: its row holds one confidence for
 its first choice, a share of the rest for its second, and the target's token takes those ranks just as often.
-So a token is accepted with the same chance under every acceptance scheme, independently of the others.
+So a token is accepted with the same chance under every acceptance scheme.
 An exit, from some depth of the text on, says what the target says; before that, something else.
+
+What chance decides at a position is dealt like cards: in any STRATA positions of a text every share has its
+turn once. So even a few texts have nearly the acceptance and the exits that they should have.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
@@ -30,14 +36,24 @@ MAX_LENGTH = 4096
 PROMPT_LENGTH = 8
 CERTAIN_GAP = 60.0
 """Logits by which the target prefers its token: beyond the reach of any sampling noise."""
-SURE_CONFIDENCES = (0.90, 0.95, 0.98, 0.99)
-UNSURE_CONFIDENCES = (0.40, 0.60, 0.80, 0.95)
-"""What an exit that agrees, and one that does not, takes its choice to be worth: they overlap."""
+EASY, HARD, WRONG = range(3)
+EXIT_CONFIDENCES = ((0.88, 0.99, 0.99, 0.99), (0.24, 0.43, 0.63, 0.94), (0.16, 0.27, 0.42, 0.62))
+"""What an exit takes its choice to be worth where it is right and the draft too, where it is right and the
+draft is not, and where it is wrong: of each the middles of four quarters, of the shipped target's exits."""
 LAYERS_OF_ONE_GUESS = 3
 """An exit that does not agree yet says what its neighbours say."""
+STRATA = 200
 
 _MASK = (1 << 64) - 1
 _RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
+
+
+class Place(NamedTuple):
+    """Where a text stands: the digests of its prompt and of all of it, and its tokens after the prompt."""
+
+    prompt: int
+    digest: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class SyntheticSettings:
 
 
 class SyntheticModel(UnbatchedModel):
-    """A LanguageModel whose rows are looked up in a table: `table[index(digest)]`."""
+    """A LanguageModel whose rows are looked up in a table: `table[index(place)]`."""
 
     eos_id = 0
     vocab_size = VOCAB_SIZE
@@ -64,9 +80,9 @@ class SyntheticModel(UnbatchedModel):
         self,
         name: str,
         table: Array,
-        index: Callable[[int], int],
+        index: Callable[[Place], int],
         exits: ExitInfo | None = None,
-        exit_indices: Callable[[int], list[int]] | None = None,
+        exit_indices: Callable[[Place], list[int]] | None = None,
     ) -> None:
         self.name = name
         self.tokenizer = ToyTokenizer(VOCAB_SIZE, self.eos_id)
@@ -79,48 +95,50 @@ class SyntheticModel(UnbatchedModel):
     def open_session(self) -> SyntheticSession:
         return SyntheticSession(self)
 
-    def rows(self, digests: Sequence[int]) -> Array:
-        """Logits (M, V) after the texts with these digests."""
-        return self._table[[self._index(digest) for digest in digests]]
+    def rows(self, places: Sequence[Place]) -> Array:
+        """Logits (M, V) of what follows there."""
+        return self._table[[self._index(place) for place in places]]
 
-    def exit_rows(self, digests: Sequence[int]) -> Array:
+    def exit_rows(self, places: Sequence[Place]) -> Array:
         """The logits (E, M, V) of all exits; no exits, no rows."""
         if self._exit_indices is None:
             return self._exit_table[:0]
-        return self._exit_table[torch.tensor([self._exit_indices(digest) for digest in digests]).T]
+        return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
 
 
 class SyntheticSession(WholePrefill):
-    """A ModelSession: the cache is the list of digests."""
+    """A ModelSession: the cache is the list of places."""
 
     def __init__(self, model: SyntheticModel) -> None:
         self._model = model
-        self._digests: list[int] = []
+        self._places: list[Place] = []
 
     @property
     def length(self) -> int:
-        return len(self._digests)
+        return len(self._places)
 
     def prefill(self, prompt: Prompt) -> Array:
-        self._digests = [prompt_digest(prompt)] * PROMPT_LENGTH
-        return self._model.rows(self._digests[-1:])[0]
+        root = prompt_digest(prompt)
+        self._places = [Place(root, root, 0)] * PROMPT_LENGTH
+        return self._model.rows(self._places[-1:])[0]
 
     def expected(self, count: int) -> Successors:
         """The prompt has no rows of its own."""
         return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
-        digests = self._digests[-1:]
+        places = self._places[-1:]
         for token_id in token_ids:
-            digests.append(extend_digest(digests[-1], (token_id,)))
+            prompt, digest, position = places[-1]
+            places.append(Place(prompt, extend_digest(digest, (token_id,)), position + 1))
         if on_exit is not None:
-            for exit_number, rows in enumerate(self._model.exit_rows(digests[1:])):
+            for exit_number, rows in enumerate(self._model.exit_rows(places[1:])):
                 on_exit(exit_number, rows)
-        self._digests += digests[1:]
-        return self._model.rows(digests[1:])
+        self._places += places[1:]
+        return self._model.rows(places[1:])
 
     def truncate(self, length: int) -> None:
-        del self._digests[length:]
+        del self._places[length:]
 
 
 def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
@@ -130,14 +148,14 @@ def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, Synthet
     target = SyntheticModel(
         f"synthetic-{settings.seed}",
         certain_rows(),
-        lambda digest: _target_choice(settings.seed, digest),
+        lambda place: _target_choice(settings.seed, place.digest),
         exits if num_exits else None,
-        (lambda digest: _exit_indices(settings, digest)) if num_exits else None,
+        (lambda place: _exit_indices(settings, place)) if num_exits else None,
     )
     draft = SyntheticModel(
         f"synthetic-draft-{settings.seed}",
         _draft_table(settings.confidence, settings.second_choice),
-        lambda digest: _draft_index(settings, digest),
+        lambda place: _draft_index(settings, place),
     )
     return target, draft
 
@@ -263,7 +281,7 @@ def _over_vocabulary(rows: Array) -> Array:
 
 def _exit_table() -> Array:
     """(C * F, C): the row that chooses `index // F` with the confidence number `index % F`."""
-    confidences = torch.tensor([*SURE_CONFIDENCES, *UNSURE_CONFIDENCES])
+    confidences = torch.tensor(EXIT_CONFIDENCES).flatten()
     others = torch.log((1.0 - confidences) / (NUM_CHOICES - 1))
     table = others[None, :, None].repeat(NUM_CHOICES, 1, NUM_CHOICES)
     choices = torch.arange(NUM_CHOICES)
@@ -275,11 +293,11 @@ def _target_choice(seed: int, digest: int) -> int:
     return mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
 
 
-def _draft_index(settings: SyntheticSettings, digest: int) -> int:
+def _draft_index(settings: SyntheticSettings, place: Place) -> int:
     """The draft's first and second choice: the target's at the rank its luck gives it."""
-    target = _target_choice(settings.seed, digest)
+    target = _target_choice(settings.seed, place.digest)
     another, a_third = _other_choice(target, 1), _other_choice(target, 2)
-    luck = _uniform(settings.seed, digest, _RANK)
+    luck = _dealt(settings.seed, place, _RANK)
     if luck < settings.confidence:
         return target * NUM_CHOICES + another
     if luck < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
@@ -287,24 +305,23 @@ def _draft_index(settings: SyntheticSettings, digest: int) -> int:
     return another * NUM_CHOICES + a_third
 
 
-def _exit_indices(settings: SyntheticSettings, digest: int) -> list[int]:
-    """For each exit the row of `_exit_table` it gives after the text with this digest."""
+def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
+    """For each exit the row of `_exit_table` it gives there."""
     seed, num_exits = settings.seed, len(settings.exit_agreement)
-    target = _target_choice(seed, digest)
-    num_sure, num_unsure = len(SURE_CONFIDENCES), len(UNSURE_CONFIDENCES)
-    luck, bits = _uniform(seed, digest, _DEPTH), mixed_bits(seed, digest, _CONFIDENCE)
+    target = _target_choice(seed, place.digest)
+    depth, bits = _dealt(seed, place, _DEPTH), mixed_bits(seed, place.digest, _CONFIDENCE)
+    right = EASY if _dealt(seed, place, _RANK) < settings.confidence else HARD
     guesses = [
-        _other_choice(target, 1 + mixed_bits(seed, digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
+        _other_choice(target, 1 + mixed_bits(seed, place.digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
         for number in range(num_exits // LAYERS_OF_ONE_GUESS + 1)
     ]
+    quarters = len(EXIT_CONFIDENCES[0])
     indices = []
     for number, chance in enumerate(settings.exit_agreement):
-        confidence = bits >> (2 * number % 62)
-        if luck < chance:
-            choice, column = target, confidence % num_sure
-        else:
-            choice, column = guesses[number // LAYERS_OF_ONE_GUESS], num_sure + confidence % num_unsure
-        indices.append(choice * (num_sure + num_unsure) + column)
+        agrees = depth < chance
+        choice, kind = (target, right) if agrees else (guesses[number // LAYERS_OF_ONE_GUESS], WRONG)
+        column = kind * quarters + (bits >> (2 * number % 62)) % quarters
+        indices.append(choice * len(EXIT_CONFIDENCES) * quarters + column)
     return indices
 
 
@@ -313,8 +330,19 @@ def _other_choice(choice: int, step: int) -> int:
     return (choice + step) % NUM_CHOICES
 
 
-def _uniform(seed: int, digest: int, purpose: int) -> float:
-    return mixed_bits(seed, digest, purpose) / 2.0**64
+def _dealt(seed: int, place: Place, purpose: int) -> float:
+    """0 to 1, evenly over the text's positions."""
+    hand, turn = divmod(place.position, STRATA)
+    within = mixed_bits(seed, place.digest, purpose) / 2.0**64
+    return (_hand(seed, place.prompt, hand, purpose)[turn] + within) / STRATA
+
+
+@lru_cache(maxsize=1024)
+def _hand(seed: int, prompt: int, number: int, purpose: int) -> tuple[int, ...]:
+    """0 to STRATA - 1 in some order."""
+    shuffled = list(range(STRATA))
+    random.Random(mixed_bits(seed, prompt, purpose + 16 * number)).shuffle(shuffled)
+    return tuple(shuffled)
 
 
 def mixed_bits(seed: int, digest: int, purpose: int) -> int:

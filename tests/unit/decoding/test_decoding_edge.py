@@ -27,7 +27,7 @@ from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
-from outrider.decoding.estimates import Odds
+from outrider.decoding.estimates import DraftOdds
 from outrider.decoding.jobs import Choices
 from outrider.decoding.outlook import MARGIN
 from outrider.decoding.packing import pack_residue, pack_target_row, pack_token_probs
@@ -624,7 +624,7 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     prefill(machine)
     row = torch.zeros(20_000, dtype=torch.float64)
     row[19_000] = 1.0
-    machine._outlook.odds = Odds((1.0, 1.0))
+    machine._outlook.odds = DraftOdds((1.0, 1.0))
     machine._outlook._purse.earn(10**9)
     machine.receive(hint((19_999,), confidence=50), 0.0)
     for _ in range(700):

@@ -11,6 +11,8 @@ from outrider.core.values import Prompt
 from outrider.decoding.digest import common_length
 from outrider.decoding.synthetic import (
     FIRST_ID,
+    STRATA,
+    Place,
     SyntheticModel,
     SyntheticSession,
     SyntheticSettings,
@@ -22,6 +24,11 @@ from outrider.decoding.theory import acceptance_rate
 
 PROMPT = Prompt("find the silver bottle", b"\xff\xd8")
 ROUNDS = 1500
+
+
+def some_places(seed: int) -> list[Place]:
+    digests = random.Random(seed).sample(range(1 << 32), 4000)
+    return [Place(seed, digest, position) for position, digest in enumerate(digests)]
 
 
 def draft_chunk(drafter: SyntheticSession, last: int, gamma: int) -> list[int]:
@@ -74,20 +81,28 @@ def test_sampled_draft_is_accepted_at_the_wanted_rate() -> None:
     """x is drawn from the draft's row, the target's token from its ranks: they meet at the wanted rate."""
     settings = SyntheticSettings(confidence=draft_confidence(0.61, 0.5, sampled=True))
     target, draft = synthetic_pair(settings)
-    digests = random.Random(0).sample(range(1 << 32), 4000)
-    targets = target.rows(digests).argmax(-1)
-    drawn = torch.multinomial(draft.rows(digests).softmax(-1), 1, generator=torch.manual_seed(0))[:, 0]
+    places = some_places(0)
+    targets = target.rows(places).argmax(-1)
+    drawn = torch.multinomial(draft.rows(places).softmax(-1), 1, generator=torch.manual_seed(0))[:, 0]
     assert float((drawn == targets).float().mean()) == pytest.approx(0.61, abs=0.03)
 
 
 def test_draft_is_calibrated_in_its_second_choice() -> None:
     settings = SyntheticSettings(confidence=0.6, second_choice=0.5)
     target, draft = synthetic_pair(settings)
-    digests = random.Random(1).sample(range(1 << 32), 4000)
-    targets, rows = target.rows(digests).argmax(-1), draft.rows(digests)
+    places = some_places(1)
+    targets, rows = target.rows(places).argmax(-1), draft.rows(places)
     ranks = rows.argsort(dim=-1, descending=True)
     assert float((ranks[:, 1] == targets).float().mean()) == pytest.approx(0.2, abs=0.02)
     assert float(rows.softmax(-1).gather(1, ranks[:, 1:2]).mean()) == pytest.approx(0.2, abs=1e-4)
+
+
+def test_every_text_has_its_share_of_acceptance() -> None:
+    target, draft = synthetic_pair(SyntheticSettings(confidence=0.6))
+    places = some_places(2)
+    right = (target.rows(places).argmax(-1) == draft.rows(places).argmax(-1)).tolist()
+    for start in range(0, len(places), STRATA):
+        assert sum(right[start : start + STRATA]) == pytest.approx(0.6 * STRATA, abs=1.0)
 
 
 def test_chances_of_exits_rise_with_depth() -> None:

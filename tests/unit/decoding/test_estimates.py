@@ -11,6 +11,7 @@ from outrider.decoding.estimates import (
     LEAST_PRICE,
     RECENT_ROUND_TRIPS,
     RESERVE_BYTES,
+    DraftOdds,
     Mean,
     Odds,
     Purse,
@@ -22,9 +23,9 @@ steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def test_odds_begin_with_their_priors():
-    odds = Odds((0.8, 0.5))
+    odds = DraftOdds((0.8, 0.5))
     assert [odds.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
-    assert [odds.chance(rank) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
+    assert [odds.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
 
 
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
@@ -45,13 +46,24 @@ def test_odds_of_a_mixture_are_its_shares():
     assert odds.rate(1) == pytest.approx(0.5, abs=0.05)
 
 
+def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
+    odds = DraftOdds()
+    for _ in range(200):
+        odds.on_verdict(0, confidence=0.99)
+        odds.on_verdict(1, confidence=0.3)
+    assert odds.chance(0, 0.97) == pytest.approx(1.0, abs=0.1)
+    assert odds.chance(0, 0.2) == pytest.approx(0.0, abs=0.1)
+    assert odds.chance(1, 0.2) > 0.8 > 0.1 > odds.chance(1, 0.97)
+    assert odds.chance(0, 0.7) == pytest.approx(odds.rate()), "never seen: as all drafts"
+
+
 @steady
-@given(st.lists(st.sampled_from([0, 1, 2, None]), max_size=200))
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.floats(0.0, 1.0)), max_size=200))
 def test_chances_are_chances(outcomes):
-    odds = Odds()
-    for outcome in outcomes:
-        odds.on_outcome(outcome)
-    chances = [odds.chance(rank) for rank in range(4)]
+    odds = DraftOdds()
+    for outcome, confidence in outcomes:
+        odds.on_verdict(outcome, confidence)
+    chances = [odds.chance(rank, 0.9) for rank in range(4)]
     assert all(0.0 <= chance <= 1.0 for chance in chances)
     assert sum(chances) <= 1.0 + 1e-9
 

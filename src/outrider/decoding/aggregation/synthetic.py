@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.synthetic import NUM_CHOICES, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.synthetic import NUM_CHOICES, Place, SyntheticModel, certain_rows, mixed_bits
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
 
@@ -49,8 +49,9 @@ def certain_pair(target: AcceptanceTarget, seed: int) -> tuple[SyntheticModel, S
     return device, cloud
 
 
-def _choice(seed: int, agreement: float, digest: int) -> int:
+def _choice(seed: int, agreement: float, place: Place) -> int:
     """The cloud's choice after a text where the two agree, else another."""
+    digest = place.digest
     choice = mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
     if mixed_bits(seed, digest, _AGREE) / 2.0**64 >= agreement:
         choice += 1 + mixed_bits(seed, digest, _OTHER) % (NUM_CHOICES - 1)
