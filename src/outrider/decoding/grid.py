@@ -65,10 +65,11 @@ def draft_distribution(logits: Array, sampling: Sampling) -> Array:
     return on_grid(probabilities(logits, sampling).cpu(), DRAFT_BITS)
 
 
-def counts_of(row: Array, bits: int) -> Array:
-    """int64 (V,): a gridded distribution in units of 2^-bits. Raises ValueError for any other."""
-    counts = row * 2.0**bits
+def counts_of(rows: Array, bits: int) -> Array:
+    """int64 (..., V): gridded distributions in units of 2^-bits. Raises ValueError for any other."""
+    counts = rows * 2.0**bits
     whole = counts.to(torch.int64)
-    if not torch.equal(whole.double(), counts) or int(whole.min()) < 0 or int(whole.sum()) != 1 << bits:
+    total_is_one = bool((whole.sum(-1) == 1 << bits).all())
+    if not torch.equal(whole.double(), counts) or int(whole.min()) < 0 or not total_is_one:
         raise ValueError(f"not a distribution on the grid of {bits} bits: use target_ or draft_distribution")
     return whole

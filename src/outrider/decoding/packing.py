@@ -42,41 +42,32 @@ def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
 
 def pack_draft_rows(draft_probs: Array) -> bytes:
     """The draft's gridded distributions (n, V), for `rejection`."""
-    return encode_varints(np.concatenate([_row_numbers(row, DRAFT_BITS) for row in draft_probs]))
+    return _pack_rows(draft_probs, DRAFT_BITS)
 
 
 def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> Array:
     """float64 (num_tokens, vocab_size). Raises ProtocolError for anything but gridded distributions."""
-    reader = _Reader(payload)
-    rows = [reader.distribution(vocab_size, DRAFT_BITS) for _ in range(num_tokens)]
-    reader.finish()
-    return torch.stack(rows) if rows else torch.empty((0, vocab_size), dtype=torch.float64)
+    return _unpack_rows(payload, num_tokens, vocab_size, DRAFT_BITS)
 
 
 def pack_target_row(target_row: Array) -> bytes:
     """The target's gridded distribution (V,), for `split`."""
-    return encode_varints(_row_numbers(target_row, TARGET_BITS))
+    return _pack_rows(target_row[None], TARGET_BITS)
 
 
 def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
     """float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
-    reader = _Reader(payload)
-    row = reader.distribution(vocab_size, TARGET_BITS)
-    reader.finish()
-    return row
+    return _unpack_rows(payload, 1, vocab_size, TARGET_BITS)[0]
 
 
 def pack_peer_rows(rows: Sequence[Array]) -> bytes:
     """Distributions (V,) on the grid of PEER_BITS, for `aggregation`."""
-    return encode_varints(np.concatenate([_row_numbers(row, PEER_BITS) for row in rows])) if rows else b""
+    return _pack_rows(torch.stack(list(rows)), PEER_BITS) if rows else b""
 
 
 def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[Array, ...]:
     """float64 (vocab_size,) each. Raises ProtocolError for anything but gridded distributions."""
-    reader = _Reader(payload)
-    rows = tuple(reader.distribution(vocab_size, PEER_BITS) for _ in range(num_rows))
-    reader.finish()
-    return rows
+    return tuple(_unpack_rows(payload, num_rows, vocab_size, PEER_BITS))
 
 
 def pack_residue(residue: SparseResidue) -> bytes:
@@ -128,16 +119,6 @@ class _Reader:
             raise ProtocolError(f"token {ids[-1]} is not in the vocabulary of {vocab_size}")
         return ids, _positive(self.take(size))
 
-    def distribution(self, vocab_size: int, bits: int) -> Array:
-        ids, counts = self.entries(vocab_size)
-        if int(counts.sum()) != 1 << bits:
-            raise ProtocolError(
-                f"a packed distribution sums to {int(counts.sum()) / (1 << bits):g}, not to 1"
-            )
-        row = torch.zeros(vocab_size, dtype=torch.float64)
-        row[torch.from_numpy(ids)] = torch.from_numpy(counts * 2.0**-bits)
-        return row
-
     def draws(self, vocab_size: int, head_ids: np.ndarray, tail_count: int) -> TailDraws:
         first, size = self.take(2).tolist()
         ids, counts = self.take(size), _positive(self.take(size))
@@ -157,8 +138,25 @@ def _positive(counts: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _row_numbers(row: Array, bits: int) -> np.ndarray:
-    counts = counts_of(row, bits).numpy()
+def _pack_rows(rows: Array, bits: int) -> bytes:
+    """Distributions (n, V) on a grid."""
+    return encode_varints(np.concatenate([_row_numbers(counts) for counts in counts_of(rows, bits).numpy()]))
+
+
+def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> Array:
+    """float64 (num_rows, vocab_size). Raises ProtocolError for anything but distributions on that grid."""
+    reader = _Reader(payload)
+    entries = [reader.entries(vocab_size) for _ in range(num_rows)]
+    reader.finish()
+    rows = np.zeros((num_rows, vocab_size))
+    for row, (ids, counts) in zip(rows, entries, strict=True):
+        if (total := int(counts.sum())) != 1 << bits:
+            raise ProtocolError(f"a packed distribution sums to {total * 2.0**-bits:g}, not to 1")
+        row[ids] = counts * 2.0**-bits
+    return torch.from_numpy(rows)
+
+
+def _row_numbers(counts: np.ndarray) -> np.ndarray:
     ids = np.flatnonzero(counts)
     if 2 * len(ids) > len(counts):
         return np.concatenate(([0], counts))
@@ -166,8 +164,11 @@ def _row_numbers(row: Array, bits: int) -> np.ndarray:
 
 
 def _entry_numbers(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    gaps = np.diff(ids, prepend=-1) - 1
-    return np.concatenate(([len(ids)], gaps, counts)).astype(np.int64)
+    numbers = np.empty(1 + 2 * len(ids), dtype=np.int64)
+    gaps = numbers[1 : 1 + len(ids)]
+    numbers[0], gaps[:], numbers[1 + len(ids) :] = len(ids), ids, counts
+    gaps[1:] -= ids[:-1] + 1
+    return numbers
 
 
 def _draw_numbers(draws: TailDraws) -> np.ndarray:

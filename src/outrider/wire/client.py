@@ -24,6 +24,7 @@ _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
 _WAKE_BYTES = 4096
+_READABLE = int(zmq.POLLIN)
 _WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 
@@ -106,7 +107,7 @@ class DealerLink:
 
     def _read_monitor(self) -> None:
         with self._monitor_lock:
-            while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            while not self._monitor.closed and int(self._monitor.getsockopt(zmq.EVENTS)) & _READABLE:
                 self._on_event(parse_monitor_message(self._monitor.recv_multipart())["event"])
 
     def _on_event(self, event: int) -> None:

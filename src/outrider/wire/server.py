@@ -22,6 +22,7 @@ _QUEUED_REPLIES_PER_PEER = 256
 # Of up to MAX_FRAME_BYTES each; beyond that TCP holds the peer back.
 _QUEUED_FRAMES_PER_PEER = 64
 _HANDSHAKE_TIMEOUT_MS = 5000
+_READABLE = int(zmq.POLLIN)
 _FAILED_HANDSHAKES = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -158,7 +159,7 @@ class RouterServer:
         return [(peer, close) for peer, closes in evicted for close in closes]
 
     def _count_failed_handshakes(self) -> None:
-        while int(self._monitor.get(zmq.EVENTS)) & zmq.POLLIN:
+        while int(self._monitor.get(zmq.EVENTS)) & _READABLE:
             self._monitor.recv_multipart()
             self.counters.unknown_keys += 1
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from outrider.core.errors import ConfigError, OutriderError, ProtocolError
+from outrider.core.errors import ConfigError, ModelError, OutriderError, ProtocolError
 from outrider.core.frames import (
     LOG_WEIGHT_UNIT,
     Behind,
@@ -96,7 +96,7 @@ class AggregationService:
         key = SessionKey(peer, frame.session)
         try:
             frames = self._dispatch(key, frame)
-        except (ConfigError, ProtocolError) as error:
+        except (ConfigError, ModelError, ProtocolError) as error:
             frames = self._refuse(key, frame.epoch, error)
         self._worker.keep_only(self._sessions)
         return [Reply(peer, answer) for answer in frames]
