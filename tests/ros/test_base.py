@@ -32,6 +32,21 @@ sys.exit(run_node(Busy, make_executor=lambda: ThreadedExecutor(num_threads=4)))
 """
 
 
+SLOW_NODE = """
+import sys, time
+from outrider.nodes.base import OutriderNode, run_node
+
+class Slow(OutriderNode):
+    spec_name = "markers"
+
+    def configure(self):
+        print("loading", flush=True)
+        time.sleep(600.0)
+
+sys.exit(run_node(Slow))
+"""
+
+
 class Ticking(OutriderNode):
     spec_name = "markers"
     ticks = 0
@@ -55,11 +70,16 @@ def test_a_timer_lives_from_activation_to_deactivation(run_node: Callable[..., N
     assert len(node._active_timers) == 1
 
 
-def test_a_process_with_busy_timers_ends_without_a_word() -> None:
-    command = [sys.executable, "-c", BUSY_NODE]
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [(BUSY_NODE, "active\n"), (SLOW_NODE, "loading\n")],
+    ids=["busy", "slow"],
+)
+def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, said: str) -> None:
+    command = [sys.executable, "-c", program]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, env=ros_environment(free_domain()), text=True, **pipes)
-    assert process.stdout is not None and process.stdout.readline() == "active\n"
+    assert process.stdout is not None and process.stdout.readline() == said
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and errors == ""

@@ -36,7 +36,7 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     spec.loader.exec_module(module)
     description = module.generate_launch_description()
     declared = [argument.name for argument in description.get_launch_arguments()]
-    assert tuple(declared) == (*graph.arguments, "params_file")
+    assert tuple(declared) == (*graph.arguments, "params_file", "remap")
     assert all(argument.description for argument in description.get_launch_arguments())
     context = launch.LaunchContext()
     context.launch_configurations.update(dict.fromkeys(declared, ""))
@@ -47,6 +47,16 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     assert len(nodes) == len(graph.nodes) + (name == "gazebo")  # the bridge
 
 
+def test_topics_get_other_names_where_asked() -> None:
+    from outrider.nodes.launching import remappings
+
+    assert remappings("") == []
+    assert remappings("scan=/lidar/scan odom=o") == [("scan", "/lidar/scan"), ("odom", "o")]
+    for text in ("scan", "scan=", "=/scan", "scan:=/lidar/scan", "a=b=c", "1=b"):
+        with pytest.raises(ConfigError, match="remap"):
+            remappings(text)
+
+
 def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_arguments(
     tmp_path: Path,
 ) -> None:
@@ -55,7 +65,7 @@ def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_ar
     own = tmp_path / "own.yaml"
     own.write_text("action: {ros__parameters: {use_scan: false, robot_avoidance: true}}\n")
     context = launch.LaunchContext()
-    context.launch_configurations.update(dict.fromkeys((*ROBOT_GRAPH.arguments, "params_file"), ""))
+    context.launch_configurations.update(dict.fromkeys((*ROBOT_GRAPH.arguments, "params_file", "remap"), ""))
     context.launch_configurations.update({"params_file": str(own), "robot_avoidance": "false"})
     started: dict = {}
 

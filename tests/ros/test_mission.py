@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NodeThread
+from conftest import Client, NodeThread
 from fakes import ROUND, SLOW_CAMERA
+from nav_msgs.msg import Odometry
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import VerifiedText
+from rclpy.action import ActionServer
+from rclpy.task import Future
 from rich.console import Console
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
@@ -104,6 +109,29 @@ def test_a_found_object_is_a_success_with_a_whole_report(
     assert steps[-1]["action"] == "stop" and len(steps) == report["steps"] > 1
     assert all(s["frame_s"] <= s["action_s"] <= s["moved_s"] for s in steps)
     assert (tmp_path / "run.mp4").stat().st_size > 10_000
+
+
+def test_a_navigator_that_dies_is_missed(client: Client) -> None:
+    node, has_goal = client.node, threading.Event()
+
+    async def never(goal: Any) -> Any:
+        has_goal.set()
+        await Future()
+
+    server = ActionServer(node, Navigate, "navigate", execute_callback=never)
+    node.create_publisher(Odometry, "odom", 1)
+    node.create_subscription(VerifiedText, "verified_text", lambda _: None, 1)
+    mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
+    ending = threading.Thread(target=lambda: (has_goal.wait(30.0), server.destroy()))
+    ending.start()
+    printed = StringIO()
+    try:
+        with LiveView(Console(file=printed, width=200)) as view:
+            assert mission.run(view, threading.Event()) == 1
+    finally:
+        ending.join()
+        mission.destroy_node()
+    assert "FAILED: the navigator has gone" in printed.getvalue()
 
 
 def test_the_graph_runs_on_a_faster_clock(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
+import re
 import signal
 import sys
 import threading
@@ -26,6 +27,8 @@ from outrider.core.errors import OutriderError
 from outrider.runtime.graph import NODES, NodeSpec, Parameter, Value
 
 DIAGNOSTICS_PERIOD_S = 1.0
+PERSISTENT_PERIODS = 3
+IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 SPIN_TIMEOUT_S = 0.1
 SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
@@ -99,6 +102,7 @@ class OutriderNode(LifecycleNode):
         self._active_period = object()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
+        self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
 
@@ -139,10 +143,10 @@ class OutriderNode(LifecycleNode):
         self._kept.append((self.destroy_subscription, entity))
         return entity
 
-    def why_silent(self, topic: str, message: type) -> str:
-        """Why nothing may have come on a topic, and what to do about it."""
+    def why_silent(self, topic: str, message: type, remedy: str = "remap {}:={}") -> str:
+        """Why nothing may have come on a topic, and what to do; `remedy` where it has another name."""
         name = self.resolve_topic_name(topic)
-        if self.count_publishers(name):
+        if self._is_published(name):
             return (
                 f"nothing comes on {name}, though it is published: `outrider doctor` looks at its QoS and age"
             )
@@ -150,11 +154,15 @@ class OutriderNode(LifecycleNode):
         others = [
             other
             for other, kinds in self.get_topic_names_and_types()
-            if kind in kinds and self.count_publishers(other)
+            if kind in kinds and self._is_published(other)
         ]
         if not others:
             return f"nobody publishes {name}: start its source"
-        return f"nobody publishes {name}, but {', '.join(others)}: remap with -r {topic}:={others[0]}"
+        return f"nobody publishes {name}, but {', '.join(others)}: {remedy.format(topic, others[0])}"
+
+    def _is_published(self, name: str) -> bool:
+        """By another than this node."""
+        return any(end.node_name != self.get_name() for end in self.get_publishers_info_by_topic(name))
 
     def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
         """Remember how to destroy an entity on cleanup."""
@@ -246,6 +254,7 @@ class OutriderNode(LifecycleNode):
 
     def _publish_diagnostics(self) -> None:
         warning, values = self.health()
+        self._log_persistent(warning)
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
             name=f"outrider/{self.spec.name}",
@@ -256,6 +265,14 @@ class OutriderNode(LifecycleNode):
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
+
+    def _log_persistent(self, warning: str) -> None:
+        """In the log too, once, what has stood in the diagnostics for a while; figures in it may change."""
+        kind = re.sub(r"\d", "", warning)
+        self._times_warned = self._times_warned + 1 if kind == self._last_warning else 1
+        self._last_warning = kind
+        if self._times_warned == PERSISTENT_PERIODS and warning not in IDLE:
+            self.get_logger().warning(warning)
 
 
 class ThreadedExecutor(MultiThreadedExecutor):
@@ -276,21 +293,34 @@ def run_node(
     """Run a node until SIGINT or SIGTERM; 0 then, 2 where it could not start (the reason is on stderr).
 
     Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
+    One that comes while a model is loaded does not wait for it.
     """
-    stopping = threading.Event()
+    starting, stopping = threading.Event(), threading.Event()
+
+    def ask_to_stop(*_: object) -> None:
+        stopping.set()
+        if starting.is_set():
+            starting.clear()
+            raise KeyboardInterrupt
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, ask_to_stop)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     node: OutriderNode | None = None
     try:
         node = make_node()
+        starting.set()
         node.start()
+        starting.clear()
         spin_until(node, make_executor(), stopping)
+    except KeyboardInterrupt:
+        pass
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     finally:
+        starting.clear()
         if node is not None:
             node.end()
             node.destroy_node()

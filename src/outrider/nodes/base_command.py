@@ -157,6 +157,6 @@ def _open_go2(node: OutriderNode, avoid_obstacles: bool, clock: Callable[[], flo
     return Go2Command(
         open_service(node, go2_api.SPORT, clock),
         open_service(node, go2_api.OBSTACLES_AVOID, clock) if avoid_obstacles else None,
-        lambda text: node.get_logger().warning(text, throttle_duration_sec=1.0),
+        node.get_logger().warning,
         clock,
     )

@@ -61,7 +61,9 @@ class CameraNode(OutriderNode):
             return "inactive", {}
         trouble = self._trouble
         if self.value("source") == "topic" and not self._published:
-            trouble = trouble or f"no picture: {self.why_silent(self.value('topic'), Image)}"
+            trouble = (
+                trouble or f"no picture: {self.why_silent(self.value('topic'), Image, 'set topic:={1}')}"
+            )
         return trouble, {"published": self._published, "source": self.value("source")}
 
     def _grab(self) -> None:

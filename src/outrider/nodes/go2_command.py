@@ -20,6 +20,7 @@ STAND_UP_S = 1.5
 RETRY_S = 1.0
 STOP_RETRY_S = 0.1
 WARNING_S = 5.0
+REPEAT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Go2Command:
         self._next_s, self._begun_s = 0.0, -GAP_S
         self._avoided_before: bool | None = None
         self._doubt = False
-        self._warning, self._warned_s = "", -WARNING_S
+        self._warning, self._warned_s, self._told_s = "", -WARNING_S, -REPEAT_S
         self.refused = self.overdue = 0
 
     @property
@@ -225,5 +226,8 @@ class Go2Command:
             self._tell(f"the robot refused {name}: {go2_api.explain(answer.code)}")
 
     def _tell(self, text: str) -> None:
-        self._warning, self._warned_s = text, self._clock()
-        self._warn(text)
+        now_s = self._clock()
+        if text != self._warning or now_s - self._told_s >= REPEAT_S:
+            self._told_s = now_s
+            self._warn(text)
+        self._warning, self._warned_s = text, now_s

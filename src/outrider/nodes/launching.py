@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from outrider.core.errors import ConfigError
 from outrider.runtime.gazebo import prepare_gazebo
 from outrider.runtime.graph import (
     NODES,
@@ -34,7 +36,8 @@ from outrider.runtime.graph import (
 from outrider.runtime.paths import config_file
 
 UNSET = ""
-PARAMETER_FILE = "params_file"
+_NAME = r"[~/A-Za-z_][/\w]*"
+PARAMETER_FILE, REMAP = "params_file", "remap"
 
 Parameters = dict[str, dict[str, Any]]
 Companions = Callable[[Parameters], list[Any]]
@@ -52,6 +55,7 @@ def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDesc
     base = read_parameter_file(config_file(graph.parameter_file))
     helps = {name: argument_help(graph, name, base) for name in graph.arguments}
     helps[PARAMETER_FILE] = f"ROS parameter file of your own, over config/{graph.parameter_file}"
+    helps[REMAP] = "topics of other names, for all nodes: 'scan=/lidar/scan odom=/robot/odom'"
     arguments = [
         DeclareLaunchArgument(name, default_value=UNSET, description=text) for name, text in helps.items()
     ]
@@ -69,7 +73,8 @@ def _start(
     parameters = graph_parameters(graph, base, given)
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
-    nodes = {name: _node(name, parameters[name]) for name in names}
+    renamed = remappings(LaunchConfiguration(REMAP).perform(context))
+    nodes = {name: _node(name, parameters[name], renamed) for name in names}
     actions = [*companions(parameters), *nodes.values()]
     if "mission" not in nodes:
         return actions
@@ -78,12 +83,21 @@ def _start(
     return [*actions, ending]
 
 
-def _node(name: str, parameters: dict[str, Any]) -> Node:
+def remappings(text: str) -> list[tuple[str, str]]:
+    """The pairs of `scan=/lidar/scan odom=/robot/odom`. Raises ConfigError for another form."""
+    pairs = [re.fullmatch(rf"({_NAME})=({_NAME})", word) for word in text.split()]
+    if not all(pairs):
+        raise ConfigError(f"{REMAP}:={text!r} must read 'scan=/lidar/scan odom=/robot/odom'")
+    return [(pair[1], pair[2]) for pair in pairs if pair]
+
+
+def _node(name: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
     return Node(
         package="outrider",
         executable=NODES[name].executable,
         name=name,
         parameters=[parameters],
+        remappings=renamed,
         output="screen",
         additional_env={"PYTHONUNBUFFERED": "1"},
     )

@@ -33,7 +33,7 @@ from outrider.runtime.report import write_report
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
-CANCEL_TIMEOUT_S = 5.0
+CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
 LAST_LOOK_S = 1.0
 ANSWER_S = 20.0
 STOPPED = 130
@@ -111,17 +111,21 @@ class MissionNode(Node):
             handle.cancel_goal_async()
             finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
         if finished is None:
-            return GoalResult(False, GoalError.CANCELLED, "the navigator did not confirm the cancellation", 0)
+            silent = "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
+            return GoalResult(False, GoalError.CANCELLED, f"the navigator {silent}", 0)
         message = finished.result
         return GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
 
     def _wait(
         self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float = float("inf")
     ) -> Any:
-        """The future's result, or None once stopped or out of time."""
-        deadline_s = time.monotonic() + limit_s
+        """The future's result, or None once stopped, out of time, or without a navigator to come back."""
+        seen_s = time.monotonic()
+        deadline_s = seen_s + limit_s
         while not future.done():
-            if stopping.is_set() or time.monotonic() > deadline_s:
+            if self._goals.server_is_ready():
+                seen_s = time.monotonic()
+            if stopping.is_set() or time.monotonic() > min(deadline_s, seen_s + GONE_S):
                 return None
             rclpy.spin_once(self, timeout_sec=0.05)
             if self._started_s is not None:

@@ -38,6 +38,11 @@ THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
+LINK_WARNINGS = {
+    LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
+    LinkState.LOST: "the link to the verifier at {} is lost",
+    LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
+}
 
 
 class NavigatorNode(OutriderNode):
@@ -187,7 +192,7 @@ class NavigatorNode(OutriderNode):
         if not getattr(self, "_active", False):
             return "inactive", {}
         state = self._edge.link_state
-        warning = f"the link to the verifier is {state.value}" if state is LinkState.LOST else ""
+        warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
         return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
 
     def _on_goal(self, request: Any) -> GoalResponse:
