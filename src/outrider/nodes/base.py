@@ -30,6 +30,7 @@ DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 SPIN_TIMEOUT_S = 0.1
+REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
 SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
 
@@ -143,7 +144,7 @@ class OutriderNode(LifecycleNode):
         self._kept.append((self.destroy_subscription, entity))
         return entity
 
-    def why_silent(self, topic: str, message: type, remedy: str = "remap {}:={}") -> str:
+    def why_silent(self, topic: str, message: type, remedy: str = REMAP) -> str:
         """Why nothing may have come on a topic, and what to do; `remedy` where it has another name."""
         name = self.resolve_topic_name(topic)
         if self._is_published(name):
