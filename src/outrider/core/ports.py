@@ -29,6 +29,19 @@ OnExit = Callable[[int, Array], None]
 
 
 @dataclass(frozen=True, eq=False)
+class Reading:
+    """Made of logits where they are: `chosen` crosses to the host, and `hear` is then called with it."""
+
+    chosen: Array
+    hear: Callable[[Array], None]
+
+
+ExitReader = Callable[[int, Sequence[tuple[int, Array]]], Reading | None]
+"""Called with an exit's index and, of the chunks of a batch that are complete there, their numbers and logits
+(M, S) on the model's device. It may not wait for the device. None: nobody listens."""
+
+
+@dataclass(frozen=True, eq=False)
 class ExitInfo:
     """A model's early exits: after which of its decoder layers (1..num_layers - 1, ascending) each stands.
 
@@ -62,6 +75,13 @@ def finish(parts: Generator[None, None, Array]) -> Array:
             next(parts)
         except StopIteration as end:
             return end.value
+
+
+def reader_of(on_exit: OnExit | None) -> ExitReader | None:
+    """For a batch of one chunk: all its logits cross to the host."""
+    if on_exit is None:
+        return None
+    return lambda index, rows: Reading(rows[0][1], lambda logits: on_exit(index, logits))
 
 
 class ModelSession(Protocol):
@@ -107,7 +127,6 @@ class Chunk:
 
     session: ModelSession
     token_ids: Sequence[int]
-    on_exit: OnExit | None = None
 
 
 class LanguageModel(Protocol):
@@ -131,10 +150,11 @@ class LanguageModel(Protocol):
 
     def open_session(self) -> ModelSession: ...
 
-    def forward_together(self, chunks: Sequence[Chunk]) -> list[Array]:
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
         """Each chunk's `ModelSession.forward`, for different sessions of this model in one pass.
 
-        The logits are those of the sessions' own forwards. If an `on_exit` raises, no session has changed.
+        The logits are those of the sessions' own forwards. `read` is called as `on_exit` is, for all chunks
+        at once; what it wants on the host is heard in mid-forward. If it raises, no session has changed.
         """
 
 

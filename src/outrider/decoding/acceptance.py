@@ -19,11 +19,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outrider.core.errors import ModelError, ProtocolError
+from outrider.core.errors import ProtocolError
 from outrider.core.ports import Array
 from outrider.decoding.config import Sampling
+from outrider.decoding.decisions import Draw, Draws, decide
 from outrider.decoding.randomness import Chance, Purpose
-from outrider.decoding.sampling import perturbed
+from outrider.decoding.sampling import broken_logits
 from outrider.decoding.sparse import SparseResidue, sparse_residue
 
 
@@ -49,16 +50,19 @@ def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, posit
     logits: (len(draft) + 1, V), row i predicting draft[i], the last row what follows a wholly accepted draft.
     Raises ModelError for logits that are no numbers.
     """
-    if sampling.temperature == 0.0:
-        return _judge_greedily(logits, draft)
-    margin = math.inf
-    for offset, row in enumerate(logits):
-        noisy = perturbed(row, sampling, position + offset)
-        choice, gap = int(noisy.argmax()), float(_gaps(noisy))
-        margin = min(margin, gap * sampling.temperature)
-        if offset == len(draft) or draft[offset] != choice:
-            break
-    return Outcome(offset, choice, margin=margin)
+    draws = Draws([Draw(sampling, position + offset) for offset in range(len(logits))], logits.shape[-1])
+    return judge_decided(decide(logits, draws, range(len(logits))).tolist(), draft)
+
+
+def judge_decided(decided: Sequence[Sequence[float]], draft: Sequence[int]) -> Outcome:
+    """`judge_choices` from what the rows have decided (`decisions.decide`). Raises ModelError."""
+    accepted = 0
+    while accepted < len(draft) and draft[accepted] == decided[accepted][0]:
+        accepted += 1
+    margins = [margin for _, margin in decided[: accepted + 1]]
+    if any(map(math.isnan, margins)):
+        raise broken_logits()
+    return Outcome(accepted, int(decided[accepted][0]), margin=min(margins))
 
 
 def judge_rejection(
@@ -145,23 +149,6 @@ def resample(target_row: Array, draft_row: Array, position: int, chance: Chance)
     if not bool(excess.any()):
         raise ProtocolError(f"a rejection at position {position} where target and draft are the same")
     return chance.pick(excess, Purpose.RESIDUAL, position)
-
-
-def _judge_greedily(logits: Array, draft: Sequence[int]) -> Outcome:
-    choices: list[int] = logits.argmax(-1).tolist()
-    accepted = 0
-    while accepted < len(draft) and draft[accepted] == choices[accepted]:
-        accepted += 1
-    margin = float(_gaps(logits[: accepted + 1]).min())
-    if math.isnan(margin):
-        raise ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
-    return Outcome(accepted, choices[accepted], margin=margin)
-
-
-def _gaps(values: Array) -> Array:
-    """Best minus second best along the last axis."""
-    best = values.topk(2, dim=-1).values
-    return best[..., 0] - best[..., 1]
 
 
 def _whole(target_probs: Array, accepted: int, position: int, chance: Chance, with_bonus: bool) -> Outcome:

@@ -14,6 +14,8 @@ from outrider.core.ports import Array
 from outrider.decoding.config import Sampling
 from outrider.decoding.randomness import gumbel_noise
 
+_MASS = 2.0**50
+
 
 def scores(logits: Array, sampling: Sampling) -> Array:
     """Unnormalised log-probabilities, float64 (..., V): 0 at the likeliest token, -inf outside the nucleus.
@@ -21,11 +23,19 @@ def scores(logits: Array, sampling: Sampling) -> Array:
     The nucleus is the smallest set of likeliest tokens that holds `top_p` of the mass (Holtzman et al. 2020).
     Temperature must be above 0. Raises ModelError for logits that hold NaN, +inf or nothing but -inf.
     """
+    if not math.isfinite(float(logits.amax(-1).sum())):
+        raise broken_logits()
+    return unchecked_scores(logits, sampling)
+
+
+def broken_logits() -> ModelError:
+    return ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
+
+
+def unchecked_scores(logits: Array, sampling: Sampling) -> Array:
+    """`scores` that wait for no device: NaN comes of what is no number."""
     logits = logits.double()
-    best = logits.amax(-1, keepdim=True)
-    if not math.isfinite(float(best.sum())):
-        raise ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
-    scaled = ((logits - best) / sampling.temperature).contiguous()
+    scaled = ((logits - logits.amax(-1, keepdim=True)) / sampling.temperature).contiguous()
     if sampling.top_p < 1.0:
         for row in scaled.view(-1, scaled.shape[-1]):
             row[_outside_nucleus(row.softmax(0), sampling.top_p)] = -math.inf
@@ -55,13 +65,6 @@ def choose(logits: Array, sampling: Sampling, position: int) -> int:
     return int(perturbed(logits, sampling, position).argmax())
 
 
-def choose_each(logits: Array, sampling: Sampling, position: int) -> tuple[int, ...]:
-    """The coupled choices at positions from `position` on, from logits (M, V)."""
-    if sampling.temperature == 0.0:
-        return tuple(logits.argmax(-1).tolist())
-    return tuple(choose(row, sampling, position + offset) for offset, row in enumerate(logits))
-
-
 def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
     """float64 (V,) on the CPU: log P plus the noise of a position, up to a constant. Temperature above 0."""
     row = scores(logits, sampling).cpu()
@@ -73,7 +76,8 @@ def _outside_nucleus(probs: Array, top_p: float) -> Array:
     # Tokens below this add up to less than 1 - top_p, so only the few above it need sorting.
     candidates = (probs >= (1.0 - top_p) / len(probs)).nonzero()[:, 0]
     ordered, order = probs[candidates].sort(descending=True, stable=True)
-    mass_before = ordered.cumsum(0) - ordered
+    # In whole numbers, whose sums are the same in whatever order a device adds them.
+    mass = (ordered * _MASS).long()
     outside = torch.ones_like(probs, dtype=torch.bool)
-    outside[candidates[order[mass_before < top_p]]] = False
+    outside[candidates[order[mass.cumsum(0) - mass < math.ceil(top_p * _MASS)]]] = False
     return outside

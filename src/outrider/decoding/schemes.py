@@ -11,7 +11,6 @@ import torch
 from outrider.core.ports import Array
 from outrider.decoding.acceptance import (
     Outcome,
-    judge_choices,
     judge_rejection,
     judge_sparse,
     judge_split,
@@ -34,7 +33,7 @@ from outrider.decoding.packing import (
 )
 from outrider.decoding.randomness import CounterChance, Purpose
 from outrider.decoding.retrieval.reuse import SHORTEST, longest_run
-from outrider.decoding.sampling import choose_each, perturbed
+from outrider.decoding.sampling import perturbed
 from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
 
 NUM_HEAD = 32
@@ -75,7 +74,7 @@ def unpack_evidence(scheme: str, payload: bytes, num_tokens: int, vocab_size: in
 
 
 def judge(job: Verify, logits: Array) -> Judgement:
-    """What a scheme makes of the target's logits (len(draft) + 1, V)."""
+    """What a scheme that tests distributions makes of the target's logits (len(draft) + 1, V)."""
     position = len(job.tokens)
     outcome = _outcome(job, logits, position)
     residue = None
@@ -83,27 +82,20 @@ def judge(job: Verify, logits: Array) -> Judgement:
         at = outcome.accepted
         row = target_distribution(logits[at], job.sampling)
         residue = Residue(job.scheme, row, position + at, job.sampling)
-    kept = _kept(job, logits, outcome.accepted)
+    kept = kept_run(job.draft, logits.argmax(-1).tolist(), outcome.accepted)
     return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
 
 
-def _kept(job: Verify, logits: Array, accepted: int) -> tuple[int, ...]:
+def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tuple[int, ...]:
     """The run past the mistake that equals the target's own choices; no draw decides on what it tells."""
     first = accepted + 1
-    rest = job.draft[first:]
+    rest = draft[first:]
     if len(rest) < SHORTEST:
         return ()
-    rows = logits[first : len(job.draft)]
-    if job.scheme in DETERMINISTIC:
-        choices = list(choose_each(rows, job.sampling, len(job.tokens) + first))
-    else:
-        choices = rows.argmax(-1).tolist()
-    return tuple(first + place for place in longest_run(rest, choices))
+    return tuple(first + place for place in longest_run(rest, choices[first : len(draft)]))
 
 
 def _outcome(job: Verify, logits: Array, position: int) -> Outcome:
-    if job.scheme in DETERMINISTIC:
-        return judge_choices(logits, job.draft, job.sampling, position)
     chance = CounterChance(job.sampling.seed)
     target = target_distribution(logits, job.sampling)
     if job.scheme == "rejection":
@@ -117,7 +109,7 @@ def _outcome(job: Verify, logits: Array, position: int) -> Outcome:
 def judge_exit(
     job: Verify, known: Array, exit_logits: Array, token_ids: Array, vocab_size: int
 ) -> ExitHint | None:
-    """What an early exit expects the verdict to be; None where the verdict has no token of the cloud's own.
+    """What an exit expects such a scheme to say; None where the verdict has no token of the cloud's own.
 
     `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,) is the final row before them, if
     any.
@@ -126,16 +118,13 @@ def judge_exit(
     rows[:, token_ids] = exit_logits.float()
     confidences = token_confidence(exit_logits.float())
     if known is not None:
-        rows = torch.cat((known[None].float(), rows))
+        rows = torch.cat((known[None].float().cpu(), rows))
         confidences = torch.cat((torch.ones(1), confidences))
     outcome = _outcome(job, rows, len(job.tokens))
     if outcome.next_token is None:
         return None
     confidence = float(confidences[: outcome.accepted + 1].prod())
-    if job.scheme not in DETERMINISTIC:
-        return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
-    choices = choose_each(rows, job.sampling, len(job.tokens))
-    return ExitHint(0, outcome.accepted, outcome.next_token, confidence, choices, tuple(confidences.tolist()))
+    return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
 
 
 def pack_residual(residue: Residue, first_draw: int) -> bytes:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Array, Chunk, LanguageModel, OnExit
+from outrider.core.ports import Array, Chunk, LanguageModel
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
-
-OnKnownExit = Callable[[int, Array, Array], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +20,11 @@ class Asked:
     known: Array
     num_last: int
     chunk: Chunk | None
+
+    @property
+    def num_new(self) -> int:
+        """How many of the rows, the last ones, come of the chunk."""
+        return self.num_last + 1 if self.known is None else self.num_last
 
 
 class CachedSequence:
@@ -59,28 +62,23 @@ class CachedSequence:
         """As `ModelSession.expected`."""
         return self._session.expected(count)
 
-    def logits(self, tokens: Sequence[int], num_last: int, on_exit: OnKnownExit | None = None) -> Array:
+    def logits(self, tokens: Sequence[int], num_last: int) -> Array:
         """What the model predicts after the prompt and `tokens`: (num_last + 1, V).
 
-        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them. `on_exit` is
-        called in mid-forward with an exit's index, the first of these rows if it is final already (else
-        None), and the exit's own rows for the rest.
+        Row i predicts tokens[len(tokens) - num_last + i]; the last row what follows all of them.
         """
-        asked = self.ask(tokens, num_last, on_exit)
-        rows = (
-            None if asked.chunk is None else self._session.forward(asked.chunk.token_ids, asked.chunk.on_exit)
-        )
+        asked = self.ask(tokens, num_last)
+        rows = None if asked.chunk is None else self._session.forward(asked.chunk.token_ids)
         return self.answer(asked, rows)
 
-    def ask(self, tokens: Sequence[int], num_last: int, on_exit: OnKnownExit | None = None) -> Asked:
+    def ask(self, tokens: Sequence[int], num_last: int) -> Asked:
         """What `logits` needs a forward for, as a part of a batch; `answer` takes its rows."""
         first = len(tokens) - num_last
         known = self._known_row(tokens, first)
         if known is None:
             self._roll_back(min(common_length(self._cached, tokens), first - 1))
         new = tuple(tokens[len(self._cached) :])
-        chunk = Chunk(self._session, new, _last_rows(on_exit, known, num_last)) if new else None
-        return Asked(known, num_last, chunk)
+        return Asked(known, num_last, Chunk(self._session, new) if new else None)
 
     def answer(self, asked: Asked, rows: Array) -> Array:
         """The rows (num_last + 1, V) asked for, from those of the chunk if there is one."""
@@ -102,10 +100,3 @@ class CachedSequence:
         if length < len(self._cached):
             self._session.truncate(self._prompt_length + length)
             del self._cached[length:]
-
-
-def _last_rows(on_exit: OnKnownExit | None, known: Array, num_last: int) -> OnExit | None:
-    if on_exit is None:
-        return None
-    count = num_last + 1 if known is None else num_last
-    return lambda index, logits: on_exit(index, known, logits[-count:])

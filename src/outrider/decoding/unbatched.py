@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from functools import partial
 
-from outrider.core.ports import Array, Chunk
+from outrider.core.ports import Array, Chunk, ExitReader
 from outrider.core.values import Prompt
 
 
@@ -13,8 +14,17 @@ class UnbatchedModel:
 
     shares_prompts = False
 
-    def forward_together(self, chunks: Sequence[Chunk]) -> list[Array]:
-        return [chunk.session.forward(chunk.token_ids, chunk.on_exit) for chunk in chunks]
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+        return [
+            chunk.session.forward(chunk.token_ids, None if read is None else partial(_tell, read, number))
+            for number, chunk in enumerate(chunks)
+        ]
+
+
+def _tell(read: ExitReader, number: int, index: int, rows: Array) -> None:
+    reading = read(index, [(number, rows)])
+    if reading is not None:
+        reading.hear(reading.chosen)
 
 
 class WholePrefill:

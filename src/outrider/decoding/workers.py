@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 
 from outrider.core.ports import Array, Chunk, LanguageModel
 from outrider.core.values import Successors
@@ -12,17 +11,16 @@ from outrider.decoding.jobs import (
     CloudResult,
     EdgeJob,
     EdgeResult,
-    ExitHint,
+    Judgement,
     PrefillDraft,
     PrefillTarget,
     SessionKey,
     Unfinished,
     Verify,
 )
-from outrider.decoding.schemes import draft_choices, judge, judge_exit
-from outrider.decoding.sequence import CachedSequence
-
-OnHint = Callable[[Verify, ExitHint], None]
+from outrider.decoding.judging import JudgedBatch, OnHint
+from outrider.decoding.schemes import draft_choices
+from outrider.decoding.sequence import Asked, CachedSequence
 
 
 class DraftWorker:
@@ -123,45 +121,38 @@ class TargetWorker:
         self._prefills[job.key] = job, parts
         return Unfinished()
 
-    def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> Iterator[CloudResult]:
-        asked = [
-            self._sequences[job.key].ask(
-                job.tokens + job.draft, len(job.draft), self._exit_reader(job, on_hint)
-            )
-            for job in jobs
-        ]
-        rows = iter(self._forward([one.chunk for one in asked if one.chunk is not None]))
+    def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
+        asked = [self._sequences[job.key].ask(job.tokens + job.draft, len(job.draft)) for job in jobs]
+        batch = self._batch(jobs, asked, on_hint)
+        new = iter(self._forward(jobs, asked, batch, on_hint))
+        rows: list[Array | Exception] = []
         for job, one in zip(jobs, asked, strict=True):
-            new = None if one.chunk is None else next(rows)
-            try:
-                if isinstance(new, Exception):
-                    raise new
-                yield judge(job, self._sequences[job.key].answer(one, new))
-            except Exception as error:
-                yield error
+            own = None if one.chunk is None else next(new)
+            rows.append(own if isinstance(own, Exception) else self._sequences[job.key].answer(one, own))
+        return batch.judge(rows)
 
-    def _forward(self, chunks: Sequence[Chunk]) -> list[Array | Exception]:
+    def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
+        return JudgedBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint)
+
+    def _forward(
+        self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: JudgedBatch, on_hint: OnHint
+    ) -> list[Array | Exception]:
         """The rows of each chunk. Where the batch fails, each runs alone, so that one may fail alone."""
+        chunks = [one.chunk for one in asked if one.chunk is not None]
         try:
-            return self._model.forward_together(chunks) if chunks else []
+            return self._run(chunks, batch) if chunks else []
         except Exception:
-            return [_alone(chunk) for chunk in chunks]
+            return [
+                self._alone(one.chunk, self._batch([job], [one], on_hint))
+                for job, one in zip(jobs, asked, strict=True)
+                if one.chunk is not None
+            ]
 
-    def _exit_reader(self, job: Verify, on_hint: OnHint) -> Callable[[int, Array, Array], None] | None:
-        exits = self._model.exits
-        if exits is None or not job.hints:
-            return None
+    def _alone(self, chunk: Chunk, batch: JudgedBatch) -> Array | Exception:
+        try:
+            return self._run([chunk], batch)[0]
+        except Exception as error:
+            return error
 
-        def read(index: int, known: Array, exit_logits: Array) -> None:
-            hint = judge_exit(job, known, exit_logits, exits.token_ids, self._model.vocab_size)
-            if hint is not None:
-                on_hint(job, replace(hint, exit=index))
-
-        return read
-
-
-def _alone(chunk: Chunk) -> Array | Exception:
-    try:
-        return chunk.session.forward(chunk.token_ids, chunk.on_exit)
-    except Exception as error:
-        return error
+    def _run(self, chunks: Sequence[Chunk], batch: JudgedBatch) -> list[Array]:
+        return self._model.forward_together(chunks, batch.read if batch.listens else None)

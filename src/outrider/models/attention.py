@@ -72,15 +72,25 @@ class Run:
 
     def attend(self, layer: int, queries: Tensor) -> Tensor:
         """What rows of queries (M, num_heads, head_dim) read: (R, num_heads * head_dim) for the run's."""
-        own, head_dim = slice(self.first, self.first + self.count), queries.shape[-1]
+        own = slice(self.first, self.first + self.count)
         keys = self.block.keys[layer][own, : self.span].transpose(1, 2)
         values = self.block.values[layer][own, : self.span].transpose(1, 2)
-        asked = _take(queries, self.queries)
-        grouped = asked.view(self.count, self.window, keys.shape[1], -1, head_dim).permute(0, 2, 3, 1, 4)
-        folded = grouped.reshape(self.count, keys.shape[1], -1, head_dim).to(keys.dtype)
+        folded = fold(_take(queries, self.queries), self.count, keys.shape[1]).to(keys.dtype)
         mixed = F.scaled_dot_product_attention(folded, keys, values, attn_mask=self.mask)
-        unfolded = mixed.unflatten(2, (-1, self.window)).permute(0, 3, 1, 2, 4)
-        return _take(unfolded.reshape(self.count * self.window, -1), self.answers)
+        return _take(unfold(mixed, self.window), self.answers)
+
+
+def fold(queries: Tensor, count: int, num_kv_heads: int) -> Tensor:
+    """Queries (count * W, heads, dim) as (count, kv_heads, group * W, dim): together who shares keys."""
+    grouped = queries.view(count, -1, num_kv_heads, queries.shape[1] // num_kv_heads, queries.shape[2])
+    return grouped.permute(0, 2, 3, 1, 4).reshape(count, num_kv_heads, -1, queries.shape[2])
+
+
+def unfold(mixed: Tensor, window: int) -> Tensor:
+    """Back again: (count * window, heads * head_dim)."""
+    count, num_kv_heads, rows, head_dim = mixed.shape
+    parted = mixed.reshape(count, num_kv_heads, rows // window, window, head_dim).permute(0, 3, 1, 2, 4)
+    return parted.reshape(count * window, -1)
 
 
 def _take(rows: Tensor, index: slice | Tensor) -> Tensor:

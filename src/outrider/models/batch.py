@@ -7,18 +7,18 @@ So a row is the same bits whatever stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 import torch
 from torch import Tensor
 
+from outrider.core.ports import ExitReader, Reading
 from outrider.models.attention import Segment
 from outrider.models.cache import StaticCache
-from outrider.models.exits import ExitHeads, ExitTap
+from outrider.models.exits import ExitHeads
 from outrider.models.positions import text_positions
-from outrider.models.steps import StepCache, StepInput
 from outrider.models.text_stack import TextStack
 
 DECODE_ROWS = 8
@@ -36,12 +36,11 @@ class Appended:
     cache: StaticCache
     start: int
     rope_delta: int
-    tap: ExitTap | None
 
     def slices(self) -> list[Appended]:
         """Cut into forwards of one shape."""
         return [
-            Appended(self.token_ids[begin:end], self.cache, self.start + begin, self.rope_delta, self.tap)
+            Appended(self.token_ids[begin:end], self.cache, self.start + begin, self.rope_delta)
             for begin, end in decode_slices(self.start, len(self.token_ids))
         ]
 
@@ -51,40 +50,79 @@ def next_span(slot: int) -> int:
     return (slot // SPAN_STEP + 1) * SPAN_STEP
 
 
-def decode_slices(start: int, count: int) -> list[tuple[int, int]]:
+def decode_slices(
+    start: int, count: int, num_rows: int = DECODE_ROWS, span_of: Callable[[int], int] = next_span
+) -> list[tuple[int, int]]:
     """Cut tokens at slots start..start+count into forwards of one shape: few enough rows, all of one span."""
     slices, begin = [], 0
     while begin < count:
-        until_next_span = next_span(start + begin) - (start + begin)
-        end = min(count, begin + min(DECODE_ROWS, until_next_span))
+        until_next_span = span_of(start + begin) - (start + begin)
+        end = min(count, begin + min(num_rows, until_next_span))
         slices.append((begin, end))
         begin = end
     return slices
 
 
-def run_alone(steps: StepCache, text: Appended) -> Tensor:
-    """Logits (M, V) of one text's M tokens, in steps of static shape."""
-    rows = []
-    for part in text.slices():
-        step = steps.step(part.cache.block, next_span(part.start))
-        position = part.start + part.rope_delta
-        heard = None if part.tap is None else part.tap.hear
-        rows.append(step.run(StepInput(part.token_ids, part.cache.index, part.start, position), heard))
-    return torch.cat(rows)
+class ExitSlices:
+    """What exits say of a batch's chunks, whose forwards may be cut into slices: joined where complete."""
+
+    def __init__(self, read: ExitReader, texts: Sequence[Appended]) -> None:
+        self._read = read
+        self._counts = [len(text.token_ids) for text in texts]
+        self._slices: dict[tuple[int, int], list[Tensor]] = {}
+
+    def read(self, exit_index: int, rows: Sequence[tuple[int, Tensor]]) -> Reading | None:
+        """The logits (rows, S) of one forward, for some texts by their numbers."""
+        complete = []
+        for number, new in rows:
+            if len(new) == self._counts[number]:
+                complete.append((number, new))
+                continue
+            slices = self._slices.setdefault((exit_index, number), [])
+            # The next forward may use the same memory.
+            slices.append(new.clone())
+            if sum(map(len, slices)) == self._counts[number]:
+                complete.append((number, torch.cat(slices)))
+        return self._read(exit_index, complete) if complete else None
 
 
-def run_together(text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended]) -> list[Tensor]:
+def run_together(
+    text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended], exits: ExitSlices | None
+) -> list[Tensor]:
     """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs."""
     rows: list[list[Tensor]] = [[] for _ in texts]
     by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
     for slices in zip_longest(*(one.slices() for one in texts)):
         present = [index for index in by_place if slices[index] is not None]
-        for index, logits in zip(present, _run(text, heads, [slices[i] for i in present]), strict=True):
+        parts = [slices[index] for index in present]
+        tell = None if heads is None or exits is None else _teller(heads, exits, present, parts)
+        for index, logits in zip(present, _run(text, parts, tell), strict=True):
             rows[index].append(logits)
     return [torch.cat(parts) for parts in rows]
 
 
-def _run(text: TextStack, heads: ExitHeads | None, parts: Sequence[Appended]) -> Sequence[Tensor]:
+def _teller(
+    heads: ExitHeads, exits: ExitSlices, present: Sequence[int], parts: Sequence[Appended]
+) -> Callable[[int, Tensor], None]:
+    """Lets the exits' logits be read after their layers, those of all texts in one product."""
+    ends = list(accumulate(len(part.token_ids) for part in parts))
+    places = list(zip(present, [0, *ends], ends, strict=False))
+
+    def tell(layer: int, hidden: Tensor) -> None:
+        index = heads.index_of(layer)
+        if index is None:
+            return
+        logits = heads.logits(index, hidden)
+        reading = exits.read(index, [(number, logits[first:end]) for number, first, end in places])
+        if reading is not None:
+            reading.hear(reading.chosen.cpu())
+
+    return tell
+
+
+def _run(
+    text: TextStack, parts: Sequence[Appended], after_layer: Callable[[int, Tensor], None] | None
+) -> Sequence[Tensor]:
     """One forward over texts of up to DECODE_ROWS tokens each; spare rows repeat the last."""
     counts = [len(part.token_ids) for part in parts]
     num_rows = -(-sum(counts) // DECODE_ROWS) * DECODE_ROWS
@@ -93,22 +131,11 @@ def _run(text: TextStack, heads: ExitHeads | None, parts: Sequence[Appended]) ->
     spare = num_rows - len(token_ids)
     token_ids += token_ids[-1:] * spare
     positions.append(positions[-1][:, -1:].expand(3, spare))
-
-    def tell(layer: int, hidden: Tensor) -> None:
-        index = heads.index_of(layer) if heads is not None else None
-        if heads is None or index is None:
-            return
-        rows = heads.logits(index, hidden)[: sum(counts)].cpu()
-        for part, logits in zip(parts, rows.split(counts), strict=True):
-            if part.tap is not None:
-                part.tap.hear(index, logits)
-
-    listened = any(part.tap is not None for part in parts)
     hidden = text.forward(
         text.embed(token_ids),
         torch.cat(positions, dim=1),
         text.runs(_segments(parts), num_rows),
-        tell if listened else None,
+        after_layer,
     )
     return text.logits(hidden)[: sum(counts)].split(counts)
 

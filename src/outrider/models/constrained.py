@@ -14,7 +14,17 @@ from torch import Tensor
 
 from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ModelError
-from outrider.core.ports import Chunk, ExitInfo, LanguageModel, ModelSession, OnExit, Tokenizer, finish
+from outrider.core.ports import (
+    Chunk,
+    ExitInfo,
+    ExitReader,
+    LanguageModel,
+    ModelSession,
+    OnExit,
+    Tokenizer,
+    finish,
+    reader_of,
+)
 from outrider.core.values import Prompt, Successors
 
 FORBIDDEN = -1e30
@@ -74,13 +84,12 @@ class ConstrainedModel:
     def open_session(self) -> ConstrainedSession:
         return ConstrainedSession(self, self._model.open_session())
 
-    def forward_together(self, chunks: Sequence[Chunk]) -> list[Tensor]:
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
         sessions = [_own(chunk.session) for chunk in chunks]
         inner = [
-            Chunk(session.inner, chunk.token_ids, chunk.on_exit)
-            for session, chunk in zip(sessions, chunks, strict=True)
+            Chunk(session.inner, chunk.token_ids) for session, chunk in zip(sessions, chunks, strict=True)
         ]
-        logits = self._model.forward_together(inner)
+        logits = self._model.forward_together(inner, read)
         return [
             session.append(chunk.token_ids, rows)
             for session, chunk, rows in zip(sessions, chunks, logits, strict=True)
@@ -112,7 +121,7 @@ class ConstrainedSession:
         return self.inner.expected(count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
-        return self._model.forward_together([Chunk(self, token_ids, on_exit)])[0]
+        return self._model.forward_together([Chunk(self, token_ids)], reader_of(on_exit))[0]
 
     def truncate(self, length: int) -> None:
         self.inner.truncate(length)

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from outrider.core.errors import ModelError
-from outrider.core.ports import ExitInfo, OnExit
+from outrider.core.ports import ExitInfo
 from outrider.models.text_stack import TextStack
 
 EXITS_FILE = "exits.safetensors"
@@ -69,25 +69,6 @@ class ExitHeads:
         """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
         length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
         return torch.mm(hidden, self.matrices[index]) / torch.hypot(length, self.norm_floor)
-
-
-class ExitTap:
-    """Listens to one chunk of `num_rows` tokens, whose forward may be cut into slices.
-
-    `on_exit` is called when an exit's rows are complete: in the last slice, right after the exit's layer.
-    """
-
-    def __init__(self, num_exits: int, num_rows: int, on_exit: OnExit) -> None:
-        self._num_rows = num_rows
-        self._on_exit = on_exit
-        self._slices: list[list[Tensor]] = [[] for _ in range(num_exits)]
-
-    def hear(self, index: int, logits: Tensor) -> None:
-        """The logits (rows, S) of exit `index` for one slice."""
-        slices = self._slices[index]
-        slices.append(logits)
-        if sum(map(len, slices)) == self._num_rows:
-            self._on_exit(index, torch.cat(slices))
 
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:

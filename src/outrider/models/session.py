@@ -8,16 +8,16 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from outrider.core.ports import Chunk, ExitInfo, ModelSession, OnExit, finish
+from outrider.core.ports import Chunk, ExitInfo, ExitReader, ModelSession, OnExit, finish, reader_of
 from outrider.core.values import Prompt, Successors
 from outrider.models.attention import Segment
-from outrider.models.batch import DECODE_ROWS, Appended, next_span, run_alone, run_together
+from outrider.models.batch import Appended, ExitSlices, next_span, run_together
 from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
-from outrider.models.exits import ExitHeads, ExitTap
+from outrider.models.exits import ExitHeads
 from outrider.models.layout import PromptLayout, lay_out, require_room
 from outrider.models.positions import text_positions
-from outrider.models.steps import StepCache
+from outrider.models.steps import BLOCK_SEQUENCES, StepCache, run_stepped
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
@@ -45,7 +45,7 @@ class QwenModel:
     ) -> None:
         """The caches of so many `sessions` are allocated at a time.
 
-        `static_steps`: a session alone runs in steps of static shape, as a GPU wants it.
+        `static_steps`: what follows a prompt runs in steps of static shape, as a GPU wants it.
         """
         self.name = name
         self.tokenizer = tokenizer
@@ -57,10 +57,12 @@ class QwenModel:
         self.vision = vision
         self.exit_heads = exit_heads
         shape, num_slots = text.shape, next_span(max_length - 1)
+        if static_steps:
+            sessions, num_slots = min(sessions, BLOCK_SEQUENCES), next_span(max_length)
         cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
         self._prompted: WeakValueDictionary[Prompt, QwenSession] = WeakValueDictionary()
         self._pool = CachePool(cache, text.cache_dtype, sessions, text.embeddings.device)
-        self._steps = StepCache(text, exit_heads, DECODE_ROWS) if static_steps else None
+        self._steps = StepCache(text, exit_heads) if static_steps else None
 
     def session_after(self, prompt: Prompt) -> QwenSession | None:
         """A session whose cache begins with this very prompt, if there is one."""
@@ -85,16 +87,17 @@ class QwenModel:
         return QwenSession(self, self._pool.take())
 
     @torch.inference_mode()
-    def forward_together(self, chunks: Sequence[Chunk]) -> list[Tensor]:
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
         """Raises ConfigError where a text outgrows its cache; then no session has changed."""
         sessions = [_own(chunk.session, self) for chunk in chunks]
         if len(set(map(id, sessions))) < len(sessions):
             raise ValueError("a batch takes one chunk of a session")
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
-        if self._steps is not None and len(texts) == 1:
-            logits = [run_alone(self._steps, texts[0])]
+        exits = None if read is None or self.exit_heads is None else ExitSlices(read, texts)
+        if self._steps is not None:
+            logits = run_stepped(self._steps, texts, exits)
         else:
-            logits = run_together(self.text, self.exit_heads, texts)
+            logits = run_together(self.text, self.exit_heads, texts, exits)
         for session, chunk in zip(sessions, chunks, strict=True):
             session.grow(len(chunk.token_ids))
         return logits
@@ -163,7 +166,7 @@ class QwenSession:
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """Raises ConfigError where the text outgrows the cache."""
-        return self._model.forward_together([Chunk(self, token_ids, on_exit)])[0]
+        return self._model.forward_together([Chunk(self, token_ids)], reader_of(on_exit))[0]
 
     @torch.inference_mode()
     def layer_outputs(self, token_ids: Sequence[int], layers: Collection[int]) -> Tensor:
@@ -182,12 +185,8 @@ class QwenSession:
 
     def appended(self, chunk: Chunk) -> Appended:
         """A chunk of this session as rows for a batch. Raises ConfigError."""
-        count, heads = len(chunk.token_ids), self._model.exit_heads
-        require_room(self._length + count, self._model.max_length)
-        tap = None
-        if heads is not None and chunk.on_exit is not None:
-            tap = ExitTap(len(heads.info.layers), count, chunk.on_exit)
-        return Appended(chunk.token_ids, self._cache, self._length, self._rope_delta, tap)
+        require_room(self._length + len(chunk.token_ids), self._model.max_length)
+        return Appended(chunk.token_ids, self._cache, self._length, self._rope_delta)
 
     def grow(self, count: int) -> None:
         """The batch has put so many tokens into the cache."""

@@ -11,13 +11,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from outrider.core.ports import ExitInfo
-from outrider.models.batch import DECODE_ROWS, next_span
+from outrider.core.ports import ExitInfo, Reading
+from outrider.models.batch import next_span
 from outrider.models.cache import CachePool, CacheShape
 from outrider.models.exits import ExitHeads
 from outrider.models.loading import find_device
 from outrider.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
-from outrider.models.steps import SegmentedStep, StepInput
+from outrider.models.steps import SegmentedStep, StepTokens
 from outrider.models.text_stack import TextStack
 
 SHORTLIST = 2048
@@ -61,10 +61,13 @@ def run_step_trial(
     heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place)
     shape = CacheShape(num_layers, next_span(context), text.shape.num_kv_heads, text.shape.head_dim)
     block = CachePool(shape, text.cache_dtype, 1, place).take().block
-    given = StepInput(list(range(10, 10 + VERIFIED)), 0, context, context)
-    steps = [SegmentedStep(text, each, block, next_span(context), DECODE_ROWS) for each in (None, heads)]
+    given = {0: StepTokens(list(range(10, 10 + VERIFIED)), context, context)}
+    steps = [SegmentedStep(text, each, block, next_span(context)) for each in (None, heads)]
     plain_s, exits_s = (
-        _seconds(partial(step.run, given, lambda index, rows: None), place, repeats) for step in steps
+        _seconds(
+            partial(step.run, given, lambda index, rows: Reading(rows, lambda logits: None)), place, repeats
+        )
+        for step in steps
     )
     host_s = _host_seconds(lambda: steps[1].run(given, None), place, repeats)
     num_bytes = weight_bytes(text)

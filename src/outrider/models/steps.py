@@ -1,54 +1,82 @@
-"""One sequence's forwards over static buffers, cut at the exits: what a GPU replays as CUDA graphs.
+"""Forwards of a block's sequences over static buffers, cut at the exits: what a GPU replays as CUDA graphs.
 
-A step is a forward of DECODE_ROWS rows at one span. Its inputs are a few numbers in one buffer, so that a
+A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
+in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
+of one shape, so a row is the same bits whatever its neighbours do. Inputs are a few numbers in one buffer: a
 step costs the host one copy and a launch for each segment. Hints leave in mid-forward: all segments are in
 the queue before the host waits for the first exit. On a CPU the same segments run one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from itertools import zip_longest
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from outrider.core.ports import Reading
+from outrider.models.attention import fold, unfold
+from outrider.models.batch import Appended, ExitSlices, decode_slices
 from outrider.models.cache import CacheBlock
 from outrider.models.exits import ExitHeads
-from outrider.models.text_stack import LayerWeights, TextStack, rotate, transform
+from outrider.models.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
 
-Heard = Callable[[int, Tensor], None]
-"""Called with an exit's index and its logits (rows, S) on the host."""
+STEP_ROWS = 16
+"""A sequence's rows in a step: the least share of a batch fits."""
+BLOCK_SEQUENCES = 8
+"""A block's sequences at most: 128 rows, which take no longer than reading the weights."""
+SHORTEST_SPAN = 1024
+"""A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
+
+_log = logging.getLogger(__name__)
+Heard = Callable[[int, Tensor], Reading | None]
+"""Called with an exit's index and its logits (rows of the step, S) on a device that it may not wait for."""
 
 
 @dataclass(frozen=True)
-class StepInput:
-    """Up to `num_rows` tokens of the sequence `index` of a block, from slot `start` and `position` on."""
+class StepTokens:
+    """Up to STEP_ROWS tokens of a sequence, from slot `start` and `position` on."""
 
     token_ids: Sequence[int]
-    index: int
     start: int
     position: int
 
-    def numbers(self, num_rows: int, num_slots: int) -> list[int]:
-        """Of each row: token, rotary position, last slot it sees, slot of the block that it is written to;
-        then the sequence. Spare rows repeat the last token, in its place.
-        """
-        places = [min(row, len(self.token_ids) - 1) for row in range(num_rows)]
-        return [
-            *(self.token_ids[place] for place in places),
-            *(self.position + place for place in places),
-            *(self.start + place for place in places),
-            *(self.index * num_slots + self.start + place for place in places),
-            self.index,
-        ]
+
+def step_span(slot: int, num_slots: int) -> int:
+    """How many slots a token at `slot` attends over in a step."""
+    span = SHORTEST_SPAN
+    while span <= slot:
+        span *= 2
+    return min(span, num_slots)
+
+
+def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
+    """Of each row of a step: token, rotary position, last slot it sees, and the block's slot that it goes to.
+
+    Spare rows of a sequence repeat its last token, in its place; a sequence that has none writes to its last
+    slot, which no text reaches.
+    """
+    rows = []
+    for index in range(num_sequences):
+        mine, first = given.get(index), index * num_slots
+        for row in range(STEP_ROWS):
+            if mine is None:
+                rows.append((0, 0, 0, first + num_slots - 1))
+                continue
+            place = min(row, len(mine.token_ids) - 1)
+            slot = mine.start + place
+            rows.append((mine.token_ids[place], mine.position + place, slot, first + slot))
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 class Launcher(Protocol):
-    """Runs the segments of a step; tells of each exit when its logits have come to the host."""
+    """Runs the segments of a step; what is read of an exit is heard when it has come to the host."""
 
     def run(self, heard: Heard | None) -> None: ...
 
@@ -56,32 +84,32 @@ class Launcher(Protocol):
 class SegmentedStep:
     """The segments of one span: layers up to each exit with its head, and the rest with the LM head."""
 
-    def __init__(
-        self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int, num_rows: int
-    ) -> None:
-        self._text, self._heads, self._block, self._span, self._num_rows = text, heads, block, span, num_rows
+    def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
+        self._text, self._heads, self._block, self._span = text, heads, block, span
+        self._num_sequences, self._num_slots = block.keys[0].shape[:2]
         device = text.embeddings.device
-        on_gpu = device.type == "cuda"
-        self._staged = torch.zeros(4 * num_rows + 1, dtype=torch.long, pin_memory=on_gpu)
+        self._staged = torch.zeros(
+            4, self._num_sequences * STEP_ROWS, dtype=torch.long, pin_memory=device.type == "cuda"
+        )
         self._inputs = torch.zeros_like(self._staged, device=device)
         self._slots = torch.arange(span, device=device)
         self._launcher: Launcher | None = None
-        self._hidden = self._mask = self._places = self._sequence = self._inputs
+        self._project = Fused(project) if device.type == "cuda" else project
+        self._join = Fused(join) if device.type == "cuda" else join
+        self._hidden = self._mask = self._places = self._inputs
         self.exit_rows: list[Tensor] = []
         self.logits = self._inputs
 
     @torch.inference_mode()
-    def run(self, given: StepInput, heard: Heard | None) -> Tensor:
-        """Logits (M, V) of its M tokens, on the device."""
-        count = len(given.token_ids)
-        numbers = given.numbers(self._num_rows, self._block.keys[0].shape[1])
-        self._staged.copy_(torch.tensor(numbers))
+    def run(self, given: Mapping[int, StepTokens], heard: Heard | None) -> Tensor:
+        """Logits (rows of the step, V), on the device until the next step overwrites them."""
+        self._staged.copy_(torch.tensor(step_numbers(given, self._num_sequences, self._num_slots)))
         self._inputs.copy_(self._staged, non_blocking=True)
         if self._launcher is None:
             on_gpu = self._inputs.is_cuda
             self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
-        self._launcher.run(None if heard is None else lambda index, rows: heard(index, rows[:count]))
-        return self.logits[:count].clone()
+        self._launcher.run(heard)
+        return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
         """What is captured, in order; each leaves its results in tensors that the next reads."""
@@ -101,38 +129,65 @@ class SegmentedStep:
             del self.exit_rows[number:]
             self.exit_rows.append(self._heads.logits(number, self._hidden))
 
+    def _layer(self, index: int, hidden: Tensor) -> Tensor:
+        """Its products with what stands between them, and attention over the caches in place."""
+        layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
+        queries, *new = self._project(layer, hidden, self._rotation, self._text.shape, self._num_sequences)
+        for slots, rows in zip(cached, new, strict=True):
+            slots.flatten(0, 1).index_copy_(0, self._places, rows.to(slots.dtype))
+        keys, values = (slots[:, : self._span].transpose(1, 2) for slots in cached)
+        mixed = F.scaled_dot_product_attention(queries.to(keys.dtype), keys, values, attn_mask=self._mask)
+        return self._join(layer, hidden, mixed)
+
     def _begin(self) -> None:
-        tokens, positions, visible, self._places = self._inputs[:-1].view(4, -1).unbind()
-        self._sequence = self._inputs[-1:]
+        tokens, positions, visible, self._places = self._inputs.unbind()
         self._hidden = self._text.embeddings.index_select(0, tokens).float()
         self._rotation = self._text.rotary.at(positions.expand(3, -1))
         group = self._text.shape.num_heads // self._text.shape.num_kv_heads
-        unseen = (self._slots > visible.unsqueeze(1)).repeat(group, 1)
+        unseen = self._slots > visible.view(self._num_sequences, 1, STEP_ROWS, 1)
         mask = torch.zeros_like(unseen, dtype=self._text.cache_dtype)
-        self._mask = mask.masked_fill_(unseen, -torch.inf)
+        self._mask = mask.masked_fill_(unseen, -torch.inf).repeat(1, 1, group, 1)
 
-    def _layer(self, index: int, hidden: Tensor) -> Tensor:
-        layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
-        return transform(self._attend(layer, cached, hidden), layer)
 
-    def _attend(self, layer: LayerWeights, cached: tuple[Tensor, Tensor], hidden: Tensor) -> Tensor:
-        shape, count = self._text.shape, self._num_rows
-        heads = layer.qkv.times(layer.input_norm(hidden), layer.qkv_bias).view(count, -1, shape.head_dim)
-        turned = rotate(heads[:, : shape.num_heads + shape.num_kv_heads], self._rotation)
-        queries, keys = turned.split([shape.num_heads, shape.num_kv_heads], dim=1)
-        own = []
-        for slots, new in zip(cached, (keys, heads[:, -shape.num_kv_heads :]), strict=True):
-            slots.flatten(0, 1).index_copy_(0, self._places, new.to(slots.dtype))
-            own.append(slots[:, : self._span].index_select(0, self._sequence).transpose(1, 2))
-        grouped = queries.view(count, shape.num_kv_heads, -1, shape.head_dim).permute(1, 2, 0, 3)
-        folded = grouped.reshape(1, shape.num_kv_heads, -1, shape.head_dim).to(own[0].dtype)
-        mixed = F.scaled_dot_product_attention(folded, own[0], own[1], attn_mask=self._mask)
-        flat = mixed.view(-1, count, shape.head_dim).transpose(0, 1).reshape(count, -1)
-        return layer.attention_out.times(flat.to(hidden.dtype), hidden)
+def project(
+    layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of hidden rows (R, width) the queries, folded for attention, and keys and values (R, kv_heads, dim)."""
+    heads = layer.qkv.times(layer.input_norm(hidden), layer.qkv_bias).view(len(hidden), -1, shape.head_dim)
+    turned = rotate(heads[:, : shape.num_heads + shape.num_kv_heads], rotation)
+    queries, keys = turned.split([shape.num_heads, shape.num_kv_heads], dim=1)
+    return fold(queries, num_sequences, shape.num_kv_heads), keys, heads[:, -shape.num_kv_heads :]
+
+
+def join(layer: LayerWeights, hidden: Tensor, mixed: Tensor) -> Tensor:
+    """The layer's output (R, width) from what its queries read."""
+    read = unfold(mixed, STEP_ROWS).to(hidden.dtype)
+    return transform(layer.attention_out.times(read, hidden), layer)
+
+
+class Fused:
+    """A function by torch.compile, which makes one kernel of what stands between the products of a layer.
+
+    One compilation serves all layers. Where it fails, the function itself runs from then on.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self._function = function
+        self._run = torch.compile(function, dynamic=False, **options)
+
+    def __call__(self, *given: Any) -> Any:
+        if self._run is not self._function:
+            try:
+                return self._run(*given)
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                _log.warning("a target's layers run unfused, for torch.compile failed: %s", reason)
+                self._run = self._function
+        return self._function(*given)
 
 
 class DirectLauncher:
-    """One segment after the other, each exit told as it comes."""
+    """One segment after the other, each exit heard as it comes."""
 
     def __init__(self, step: SegmentedStep) -> None:
         self._step = step
@@ -142,15 +197,17 @@ class DirectLauncher:
         for number, segment in enumerate(self._segments):
             segment()
             if heard is not None and number < len(self._segments) - 1:
-                heard(number, self._step.exit_rows[number])
+                reading = heard(number, self._step.exit_rows[number])
+                if reading is not None:
+                    reading.hear(reading.chosen.cpu())
 
 
 class GraphLauncher:
-    """Each segment a CUDA graph; exits are copied to pinned memory beside the segments that follow."""
+    """Each segment a CUDA graph; exits are read and copied to pinned memory beside the later segments."""
 
     def __init__(self, step: SegmentedStep) -> None:
         self._graphs: list[torch.cuda.CUDAGraph] = []
-        self._copies = torch.cuda.Stream()
+        self._reading = torch.cuda.Stream()
         self._warm_up(step)
         pool = torch.cuda.graph_pool_handle()
         for segment in step.segments():
@@ -159,7 +216,6 @@ class GraphLauncher:
                 segment()
             self._graphs.append(graph)
         self._exits = list(step.exit_rows)
-        self._pinned = [torch.empty_like(rows, device="cpu", pin_memory=True) for rows in self._exits]
         self._computed = [torch.cuda.Event() for _ in self._exits]
         self._copied = [torch.cuda.Event() for _ in self._exits]
 
@@ -167,22 +223,29 @@ class GraphLauncher:
         for number, graph in enumerate(self._graphs):
             graph.replay()
             if heard is not None and number < len(self._exits):
-                self._copy(number)
-        if heard is not None:
-            for number, event in enumerate(self._copied):
-                event.synchronize()
-                heard(number, self._pinned[number].clone())
+                self._computed[number].record()
+        if heard is None:
+            return
+        began = [self._begin_reading(number, heard) for number in range(len(self._exits))]
+        for number, one in enumerate(began):
+            if one is not None:
+                self._copied[number].synchronize()
+                one[0].hear(one[1])
 
-    def _copy(self, number: int) -> None:
-        self._computed[number].record()
-        self._copies.wait_event(self._computed[number])
-        with torch.cuda.stream(self._copies):
-            self._pinned[number].copy_(self._exits[number], non_blocking=True)
+    def _begin_reading(self, number: int, heard: Heard) -> tuple[Reading, Tensor] | None:
+        """What is read of an exit, on its way to the host: such a copy lands in pinned memory."""
+        with torch.cuda.stream(self._reading):
+            self._reading.wait_event(self._computed[number])
+            reading = heard(number, self._exits[number])
+            if reading is None:
+                return None
+            pinned = reading.chosen.to("cpu", non_blocking=True)
             self._copied[number].record()
+            return reading, pinned
 
     @staticmethod
     def _warm_up(step: SegmentedStep) -> None:
-        """Libraries allocate on their first calls, which no capture may hold."""
+        """Libraries allocate on their first calls, and what is compiled is, which no capture may hold."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -195,12 +258,72 @@ class GraphLauncher:
 class StepCache:
     """The steps of a model, one for each block of its caches and each span, made when first needed."""
 
-    def __init__(self, text: TextStack, heads: ExitHeads | None, num_rows: int) -> None:
-        self._text, self._heads, self._num_rows = text, heads, num_rows
+    def __init__(self, text: TextStack, heads: ExitHeads | None) -> None:
+        self._text, self._heads = text, heads
         self._steps: dict[tuple[int, int], SegmentedStep] = {}
 
     def step(self, block: CacheBlock, span: int) -> SegmentedStep:
         key = id(block), span
         if key not in self._steps:
-            self._steps[key] = SegmentedStep(self._text, self._heads, block, span, self._num_rows)
+            self._steps[key] = SegmentedStep(self._text, self._heads, block, span)
         return self._steps[key]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one text in one step: the text's number, its sequence in the block, and its tokens."""
+
+    number: int
+    index: int
+    tokens: StepTokens
+
+
+def run_stepped(steps: StepCache, texts: Sequence[Appended], exits: ExitSlices | None) -> list[Tensor]:
+    """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs."""
+    rows: list[list[Tensor]] = [[] for _ in texts]
+    for slices in zip_longest(*(_slices(text) for text in texts)):
+        rounds: dict[tuple[int, int], tuple[CacheBlock, list[_Part]]] = {}
+        for number, part in enumerate(slices):
+            if part is not None:
+                block = texts[number].cache.block
+                span = step_span(part.start, _num_slots(texts[number]))
+                mine = _Part(number, texts[number].cache.index, part)
+                rounds.setdefault((id(block), span), (block, []))[1].append(mine)
+        for (_, span), (block, parts) in rounds.items():
+            for part, logits in zip(parts, _run(steps.step(block, span), parts, exits), strict=True):
+                rows[part.number].append(logits)
+    return [torch.cat(parts) for parts in rows]
+
+
+def _run(step: SegmentedStep, parts: Sequence[_Part], exits: ExitSlices | None) -> list[Tensor]:
+    """One step; what is kept of its logits is a copy."""
+
+    def heard(index: int, logits: Tensor) -> Reading | None:
+        assert exits is not None
+        return exits.read(index, [(part.number, _rows(logits, part)) for part in parts])
+
+    logits = step.run({part.index: part.tokens for part in parts}, None if exits is None else heard)
+    return list(
+        torch.cat([_rows(logits, part) for part in parts]).split(
+            [len(part.tokens.token_ids) for part in parts]
+        )
+    )
+
+
+def _rows(logits: Tensor, part: _Part) -> Tensor:
+    first = part.index * STEP_ROWS
+    return logits[first : first + len(part.tokens.token_ids)]
+
+
+def _slices(text: Appended) -> list[StepTokens]:
+    """Cut where a sequence's rows or a span end."""
+    num_slots = _num_slots(text)
+    cuts = decode_slices(text.start, len(text.token_ids), STEP_ROWS, partial(step_span, num_slots=num_slots))
+    position = text.start + text.rope_delta
+    return [
+        StepTokens(text.token_ids[begin:end], text.start + begin, position + begin) for begin, end in cuts
+    ]
+
+
+def _num_slots(text: Appended) -> int:
+    return text.cache.block.keys[0].shape[1]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
-from support.tiny_models import random_prompt
+from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Chunk, finish
+from outrider.core.ports import Chunk, Reading, finish
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.batch import next_span
@@ -49,19 +50,36 @@ def test_a_batch_gives_each_session_its_own_bits(pooled: QwenModel, seed: int) -
     assert max(spans) == 2, "the batch is to hold two spans"
 
 
-def test_exits_speak_to_the_session_that_listens(pooled: QwenModel) -> None:
-    heard: dict[int, list[torch.Tensor]] = {0: [], 2: []}
-    expected: dict[int, list[torch.Tensor]] = {0: [], 2: []}
+@pytest.mark.parametrize("static_steps", [False, True])
+def test_the_exits_of_a_batch_are_read_at_once_and_say_what_each_session_hears_alone(
+    tmp_path: Path, static_steps: bool
+) -> None:
+    folder = build_tiny_model(tmp_path / "target", TinySize(layers=3))
+    add_exits(folder, (1, 2), torch.arange(5, 60))
+    pooled = load_model(folder, sessions=len(PROMPTS))
+    parts = pooled.name, pooled.tokenizer, pooled.text, pooled.vision, pooled.max_length, pooled.card
+    pooled = QwenModel(*parts, pooled.exit_heads, sessions=3, static_steps=static_steps)
+    heard: dict[int, list[torch.Tensor]] = {number: [] for number in range(len(PROMPTS))}
+    asked: list[int] = []
     together, alone = prefilled(pooled), prefilled(pooled)
     texts = random_chunks(7, pooled.vocab_size)
-    listeners = {index: (lambda _, rows, to=to: to.append(rows)) for index, to in heard.items()}
-    pooled.forward_together(
-        [Chunk(session, texts[i], listeners.get(i)) for i, session in enumerate(together)]
-    )
-    for index, rows in expected.items():
-        alone[index].forward(texts[index], lambda _, exit_rows, to=rows: to.append(exit_rows))
-        assert len(rows) == len(heard[index])
-        assert all(torch.equal(a, b) for a, b in zip(rows, heard[index], strict=True))
+
+    def read(index: int, rows: Sequence[tuple[int, torch.Tensor]]) -> Reading:
+        asked.append(len(rows))
+
+        def hear(chosen: torch.Tensor) -> None:
+            for (number, _), said in zip(rows, chosen.split([len(own) for _, own in rows]), strict=True):
+                heard[number].append(said)
+
+        return Reading(torch.cat([own for _, own in rows]), hear)
+
+    pooled.forward_together([Chunk(session, texts[i]) for i, session in enumerate(together)], read)
+    assert max(asked) > 1 or static_steps, "one product reads several texts"
+    for number, said in heard.items():
+        expected: list[torch.Tensor] = []
+        alone[number].forward(texts[number], lambda _, exit_rows, to=expected: to.append(exit_rows))
+        assert len(said) == len(expected) > 0
+        assert all(torch.equal(a, b) for a, b in zip(said, expected, strict=True))
 
 
 def test_a_batch_that_fails_changes_no_session(pooled: QwenModel) -> None:

@@ -36,9 +36,9 @@ def test_branches_together_are_drafted_as_each_alone(
     sizes: list[int] = []
     really = QwenModel.forward_together
 
-    def counting(self: QwenModel, chunks: list[object]) -> list[torch.Tensor]:
+    def counting(self: QwenModel, chunks: list[object], read: object = None) -> list[torch.Tensor]:
         sizes.append(len(chunks))
-        return really(self, chunks)  # type: ignore[arg-type]
+        return really(self, chunks, read)  # type: ignore[arg-type]
 
     rounds = [
         ((7, 8), (9,), (7, 8, 10)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from outrider.models.attention import Segment
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.cache import CachePool, CacheShape
 from outrider.models.matrices import DenseMatrix
-from outrider.models.steps import SegmentedStep, StepInput
+from outrider.models.steps import STEP_ROWS, Fused, SegmentedStep, StepTokens, step_span
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def stepped(model: QwenModel) -> QwenModel:
     return QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
 
 
-@pytest.mark.parametrize("count", [1, 5, DECODE_ROWS, SPAN_STEP])
+@pytest.mark.parametrize("count", [1, 5, STEP_ROWS, SPAN_STEP])
 def test_steps_say_what_the_forward_says(model: QwenModel, stepped: QwenModel, count: int) -> None:
     token_ids = [7 + place % 50 for place in range(count)]
     said: list[list[tuple[int, torch.Tensor]]] = []
@@ -84,15 +86,38 @@ def test_a_hint_leaves_before_the_layers_behind_it_run(stepped: QwenModel) -> No
     assert torch.equal(session.forward([7, 8]), fresh.forward([7, 8]))
 
 
-def test_steps_and_batches_share_a_cache(model: QwenModel, stepped: QwenModel) -> None:
-    rows = []
-    for each in (model, stepped):
-        one, other = each.open_session(), each.open_session()
-        one.prefill(random_prompt(1))
-        other.prefill(random_prompt(2))
-        one.forward([7, 8])
-        rows.append(torch.cat(each.forward_together([Chunk(one, [9]), Chunk(other, [10])])))
-    assert torch.allclose(*rows, atol=1e-4, rtol=1e-4)
+def test_a_step_serves_several_sessions_each_with_its_own_bits(stepped: QwenModel) -> None:
+    """Alone or beside others, in one block or in two, with one token or with more than a step's rows."""
+    together, alone = ([stepped.open_session() for _ in range(3)] for _ in range(2))
+    for number, (one, other) in enumerate(zip(together, alone, strict=True)):
+        one.prefill(random_prompt(number))
+        other.prefill(random_prompt(number))
+    for turn in range(3):
+        texts = [[7 + turn, 8], [9] * (STEP_ROWS + 3), [10 + turn]]
+        rows = stepped.forward_together([Chunk(*pair) for pair in zip(together, texts, strict=True)])
+        for session, text, batched in zip(alone, texts, rows, strict=True):
+            assert torch.equal(session.forward(text), batched)
+
+
+def test_a_session_without_tokens_keeps_its_cache(stepped: QwenModel) -> None:
+    """Rows of sequences that wait are written where no text reaches."""
+    waiting, busy = stepped.open_session(), stepped.open_session()
+    for session in (waiting, busy):
+        session.prefill(random_prompt(4))
+    rest = stepped.max_length - waiting.length
+    waiting.forward([7] * (rest - 1))
+    busy.forward([8] * rest)
+    fresh = stepped.open_session()
+    fresh.prefill(random_prompt(4))
+    fresh.forward([7] * (rest - 1))
+    assert torch.equal(waiting.forward([9]), fresh.forward([9]))
+
+
+def test_a_span_holds_the_token_and_doubles() -> None:
+    assert [step_span(slot, 5000) for slot in (0, 1023, 1024, 2047, 2048, 4096)] == [
+        *(1024, 1024, 2048, 2048, 4096, 5000)
+    ]
+    assert step_span(100, 384) == 384
 
 
 def test_nothing_of_a_forward_or_a_step_stays_on_the_host(model: QwenModel) -> None:
@@ -106,9 +131,9 @@ def test_nothing_of_a_forward_or_a_step_stays_on_the_host(model: QwenModel) -> N
     runs = text.runs([Segment(cache, 3, 0, 5, SPAN_STEP, DECODE_ROWS)], DECODE_ROWS)
     hidden = text.forward(text.embed([7] * DECODE_ROWS), torch.arange(DECODE_ROWS).expand(3, -1), runs)
     assert text.logits(hidden).device == heads.logits(0, hidden).device == meta
-    step = SegmentedStep(text, heads, cache.block, SPAN_STEP, DECODE_ROWS)
-    logits = step.run(StepInput([7, 8], cache.index, 3, 3), None)
-    assert logits.device == meta and logits.shape == (2, model.vocab_size)
+    step = SegmentedStep(text, heads, cache.block, SPAN_STEP)
+    logits = step.run({cache.index: StepTokens([7, 8], 3, 3)}, None)
+    assert logits.device == meta and logits.shape == (2 * STEP_ROWS, model.vocab_size)
     assert [rows.device for rows in step.exit_rows] == [meta, meta]
 
 
@@ -122,14 +147,41 @@ def test_a_device_that_is_not_there_is_refused(folder: Path, monkeypatch: pytest
         load_model(folder, precision="int8", device="meta")
 
 
-def test_a_step_is_traced_whole(model: QwenModel) -> None:
-    """What torch.compile and CUDA graphs need: no branch on the data."""
+def counted(compilations: list[object]) -> Callable[..., Any]:
+    """A compiler that changes nothing."""
+
+    def compile_nothing(graph: Any, _: Any) -> Any:
+        compilations.append(graph)
+        return graph.forward
+
+    return compile_nothing
+
+
+def test_one_compilation_serves_all_layers(model: QwenModel) -> None:
+    """What fusing and CUDA graphs need: no branch on the data, and nothing of one layer in the code."""
+    compilations: list[object] = []
     cache = model._pool.take()
-    step = SegmentedStep(model.text, model.exit_heads, cache.block, SPAN_STEP, DECODE_ROWS)
-    plain = step.run(StepInput([7, 8], cache.index, 3, 3), None)
-    layer = torch.compile(step._layer, backend="eager", fullgraph=True)
-    with torch.inference_mode():
-        hidden = model.text.embed([7, 8] + [8] * (DECODE_ROWS - 2))
-        for index in range(len(model.text.layers)):
-            hidden = layer(index, hidden)
-    assert torch.allclose(model.text.logits(hidden)[:2], plain, atol=1e-4)
+    given = {cache.index: StepTokens([7, 8], 3, 3)}
+    plain = SegmentedStep(model.text, model.exit_heads, cache.block, SPAN_STEP)
+    expected = plain.run(given, None)
+    fused = SegmentedStep(model.text, model.exit_heads, cache.block, SPAN_STEP)
+    for name in ("_project", "_join"):
+        function = getattr(plain, name)
+        setattr(fused, name, Fused(function, backend=counted(compilations), fullgraph=True))
+    assert torch.equal(fused.run(given, None), expected)
+    assert len(compilations) == 2
+
+
+def test_where_fusing_fails_the_step_goes_on_without_it(
+    model: QwenModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(graph: Any, _: Any) -> Any:
+        raise RuntimeError("no compiler")
+
+    cache = model._pool.take()
+    given = {cache.index: StepTokens([7, 8], 3, 3)}
+    plain = SegmentedStep(model.text, None, cache.block, SPAN_STEP)
+    fused = SegmentedStep(model.text, None, cache.block, SPAN_STEP)
+    fused._project = Fused(fused._project, backend=broken)
+    assert torch.equal(fused.run(given, None), plain.run(given, None))
+    assert "no compiler" in caplog.text

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Chunk, OnExit, finish
+from outrider.core.ports import Chunk, ExitReader, OnExit, finish
 from outrider.core.values import Prompt, Successors
 from outrider.models.card import ModelCard
 from outrider.models.graphs.language import GraphLanguage
@@ -45,8 +45,11 @@ class GraphModel:
     def open_session(self) -> GraphSession:
         return GraphSession(self)
 
-    def forward_together(self, chunks: Sequence[Chunk]) -> list[Tensor]:
-        """One after the other. Raises ConfigError where a text outgrows its cache; then none has changed."""
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
+        """One after the other; there are no exits to read.
+
+        Raises ConfigError where a text outgrows its cache; then none has changed.
+        """
         for chunk in chunks:
             require_room(chunk.session.length + len(chunk.token_ids), self.max_length)
         return [chunk.session.forward(chunk.token_ids) for chunk in chunks]

@@ -1,0 +1,101 @@
+"""Decisions of many rows at once against each row's alone, and noise made on a device against numpy's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from outrider.decoding.config import Sampling
+from outrider.decoding.decisions import Draw, Draws, decide, decide_exit, noise_on, noise_rows
+from outrider.decoding.philox import uniform_rows
+from outrider.decoding.randomness import Purpose, uniforms
+from outrider.decoding.sampling import choose, perturbed
+
+VOCABULARY = 203
+SAMPLINGS = (
+    Sampling(),
+    Sampling(1.0, seed=3),
+    Sampling(0.7, 0.8, 5),
+    Sampling(0.7, 0.8, 6),
+    Sampling(2.0, seed=(1 << 63) - 1),
+)
+DRAWS = [Draw(sampling, position) for position in (0, 17, 4095) for sampling in SAMPLINGS]
+
+
+def random_logits(seed: int = 0) -> torch.Tensor:
+    return torch.randn(len(DRAWS), VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 3.0
+
+
+@pytest.mark.parametrize("count", [1, 4, 203, 4098])
+@pytest.mark.parametrize("purpose", [Purpose.NOISE, Purpose.ROUNDING])
+def test_a_device_makes_the_generators_bits(count, purpose):
+    seeds, positions = [0, 1, (1 << 63) - 1, 0xDEADBEEF12345678 >> 1], [0, 4096, 7, 1]
+    rows = uniform_rows(seeds, purpose, positions, count, torch.device("cpu"))
+    expected = [
+        uniforms(seed, purpose, position, count) for seed, position in zip(seeds, positions, strict=True)
+    ]
+    assert rows.dtype == torch.float64
+    assert np.array_equal(rows.numpy(), np.stack(expected))
+
+
+def test_noise_made_on_a_device_decides_as_the_hosts():
+    """The bits are the same; a logarithm may differ in its last digit."""
+    drawn = [Draw(Sampling(1.0, seed=seed), position) for seed in range(40) for position in range(25)]
+    host = noise_rows(drawn, VOCABULARY, torch.zeros(1))
+    device = noise_on(torch.device("cpu"), drawn, VOCABULARY)
+    assert torch.allclose(host, device, rtol=1e-14, atol=1e-14)
+    logits = torch.randn(len(drawn), VOCABULARY, generator=torch.Generator().manual_seed(1)).double()
+    assert torch.equal((logits + host).argmax(-1), (logits + device).argmax(-1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_rows_decide_as_each_alone(dtype):
+    logits = random_logits().to(dtype)
+    decided = decide(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS))).tolist()
+    for row, draw, (choice, lead) in zip(logits, DRAWS, decided, strict=True):
+        assert choice == choose(row, draw.sampling, draw.position)
+        values = (
+            row.double() if draw.sampling.temperature == 0.0 else perturbed(row, draw.sampling, draw.position)
+        )
+        best = values.topk(2).values
+        assert lead == float(best[0] - best[1]) * (draw.sampling.temperature or 1.0)
+
+
+def test_rows_may_be_asked_in_any_part_and_order():
+    logits, draws = random_logits(), Draws(DRAWS, VOCABULARY)
+    whole = decide(logits, draws, range(len(DRAWS)))
+    numbers = [11, 2, 0, 7]
+    assert torch.equal(decide(logits[numbers], draws, numbers), whole[numbers])
+
+
+def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
+    token_ids = torch.tensor([3, 4, 50, 120, 202])
+    logits = random_logits(2)[:, : len(token_ids)]
+    decided = decide_exit(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS)), token_ids)
+    for row, draw, (choice, sure) in zip(logits, DRAWS, decided.tolist(), strict=True):
+        whole = torch.full((VOCABULARY,), -torch.inf)
+        whole[token_ids] = row
+        assert choice == choose(whole, draw.sampling, draw.position)
+        assert sure == pytest.approx(float(row.softmax(0).max()))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_row_that_is_no_numbers_spoils_no_other(value):
+    logits, numbers = random_logits(), [1, 6, 11]
+    logits[6, 9] = value
+    leads = decide(logits[numbers], Draws(DRAWS, VOCABULARY), numbers)[:, 1]
+    assert leads.isnan().tolist() == [False, True, False]
+
+
+def test_deciding_leaves_nothing_on_the_host():
+    """On the meta device an operation between the host and the device is an error, as on a GPU."""
+    drawn = [
+        Draw(sampling, position) for position in range(2) for sampling in (Sampling(), Sampling(0.7, seed=2))
+    ]
+    logits = torch.zeros(4, VOCABULARY, device="meta")
+    draws = Draws(drawn, VOCABULARY)
+    assert decide(logits, draws, range(4)).device.type == "meta"
+    assert decide_exit(logits[:, :5], draws, range(4), torch.arange(5)).shape == (4, 2)
