@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 
 from outrider.core.ports import Array
-from outrider.decoding.confidence import token_confidence
 from outrider.decoding.config import Sampling
 from outrider.decoding.philox import uniform_rows
 from outrider.decoding.randomness import Purpose, gumbel_noise
@@ -66,7 +65,7 @@ class Draws:
         if self._noise is None:
             self._noise = noise_rows([self._draws[number] for number in self._row_of], self._vocab_size, like)
         rows = self._noise[torch.tensor([self._row_of[number] for number in numbers], device=like.device)]
-        return rows if token_ids is None else rows[:, token_ids.to(like.device)]
+        return rows if token_ids is None else rows[:, token_ids]
 
 
 def noise_rows(draws: Sequence[Draw], vocab_size: int, like: Array) -> Array:
@@ -97,6 +96,8 @@ def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> Array:
 
 
 def decide_exit(logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array) -> Array:
-    """float32 (R, 2), exact for ids: what an exit chooses of its shortlist `token_ids` (S,), and how sure."""
-    chosen = token_ids.to(logits.device)[draws.noisy(logits, numbers, token_ids).argmax(-1)]
-    return torch.stack((chosen.float(), token_confidence(logits.float())), dim=1)
+    """float32 (R, 2): the place of an exit's choice on its shortlist `token_ids` (S,), and how sure it is."""
+    noisy = draws.noisy(logits, numbers, token_ids)
+    best = logits.float().softmax(-1).max(-1)
+    chosen = best.indices if noisy is logits else noisy.argmax(-1)
+    return torch.stack((chosen.float(), best.values), dim=1)

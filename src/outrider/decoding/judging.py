@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 import torch
 
@@ -44,6 +44,7 @@ class JudgedBatch:
         ]
         self._draws = Draws(draws, vocab_size)
         self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
+        self._shortlist: Array = None
         self._decided_known: dict[int, Array] = {}
 
     @property
@@ -53,26 +54,28 @@ class JudgedBatch:
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
         """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided."""
-        heard = [(self._of_chunk[number], logits) for number, logits in rows]
         heard = [
-            (place, logits[-self._asked[place].num_new :])
-            for place, logits in heard
+            (place, _last(logits, self._asked[place].num_new))
+            for place, logits in ((self._of_chunk[number], logits) for number, logits in rows)
             if self._jobs[place].hints
         ]
         if not heard:
             return None
-        places = [place for place, _ in heard]
-        logits = _joined([logits for _, logits in heard])
-        if all(self._jobs[place].scheme in DETERMINISTIC for place in places):
-            return Reading(self._decided_exit(logits, places), partial(self._hear_decided, index, places))
-        return Reading(logits, partial(self._hear, index, places))
+        chosen = [one for one in heard if self._is_chosen(one[0])]
+        tested = [one for one in heard if not self._is_chosen(one[0])]
+        places = [place for place, _ in chosen]
+        if not tested:
+            return Reading(self._decided_exit(chosen), partial(self._hear_choices, index, places))
+        parts = [self._decided_exit(chosen).flatten()] if chosen else []
+        parts += [logits.float().flatten() for _, logits in tested]
+        return Reading(_joined(parts), partial(self._hear, index, places, [place for place, _ in tested]))
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
         chosen = [
             place
             for place, one in enumerate(rows)
-            if not isinstance(one, Exception) and self._jobs[place].scheme in DETERMINISTIC
+            if not isinstance(one, Exception) and self._is_chosen(place)
         ]
         decided = self._decide(chosen, [rows[place] for place in chosen])
         return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
@@ -103,20 +106,22 @@ class JudgedBatch:
         kept = kept_run(job.draft, [int(choice) for choice, _ in decided], outcome.accepted)
         return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
 
-    def _decided_exit(self, logits: Array, places: Sequence[int]) -> Array:
+    def _is_chosen(self, place: int) -> bool:
+        """Whether a job's tokens are choices of the target, not tests of distributions."""
+        return self._jobs[place].scheme in DETERMINISTIC
+
+    def _decided_exit(self, heard: Sequence[tuple[int, Array]]) -> Array:
         """Of every row of these jobs, also those that are final already: the choice and how sure it is."""
         assert self._exits is not None
-        counts = [self._asked[place].num_new for place in places]
-        numbers = [
-            number
-            for place, count in zip(places, counts, strict=True)
-            for number in self._numbers[place][-count:]
-        ]
-        table = decide_exit(logits, self._draws, numbers, self._exits.token_ids)
-        if all(self._asked[place].known is None for place in places):
+        numbers = [number for place, rows in heard for number in self._numbers[place][-len(rows) :]]
+        logits = _joined([rows for _, rows in heard])
+        if self._shortlist is None:
+            self._shortlist = self._exits.token_ids.to(logits.device)
+        table = decide_exit(logits, self._draws, numbers, self._shortlist)
+        if all(self._asked[place].known is None for place, _ in heard):
             return table
-        parts = zip(places, table.split(counts), strict=True)
-        return torch.cat([part for place, own in parts for part in (*self._known(place), own)])
+        parts = zip(heard, table.split([len(rows) for _, rows in heard]), strict=True)
+        return torch.cat([part for (place, _), own in parts for part in (*self._known(place), own)])
 
     def _known(self, place: int) -> list[Array]:
         """What the row before an exit's own decides where it is final."""
@@ -127,31 +132,34 @@ class JudgedBatch:
             self._decided_known[place] = decided
         return [] if known is None else [self._decided_known[place]]
 
-    def _hear_decided(self, index: int, places: Sequence[int], table: Array) -> None:
-        decided, start = table.tolist(), 0
+    def _hear_choices(self, index: int, places: Sequence[int], table: Array) -> None:
+        assert self._exits is not None
+        rows, shortlist, start = table.tolist(), shortlist_of(self._exits), 0
         for place in places:
-            size = len(self._numbers[place])
-            self._hint(index, place, decided[start : start + size])
-            start += size
+            end = start + len(self._numbers[place])
+            first = start + (self._asked[place].known is not None)
+            choices = [int(choice) for choice, _ in rows[start:end]]
+            choices[first - start :] = [shortlist[choice] for choice in choices[first - start :]]
+            self._hint(index, self._jobs[place], tuple(choices), tuple(sure for _, sure in rows[start:end]))
+            start = end
 
-    def _hear(self, index: int, places: Sequence[int], logits: Array) -> None:
-        """Where some schemes need the distributions themselves."""
-        for place, rows in zip(
-            places, logits.split([self._asked[place].num_new for place in places]), strict=True
-        ):
-            job = self._jobs[place]
-            if job.scheme in DETERMINISTIC:
-                self._hear_decided(index, [place], self._decided_exit(rows, [place]))
-                continue
-            assert self._exits is not None
-            hint = judge_exit(job, self._asked[place].known, rows, self._exits.token_ids, self._vocab_size)
+    def _hear(self, index: int, chosen: Sequence[int], tested: Sequence[int], read: Array) -> None:
+        """First the choices of those that choose, then the distributions for those that test them."""
+        assert self._exits is not None
+        shortlist = self._exits.token_ids
+        start = sum(2 * len(self._numbers[place]) for place in chosen)
+        self._hear_choices(index, chosen, read[:start].view(-1, 2))
+        for place in tested:
+            end = start + self._asked[place].num_new * len(shortlist)
+            rows = read[start:end].view(-1, len(shortlist))
+            hint = judge_exit(self._jobs[place], self._asked[place].known, rows, shortlist, self._vocab_size)
             if hint is not None:
-                self._on_hint(job, replace(hint, exit=index))
+                self._on_hint(self._jobs[place], replace(hint, exit=index))
+            start = end
 
-    def _hint(self, index: int, place: int, decided: Decided) -> None:
-        job = self._jobs[place]
-        choices = tuple(int(choice) for choice, _ in decided)
-        confidences = tuple(confidence for _, confidence in decided)
+    def _hint(
+        self, index: int, job: Verify, choices: tuple[int, ...], confidences: tuple[float, ...]
+    ) -> None:
         accepted = 0
         while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
             accepted += 1
@@ -161,3 +169,13 @@ class JudgedBatch:
 
 def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _last(rows: Array, count: int) -> Array:
+    return rows if len(rows) == count else rows[-count:]
+
+
+@lru_cache(maxsize=8)
+def shortlist_of(exits: ExitInfo) -> tuple[int, ...]:
+    """The ids of a shortlist as the host's own numbers."""
+    return tuple(exits.token_ids.tolist())

@@ -56,9 +56,9 @@ class ExitHeads:
         matrices = tuple(self.matrices[index] for index in indices)
         return replace(self, info=replace(self.info, layers=layers), matrices=matrices)
 
-    def to(self, device: torch.device) -> ExitHeads:
-        """The shortlist stays on the host, where the exits are judged."""
-        matrices = tuple(matrix.to(device) for matrix in self.matrices)
+    def to(self, device: torch.device, dtype: torch.dtype) -> ExitHeads:
+        """On a device that multiplies in `dtype`; the shortlist stays on the host."""
+        matrices = tuple(matrix.to(device, dtype) for matrix in self.matrices)
         return replace(self, matrices=matrices, norm_floor=self.norm_floor.to(device))
 
     def index_of(self, layer: int) -> int | None:
@@ -67,8 +67,8 @@ class ExitHeads:
 
     def logits(self, index: int, hidden: Tensor) -> Tensor:
         """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
-        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
-        return torch.mm(hidden, self.matrices[index]) / torch.hypot(length, self.norm_floor)
+        length, matrix = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True), self.matrices[index]
+        return torch.mm(hidden.to(matrix.dtype), matrix) / torch.hypot(length, self.norm_floor)
 
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:

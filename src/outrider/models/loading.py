@@ -78,7 +78,8 @@ def load_model(
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{model_name(folder)}"
     if place.type != "cpu":
-        text, exit_heads = text.to(place), None if exit_heads is None else exit_heads.to(place)
+        text = text.to(place)
+        exit_heads = None if exit_heads is None else exit_heads.to(place, text.embeddings.dtype)
         vision.to(place)
     on_gpu = place.type == "cuda"
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)

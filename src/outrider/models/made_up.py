@@ -13,6 +13,7 @@ from outrider.models.matrices import Matrix, pack, pack_exactly
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 
+_HOST = torch.device("cpu")
 EPS = 1e-6
 THETA = 1e6
 MROPE_SECTION = [16, 24, 24]
@@ -38,13 +39,18 @@ QWEN2_VL_2B = Widths(1536, 8960, 12, 2)
 QWEN2_VL_7B = Widths(3584, 18944, 28, 4, vocab_size=152_064)
 
 
-def made_up_stack(widths: Widths, precision: Precision, exact: bool = False, seed: int = 0) -> TextStack:
-    """Normal weights at a scale that keeps activations in bounds. `exact` as in `build_text_stack`."""
-    seeded = torch.Generator().manual_seed(seed)
+def made_up_stack(
+    widths: Widths, precision: Precision, exact: bool = False, seed: int = 0, device: torch.device = _HOST
+) -> TextStack:
+    """Normal weights at a scale that keeps activations in bounds. `exact` as in `build_text_stack`.
+
+    They are made and packed on the `device`, one after the other: beside them there is room for the largest.
+    """
+    seeded = torch.Generator(device).manual_seed(seed)
     packer = pack_exactly if exact else pack
 
     def weight(outputs: int, inputs: int) -> Tensor:
-        return torch.randn(outputs, inputs, generator=seeded) * 0.5 / inputs**0.5
+        return torch.randn(outputs, inputs, generator=seeded, device=device) * (0.5 / inputs**0.5)
 
     def matrix(outputs: int, inputs: int) -> Matrix:
         return packer(weight(outputs, inputs), precision)
@@ -63,7 +69,7 @@ def made_up_stack(widths: Widths, precision: Precision, exact: bool = False, see
             matrix(hidden, widths.intermediate),
         )
 
-    return TextStack(
+    stack = TextStack(
         shape=widths.shape,
         rotary=RotaryTable(widths.shape.head_dim, THETA, MROPE_SECTION),
         embeddings=weight(widths.vocab_size, widths.hidden).to(whole_dtype(precision)),
@@ -72,3 +78,4 @@ def made_up_stack(widths: Widths, precision: Precision, exact: bool = False, see
         head=matrix(widths.vocab_size, widths.hidden),
         cache_dtype=torch.float32 if exact else whole_dtype(precision),
     )
+    return stack if device == _HOST else stack.to(device)

@@ -63,6 +63,8 @@ class QwenModel:
         self._prompted: WeakValueDictionary[Prompt, QwenSession] = WeakValueDictionary()
         self._pool = CachePool(cache, text.cache_dtype, sessions, text.embeddings.device)
         self._steps = StepCache(text, exit_heads) if static_steps else None
+        if self._steps is not None:
+            self._steps.prepare(self._pool.take())
 
     def session_after(self, prompt: Prompt) -> QwenSession | None:
         """A session whose cache begins with this very prompt, if there is one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 from outrider.core.ports import ExitInfo, Reading
 from outrider.models.batch import next_span
-from outrider.models.cache import CachePool, CacheShape
+from outrider.models.cache import CacheBlock, CachePool, CacheShape
 from outrider.models.exits import ExitHeads
 from outrider.models.loading import find_device
 from outrider.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
-from outrider.models.steps import SegmentedStep, StepTokens
+from outrider.models.steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens
 from outrider.models.text_stack import TextStack
 
 SHORTLIST = 2048
@@ -25,25 +25,31 @@ PART_VOCABULARY = 4096
 NUM_EXITS = 8
 VERIFIED = 5
 WARM_UPS = 3
-_COPIED_BYTES = 2**28
+_COPIED_BYTES = {"cpu": 2**28, "cuda": 2**30}
+_CROWD = {"cpu": 2, "cuda": BLOCK_SEQUENCES}
 
 
 @dataclass(frozen=True)
 class StepTrial:
-    """Median seconds of a verification of VERIFIED tokens, with and without exits; the host's part of it with
-    exits (the queue filled, nothing waited for); and weights_s: the bytes of its weights once, at the
-    bandwidth that a copy on the device reaches in reading.
+    """Median seconds of a verification of VERIFIED tokens: plain_s without exits, exits_s with them, crowd_s
+    for a `crowd` of robots at once. host_s: until the host has queued it (on a CPU, all of it). weights_s:
+    the bytes of its weights once, at copy_gb_s, what a copy on the device reads and writes in a second.
+    `same_bits`: a token's logits are the same in a chunk and beside other robots' tokens.
     """
 
     device: str
     num_layers: int
     context: int
     num_exits: int
+    crowd: int
     weights_gb: float
+    copy_gb_s: float
     weights_s: float
     plain_s: float
     exits_s: float
+    crowd_s: float
     host_s: float
+    same_bits: bool
 
 
 def run_step_trial(
@@ -56,25 +62,61 @@ def run_step_trial(
     torch.manual_seed(0)
     whole = num_layers == widths.num_layers
     cut = replace(widths, num_layers=num_layers, vocab_size=widths.vocab_size if whole else PART_VOCABULARY)
-    made_up = made_up_stack(cut, "fp32" if place.type == "cpu" else "bf16")
-    text = made_up.to(place)
-    heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place)
-    shape = CacheShape(num_layers, next_span(context), text.shape.num_kv_heads, text.shape.head_dim)
-    block = CachePool(shape, text.cache_dtype, 1, place).take().block
-    given = {0: StepTokens(list(range(10, 10 + VERIFIED)), context, context)}
-    steps = [SegmentedStep(text, each, block, next_span(context)) for each in (None, heads)]
+    text = made_up_stack(cut, "fp32" if place.type == "cpu" else "bf16", device=place)
+    heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place, text.embeddings.dtype)
+    alone, crowd = (_block(text, context, sequences, place) for sequences in (1, _CROWD[place.type]))
+    chunk = _chunk(0, VERIFIED, context)
+    plain, exits = (SegmentedStep(text, each, alone, next_span(context)) for each in (None, heads))
     plain_s, exits_s = (
-        _seconds(
-            partial(step.run, given, lambda index, rows: Reading(rows, lambda logits: None)), place, repeats
-        )
-        for step in steps
+        _seconds(partial(step.run, {0: chunk}, _heard), place, repeats) for step in (plain, exits)
     )
-    host_s = _host_seconds(lambda: steps[1].run(given, None), place, repeats)
-    num_bytes = weight_bytes(text)
-    weights_s = num_bytes * _seconds_per_byte(place, repeats)
+    host_s = _host_seconds(lambda: exits.run({0: chunk}, None), place, repeats)
+    many = SegmentedStep(text, heads, crowd, next_span(context))
+    crowded = {index: _chunk(index, VERIFIED, context) for index in range(_CROWD[place.type])}
+    crowd_s = _seconds(partial(many.run, crowded, _heard), place, repeats)
+    num_bytes, byte_s = weight_bytes(text), _seconds_per_byte(place, repeats)
     return StepTrial(
-        device, num_layers, context, len(heads.matrices), num_bytes / 1e9, weights_s, plain_s, exits_s, host_s
+        device,
+        num_layers,
+        context,
+        len(heads.matrices),
+        len(crowded),
+        num_bytes / 1e9,
+        1e-9 / byte_s,
+        num_bytes * byte_s,
+        plain_s,
+        exits_s,
+        crowd_s,
+        host_s,
+        _same_bits(many, crowded, context),
     )
+
+
+def _heard(index: int, rows: Tensor) -> Reading:
+    """What a verification wants of an exit: its choices."""
+    return Reading(rows.argmax(-1), lambda choices: None)
+
+
+def _block(text: TextStack, context: int, sequences: int, place: torch.device) -> CacheBlock:
+    """Caches that hold something everywhere."""
+    shape = CacheShape(
+        text.shape.num_layers, next_span(context + VERIFIED), text.shape.num_kv_heads, text.shape.head_dim
+    )
+    block = CachePool(shape, text.cache_dtype, sequences, place).take().block
+    for slots in (*block.keys, *block.values):
+        slots.normal_(std=0.1)
+    return block
+
+
+def _chunk(index: int, count: int, context: int) -> StepTokens:
+    return StepTokens(list(range(10 + index, 10 + index + count)), context, context)
+
+
+def _same_bits(step: SegmentedStep, crowded: Mapping[int, StepTokens], context: int) -> bool:
+    """Whether the first token of a chunk has the same logits alone, in the chunk, and in a crowd."""
+    cases = {0: _chunk(0, 1, context)}, {0: _chunk(0, VERIFIED, context)}, crowded
+    first, *others = (step.run(case, None)[0].clone() for case in cases)
+    return all(torch.equal(first, other) for other in others)
 
 
 def weight_bytes(text: TextStack) -> int:
@@ -122,9 +164,10 @@ def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int)
 
 def _seconds_per_byte(place: torch.device, repeats: int) -> float:
     """Of reading and writing a byte, halved: a copy does both."""
-    source: Tensor = torch.zeros(_COPIED_BYTES, dtype=torch.uint8, device=place)
+    copied = _COPIED_BYTES[place.type]
+    source: Tensor = torch.empty(copied, dtype=torch.uint8, device=place).random_()
     target = torch.empty_like(source)
-    return _seconds(lambda: target.copy_(source), place, repeats) / (2 * _COPIED_BYTES)
+    return _seconds(lambda: target.copy_(source), place, repeats) / (2 * copied)
 
 
 def _finish(place: torch.device) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from outrider.core.ports import Reading
 from outrider.models.attention import fold, unfold
 from outrider.models.batch import Appended, ExitSlices, decode_slices
-from outrider.models.cache import CacheBlock
+from outrider.models.cache import CacheBlock, StaticCache
 from outrider.models.exits import ExitHeads
 from outrider.models.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
 
@@ -88,10 +88,7 @@ class SegmentedStep:
         self._text, self._heads, self._block, self._span = text, heads, block, span
         self._num_sequences, self._num_slots = block.keys[0].shape[:2]
         device = text.embeddings.device
-        self._staged = torch.zeros(
-            4, self._num_sequences * STEP_ROWS, dtype=torch.long, pin_memory=device.type == "cuda"
-        )
-        self._inputs = torch.zeros_like(self._staged, device=device)
+        self._inputs = torch.zeros(4, self._num_sequences * STEP_ROWS, dtype=torch.long, device=device)
         self._slots = torch.arange(span, device=device)
         self._launcher: Launcher | None = None
         self._project = Fused(project) if device.type == "cuda" else project
@@ -103,10 +100,9 @@ class SegmentedStep:
     @torch.inference_mode()
     def run(self, given: Mapping[int, StepTokens], heard: Heard | None) -> Tensor:
         """Logits (rows of the step, V), on the device until the next step overwrites them."""
-        self._staged.copy_(torch.tensor(step_numbers(given, self._num_sequences, self._num_slots)))
-        self._inputs.copy_(self._staged, non_blocking=True)
+        on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
+        self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
         if self._launcher is None:
-            on_gpu = self._inputs.is_cuda
             self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
         self._launcher.run(heard)
         return self.logits
@@ -261,6 +257,14 @@ class StepCache:
     def __init__(self, text: TextStack, heads: ExitHeads | None) -> None:
         self._text, self._heads = text, heads
         self._steps: dict[tuple[int, int], SegmentedStep] = {}
+
+    def prepare(self, cache: StaticCache) -> None:
+        """Compile and capture all that the sequences of a block, still empty, will need."""
+        slot = 0
+        while slot < (num_slots := cache.block.keys[0].shape[1]):
+            span = step_span(slot, num_slots)
+            self.step(cache.block, span).run({cache.index: StepTokens([0], 0, 0)}, None)
+            slot = span
 
     def step(self, block: CacheBlock, span: int) -> SegmentedStep:
         key = id(block), span

@@ -88,6 +88,7 @@ def bench_models(
     ]
     trial = graph_trial(graph_layers)
     step = step_trial(device, step_layers or STEP_LAYERS[device])
+    beside = host_overhead(folder / "target", prompts, device)
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
@@ -96,6 +97,7 @@ def bench_models(
         graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
         *step_ratios(step),
+        overhead_ratio(beside, device),
     ]
     figures = {
         "frames": frames,
@@ -104,6 +106,7 @@ def bench_models(
         "drafts": [asdict(one) for one in draftings],
         "static_graphs": asdict(trial),
         "target_step": asdict(step),
+        "host_overhead_ms": beside,
     }
     print_figures(Console(), ratios, draftings)
     write_figures(json_file, figures)
@@ -231,15 +234,40 @@ def step_ratios(trial: StepTrial) -> list[Ratio]:
     """What exits add to a verification by a 7B's layers; on a GPU also over reading its weights once."""
     where = f"{trial.num_layers} layers of 7B on {trial.device}"
     added = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.plain_s:.2f} ms, {trial.num_exits} exits"
-    exits = Ratio(f"verify with exits over without, {where}", trial.exits_s / trial.plain_s, 1.1, True, added)
+    read = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.weights_s:.2f} ms: "
+    read += f"{trial.weights_gb:.1f} GB at {trial.copy_gb_s:.0f} GB/s of a copy"
+    ratios = [
+        Ratio(f"verify with exits over without, {where}", trial.exits_s / trial.plain_s, 1.1, True, added),
+        Ratio(
+            "its bits: as one token, in a chunk, in a crowd",
+            float(trial.same_bits),
+            1.0,
+            False,
+            "equal or not",
+        ),
+    ]
     if trial.device == "cpu":
-        return [exits]
-    times = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.weights_s:.2f} ms, {trial.weights_gb:.1f} GB"
+        return ratios
+    crowd = f"{1e3 * trial.crowd_s:.2f} against {1e3 * trial.exits_s:.2f} ms, {trial.crowd} robots"
     return [
-        exits,
-        Ratio("verify of 5 over reading the weights", trial.exits_s / trial.weights_s, 1.35, True, times),
+        *ratios,
+        Ratio("verify of 5 over reading the weights", trial.exits_s / trial.weights_s, 1.35, True, read),
+        Ratio("verify of a crowd over one robot's", trial.crowd_s / trial.exits_s, 2.0, True, crowd),
         Ratio("host's part of a verify, ms", 1e3 * trial.host_s, 0.5, True, "until the queue is filled"),
     ]
+
+
+def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> float:
+    from outrider.models import load_model
+    from outrider.runtime.host_overhead import measure_overhead_ms
+
+    draft = load_model(folder.parent / "draft", role="draft")
+    return measure_overhead_ms(Pair(load_model(folder, device=device), draft), prompts)
+
+
+def overhead_ratio(overhead_ms: float, device: str) -> Ratio:
+    what = "host's time beside the model, ms a target step"
+    return Ratio(what, overhead_ms, 0.5, True, f"shipped target on {device}: frames, hints, judging")
 
 
 def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:

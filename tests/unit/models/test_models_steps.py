@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import torch
+from support.captured import stand_in_for_cuda
 from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Chunk
-from outrider.models import QwenModel, load_model
+from outrider.core.ports import Chunk, ExitReader, Reading
+from outrider.models import QwenModel, load_model, steps
 from outrider.models.attention import Segment
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.cache import CachePool, CacheShape
 from outrider.models.matrices import DenseMatrix
-from outrider.models.steps import STEP_ROWS, Fused, SegmentedStep, StepTokens, step_span
+from outrider.models.steps import STEP_ROWS, Fused, GraphLauncher, SegmentedStep, StepTokens, step_span
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_nothing_of_a_forward_or_a_step_stays_on_the_host(model: QwenModel) -> N
     """On the meta device an operation between the host and the device is an error, as on a GPU."""
     meta = torch.device("meta")
     assert model.exit_heads is not None
-    text, heads = model.text.to(meta), model.exit_heads.to(meta)
+    text, heads = model.text.to(meta), model.exit_heads.to(meta, torch.bfloat16)
     text = replace(text, cache_dtype=torch.bfloat16, head=DenseMatrix(text.head.weight.bfloat16()))
     shape = CacheShape(text.shape.num_layers, SPAN_STEP, text.shape.num_kv_heads, text.shape.head_dim)
     cache = CachePool(shape, torch.bfloat16, 2, meta).take()
@@ -185,3 +186,31 @@ def test_where_fusing_fails_the_step_goes_on_without_it(
     fused._project = Fused(fused._project, backend=broken)
     assert torch.equal(fused.run(given, None), plain.run(given, None))
     assert "no compiler" in caplog.text
+
+
+def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are captured once and replayed for other tokens, positions, sequences and lengths."""
+    parts = model.name, model.tokenizer, model.text, model.vision, model.max_length, model.card
+    direct = QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
+    stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
+    captured = QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
+    said: list[list[torch.Tensor]] = []
+    for each in (direct, captured):
+        sessions = [each.open_session(), each.open_session()]
+        rows: list[torch.Tensor] = []
+        for seed, session in enumerate(sessions):
+            session.prefill(random_prompt(seed))
+        for texts in ([[7, 8], [9]], [[10], [11] * (STEP_ROWS + 2)], [[12, 13, 14], [15, 16]]):
+            chunks = [Chunk(session, text) for session, text in zip(sessions, texts, strict=True)]
+            rows += each.forward_together(chunks, reader_of_all(rows))
+        sessions[0].truncate(sessions[0].length - 2)
+        rows.append(sessions[0].forward([17], lambda index, logits, rows=rows: rows.append(logits)))
+        said.append(rows)
+    assert len(said[0]) == len(said[1]) > 12
+    assert all(torch.equal(one, other) for one, other in zip(*said, strict=True))
+
+
+def reader_of_all(rows: list[torch.Tensor]) -> ExitReader:
+    """Hears what exits say, all of it."""
+    return lambda index, heard: Reading(torch.cat([logits for _, logits in heard]), rows.append)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from support.captured import stand_in_for_cuda
 from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tiny_pair, random_prompt
 
-from outrider.models import ReferenceGenerator, load_model
+from outrider.models import ReferenceGenerator, load_model, steps
 from outrider.models.graphs.trial import GraphTrial, run_trial
 from outrider.models.made_up import Widths
 from outrider.models.step_trial import run_step_trial
@@ -58,6 +60,26 @@ def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
     assert trial.loaded_s > 0.0 and trial.waited_s >= 0.0
     assert trial.plain_mb > 0.0 and trial.switching_mb > 0.0
     assert trial.plain_s > 0.0 and trial.switching_s > 0.0
+
+
+def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the GPU: what `--device cuda` runs and prints."""
+    stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+    trial = run_step_trial("cpu", 3, 200, 2, Widths(128, 256, 2, 1, vocab_size=300))
+    assert trial.same_bits and trial.crowd == 2
+    assert trial.weights_s == pytest.approx(trial.weights_gb / trial.copy_gb_s)
+    on_gpu = replace(
+        trial, device="cuda", weights_s=2.0, exits_s=2.6, plain_s=2.5, crowd_s=5.3, host_s=0.0004
+    )
+    kept = {one.what: (one.value, one.kept) for one in bench.step_ratios(on_gpu)}
+    assert kept == {
+        "verify with exits over without, 3 layers of 7B on cuda": (pytest.approx(1.04), True),
+        "its bits: as one token, in a chunk, in a crowd": (1.0, True),
+        "verify of 5 over reading the weights": (pytest.approx(1.3), True),
+        "verify of a crowd over one robot's": (pytest.approx(5.3 / 2.6), False),
+        "host's part of a verify, ms": (pytest.approx(0.4), True),
+    }
 
 
 def test_figures_and_pictures_are_written(

@@ -1,0 +1,91 @@
+"""What a verifier's step takes beside its model: frames in and out, hints, decisions, bookkeeping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from outrider.core.link_profile import LinkProfile
+from outrider.core.ports import (
+    Array,
+    Chunk,
+    ExitInfo,
+    ExitReader,
+    LanguageModel,
+    ModelSession,
+    Reading,
+    Tokenizer,
+)
+from outrider.core.values import Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
+from outrider.decoding.virtual import ComputeProfile
+from outrider.runtime.held_out import Pair
+from outrider.runtime.serving import frame_bytes
+
+STRATEGY = "outrider"
+
+
+class TimedModel:
+    """A LanguageModel that counts the seconds of this thread in its batches, their readers' left out."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.name, self.vocab_size, self.eos_id = model.name, model.vocab_size, model.eos_id
+        self.max_length, self.shares_prompts = model.max_length, model.shares_prompts
+        self.seconds: list[float] = []
+        self._model = model
+        self._reading_s = 0.0
+
+    @property
+    def exits(self) -> ExitInfo | None:
+        return self._model.exits
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._model.tokenizer
+
+    def open_session(self) -> ModelSession:
+        return self._model.open_session()
+
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+        """To the end of what a device still computes: a number of the last row is asked for."""
+        began_s, self._reading_s = time.thread_time(), 0.0
+        logits = self._model.forward_together(chunks, None if read is None else self._timed(read))
+        float(logits[-1][-1, 0])
+        self.seconds.append(time.thread_time() - began_s - self._reading_s)
+        return logits
+
+    def _timed(self, read: ExitReader) -> ExitReader:
+        def timed(index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
+            began_s = time.thread_time()
+            reading = read(index, rows)
+            self._reading_s += time.thread_time() - began_s
+            return (
+                None
+                if reading is None
+                else Reading(reading.chosen, lambda chosen: self._hear(reading, chosen))
+            )
+
+        return timed
+
+    def _hear(self, reading: Reading, chosen: Array) -> None:
+        began_s = time.thread_time()
+        reading.hear(chosen)
+        self._reading_s += time.thread_time() - began_s
+
+
+def measure_overhead_ms(pair: Pair, prompts: Sequence[Prompt], strategy: str = STRATEGY) -> float:
+    """Mean milliseconds of a verifier's step on this thread beside the model's, with one robot that writes
+    a text after each prompt.
+    """
+    timed = TimedModel(pair.target)
+    fleet = Fleet(timed, FleetWorld(frame_bytes, ComputeProfile(), LinkProfile(delay_s=0.001)))
+    texts = (FleetText(prompt) for prompt in (prompts[0], *prompts))
+    robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))
+    turns = fleet.cloud.record.batch_s
+    while not robot.texts:
+        fleet.run(fleet.agenda.now_s + 0.1)
+    warm = len(turns), len(timed.seconds)
+    fleet.run()
+    beside_s = sum(turns[warm[0] :]) - sum(timed.seconds[warm[1] :])
+    return 1e3 * beside_s / len(turns[warm[0] :])

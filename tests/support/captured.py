@@ -1,0 +1,79 @@
+"""CUDA graphs on the CPU: what runs while a graph is captured is noted, and replayed into the same tensors.
+
+As on a GPU, nothing of Python runs again in a replay, and a capture that needs a number on the host fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Graph:
+    """Stands in for torch.cuda.CUDAGraph."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def replay(self) -> None:
+        for operation, given, options, made in self.calls:
+            again = operation(*given, **options)
+            held = {one.untyped_storage().data_ptr() for one in _tensors((given, options))}
+            for old, new in zip(_tensors(made), _tensors(again), strict=True):
+                if old.untyped_storage().data_ptr() not in held:
+                    old.copy_(new)
+
+
+class _Capture(TorchDispatchMode):
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def __torch_dispatch__(self, operation: Any, types: Any, given: Any = (), options: Any = None) -> Any:
+        if operation is torch.ops.aten._local_scalar_dense.default:
+            raise RuntimeError("a capture waits for the device")
+        made = operation(*given, **(options or {}))
+        self._graph.calls.append((operation, given, options or {}, made))
+        return made
+
+
+class Nothing:
+    """Stands in for streams and events: on a CPU everything is in order."""
+
+    def record(self) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def wait_event(self, event: Nothing) -> None: ...
+
+    def wait_stream(self, stream: Nothing) -> None: ...
+
+
+@contextmanager
+def _captured(graph: Graph, pool: object) -> Iterator[None]:
+    with _Capture(graph):
+        yield
+
+
+def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `GraphLauncher` uses of torch.cuda, without a GPU."""
+    for name, thing in {
+        "CUDAGraph": Graph,
+        "graph": _captured,
+        "Stream": Nothing,
+        "Event": Nothing,
+        "current_stream": Nothing,
+        "stream": lambda stream: nullcontext(),
+        "graph_pool_handle": object,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, thing)
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]

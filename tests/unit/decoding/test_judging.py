@@ -1,0 +1,93 @@
+"""Verifications judged together against each judged alone: schemes, temperatures and known rows mixed."""
+
+from __future__ import annotations
+
+import torch
+
+from outrider.core.errors import ModelError
+from outrider.core.frames import Peer
+from outrider.core.ports import Chunk, ExitInfo
+from outrider.decoding.config import Sampling
+from outrider.decoding.jobs import ExitHint, SessionKey, Verify
+from outrider.decoding.judging import JudgedBatch
+from outrider.decoding.sequence import Asked
+
+VOCABULARY = 40
+SHORTLIST = torch.arange(0, VOCABULARY, 2)
+EXITS = ExitInfo((1, 2), 3, SHORTLIST)
+
+
+def job(number: int, scheme: str, sampling: Sampling, draft: tuple[int, ...], hints: bool = True) -> Verify:
+    key = SessionKey(Peer("", bytes([number])), number)
+    evidence = torch.eye(VOCABULARY, dtype=torch.float64)[list(draft)].unbind()
+    return Verify(key, 1, (3,) * number, draft, evidence, scheme, sampling, True, hints)
+
+
+JOBS = [
+    job(0, "greedy", Sampling(), (4, 6)),
+    job(1, "rejection", Sampling(1.0, seed=3), (8,)),
+    job(2, "coupled", Sampling(0.8, 0.9, 5), (2, 10, 12)),
+    job(3, "coupled", Sampling(0.8, 0.9, 6), (2,), hints=False),
+    job(4, "coupled", Sampling(1.5, 1.0, 7), ()),
+]
+KNOWN = (2,)
+"""Of these the first row is final already."""
+
+
+def rows_of(seed: int, count: int, width: int) -> torch.Tensor:
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(seed)) * 2.0
+
+
+def asked(place: int) -> Asked:
+    count = len(JOBS[place].draft)
+    known = rows_of(place, 1, VOCABULARY)[0] if place in KNOWN else None
+    return Asked(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
+
+
+def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
+    """The hints and judgements of some of the jobs as a batch."""
+    hints: list[tuple[int, ExitHint]] = []
+    batch = JudgedBatch(
+        [JOBS[place] for place in places],
+        [asked(place) for place in places],
+        EXITS,
+        VOCABULARY,
+        lambda job, hint: hints.append((job.key.session, hint)),
+    )
+    for index in range(2):
+        heard = [
+            (number, rows_of(100 + 10 * index + place, len(JOBS[place].draft) + 2, len(SHORTLIST)))
+            for number, place in enumerate(places)
+        ]
+        reading = batch.read(index, heard)
+        if reading is not None:
+            reading.hear(reading.chosen)
+    rows = [rows_of(200 + place, len(JOBS[place].draft) + 1, VOCABULARY) for place in places]
+    return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
+
+
+def test_a_batch_says_of_each_what_it_would_say_alone():
+    together = said([0, 1, 2, 3, 4])
+    alone = [said([place]) for place in range(5)]
+    assert together == ([hint for hints, _ in alone for hint in hints], [one for _, [one] in alone])
+    assert {session for session, _ in together[0]} == {0, 1, 2, 4}
+    assert len(together[0]) == 8
+
+
+def test_a_row_that_is_final_is_not_the_exits_to_guess():
+    hints = [hint for session, hint in said([2])[0] if session == 2]
+    assert len(hints[0].choices) == 4
+    assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
+
+
+def test_one_sessions_broken_logits_are_no_others():
+    batch = JudgedBatch(
+        JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None
+    )
+    assert not batch.listens
+    rows: list[object] = [rows_of(place, len(JOBS[place].draft) + 1, VOCABULARY) for place in range(3)]
+    rows[2] = rows[2] * float("nan")  # type: ignore[operator]
+    judged = batch.judge(rows)
+    assert isinstance(judged[2], ModelError) and judged[0].accepted >= 0 and judged[1].accepted >= 0
+    failed = RuntimeError("out of memory")
+    assert batch.judge([failed, *rows[1:]])[0] is failed
