@@ -26,12 +26,13 @@ class ToyTokenizer:
         self.vocab_size = vocab_size
         self.eos_id = eos_id
         self.fingerprint = f"toy-{vocab_size}-{eos_id}"
+        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
 
     def encode(self, text: str) -> list[int]:
         return [self._id(word) for word in text.split()]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        return " ".join(f"w{token_id}" for token_id in token_ids)
+        return " ".join([self._words[token_id] for token_id in token_ids])
 
     def _id(self, word: str) -> int:
         named = word.startswith("w") and word[1:].isdigit()
