@@ -83,3 +83,15 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and errors == ""
+
+
+def test_arguments_that_ros_does_not_take_are_one_line() -> None:
+    command = [sys.executable, "-m", "outrider.nodes.action_node", "--ros-args", "--params-file", "none.yaml"]
+    ended = subprocess.run(command, env=ros_environment(free_domain()), text=True, capture_output=True)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    last = ended.stderr.splitlines()[-1]
+    assert (
+        last.startswith("error: ")
+        and "none.yaml" in last
+        and last.endswith("correct what follows --ros-args")
+    )

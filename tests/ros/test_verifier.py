@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import zmq
 from conftest import Client, NodeThread, wait_until
 from diagnostic_msgs.msg import DiagnosticArray
 
+from outrider.core.errors import OutriderError
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.supervisor import free_port
 
@@ -49,3 +51,24 @@ def test_a_malformed_frame_is_counted_in_the_diagnostics(
         context.destroy(linger=0)
     assert values["endpoint"] == endpoint
     assert (values["refused_protocol"], values["flooded"], values["open_sessions"]) == ("1", "0", "0")
+
+
+def test_what_is_wrong_with_the_endpoint_is_told_before_the_model_is_loaded(
+    run_node: Callable[..., NodeThread], tmp_path: Path
+) -> None:
+    def start(endpoint: str, key_file: str = "") -> None:
+        nothing = str(tmp_path / "no_model")
+        run_node(lambda: VerifierNode({"endpoint": endpoint, "key_file": key_file, "model": nothing}))
+
+    port = free_port()
+    with pytest.raises(OutriderError, match="which needs keys"):
+        start(f"tcp://0.0.0.0:{port}")
+    with pytest.raises(OutriderError, match=r"no\.key"):
+        start(f"tcp://127.0.0.1:{port}", str(tmp_path / "no.key"))
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(OutriderError, match=f"port {port} is in use"),
+    ):
+        start(f"tcp://127.0.0.1:{port}")
+    with pytest.raises(OutriderError, match="no_model"):
+        start(f"tcp://127.0.0.1:{port}")

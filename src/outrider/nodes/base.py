@@ -23,7 +23,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
-from outrider.core.errors import OutriderError
+from outrider.core.errors import ConfigError, OutriderError
 from outrider.runtime.graph import NODES, NodeSpec, Parameter, Value
 
 DIAGNOSTICS_PERIOD_S = 1.0
@@ -286,6 +286,14 @@ class ThreadedExecutor(MultiThreadedExecutor):
         return bool(super().shutdown(0.0))
 
 
+def init_ros(args: list[str] | None = None) -> None:
+    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take."""
+    try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:
+        raise ConfigError(f"{error}: correct what follows --ros-args") from error
+
+
 def run_node(
     make_node: Callable[[], OutriderNode],
     args: list[str] | None = None,
@@ -307,9 +315,9 @@ def run_node(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask_to_stop)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
     node: OutriderNode | None = None
     try:
+        init_ros(args)
         node = make_node()
         starting.set()
         node.start()

@@ -17,13 +17,12 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import MotionReport, SimulationState, SpeculationStats, VerifiedText
 from rclpy.action import ActionClient
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import Image
 
 from outrider.core.errors import LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
 from outrider.nodes import convert, qos, step_messages
-from outrider.nodes.base import declare_parameters, ros_parameters
+from outrider.nodes.base import declare_parameters, init_ros, ros_parameters
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.graph import MISSION, Value
@@ -198,8 +197,8 @@ def main() -> int:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:
+        init_ros()
         with LiveView() as view:
             return MissionNode().run(view, stopping)
     except OutriderError as error:

@@ -9,7 +9,7 @@ from outrider.core.ports import LanguageModel
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.paths import model_folder
-from outrider.runtime.verifier import Verifier
+from outrider.runtime.verifier import Verifier, check_binding
 
 
 class VerifierNode(OutriderNode):
@@ -20,6 +20,7 @@ class VerifierNode(OutriderNode):
     def configure(self) -> None:
         from outrider.models import constrain, load_model  # seconds to import
 
+        check_binding(self.value("endpoint"), self._key_file())
         folder = model_folder(self.value("model"))
         model = load_model(
             folder,
@@ -44,9 +45,8 @@ class VerifierNode(OutriderNode):
             self._knowledge = None
 
     def activate(self) -> None:
-        key_file = Path(self.value("key_file")) if self.value("key_file") else None
         self._verifier = Verifier(
-            self._model, self.value("endpoint"), key_file=key_file, knowledge=self._knowledge
+            self._model, self.value("endpoint"), key_file=self._key_file(), knowledge=self._knowledge
         )
         self._stop = threading.Event()
         self._server = threading.Thread(
@@ -56,6 +56,9 @@ class VerifierNode(OutriderNode):
         self.get_logger().info(
             f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"
         )
+
+    def _key_file(self) -> Path | None:
+        return Path(self.value("key_file")) if self.value("key_file") else None
 
     def deactivate(self) -> None:
         server = getattr(self, "_server", None)

@@ -30,7 +30,7 @@ from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.metrics import metrics_page
-from outrider.runtime.verifier import Verifier, log_figures
+from outrider.runtime.verifier import Verifier, check_binding, log_figures
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 from outrider.wire.keys import load_client_keys
@@ -120,9 +120,16 @@ def serve(
     many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    stop = threading.Event()
+    loading, stop = threading.Event(), threading.Event()
+
+    def ask_to_stop(number: int, _: object) -> None:
+        stop.set()
+        if loading.is_set():
+            raise SystemExit(128 + number)  # nobody is served yet
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, ask_to_stop)
+    check_binding(endpoint, key_file)
     load = partial(
         _load_target,
         model_folder.resolve(),
@@ -139,7 +146,9 @@ def serve(
             raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
         _serve_replicas(load, endpoint, replicas, stop, limits, key_file)
         return
+    loading.set()
     model = load()
+    loading.clear()
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     verifier = Verifier(model, endpoint, limits, key_file, knowledge)
     served = threading.Event()

@@ -17,12 +17,21 @@ from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.joint import JointService
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.knowledge import Knowledge
+from outrider.runtime.supervisor import check_endpoint_free
+from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
 from outrider.wire.server import RouterServer
 
 _log = logging.getLogger(__name__)
 _SAMPLE_PERIOD_S = 0.5
 LOG_PERIOD_S = 30.0
+
+
+def check_binding(endpoint: str, key_file: Path | None) -> None:
+    """Before a model is loaded for it: raises ConfigError as `Verifier` will."""
+    guarded = key_file is not None and bool(load_server_keys(key_file))
+    check_guarded(endpoint, guarded)
+    check_endpoint_free(endpoint)
 
 
 class Verifier:

@@ -21,6 +21,16 @@ def check_endpoint(endpoint: str) -> None:
         )
 
 
+def check_guarded(endpoint: str, guarded: bool) -> None:
+    """Raises ConfigError for a malformed endpoint, and for one that others can reach without keys."""
+    check_endpoint(endpoint)
+    if not guarded and not is_loopback(endpoint):
+        raise ConfigError(
+            f"{endpoint} can be reached from other machines, which needs keys: "
+            "give a key file (`outrider keys` makes one) or bind tcp://127.0.0.1:PORT"
+        )
+
+
 def is_loopback(endpoint: str) -> bool:
     """Whether only this machine can reach a checked endpoint."""
     match = _TCP.fullmatch(endpoint)

@@ -13,7 +13,7 @@ from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.wire.client import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from outrider.wire.codec import decode_edge_frame, encode
-from outrider.wire.endpoint import check_endpoint, is_loopback
+from outrider.wire.endpoint import check_guarded
 from outrider.wire.gate import GateLimits, PeerGate
 from outrider.wire.keys import ServerKeys
 
@@ -75,12 +75,7 @@ class RouterServer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises ConfigError for a malformed, busy or unguarded endpoint."""
-        check_endpoint(endpoint)
-        if keys is None and not is_loopback(endpoint):
-            raise ConfigError(
-                f"{endpoint} can be reached from other machines, which needs keys: "
-                "give a key file (`outrider keys` makes one) or bind tcp://127.0.0.1:PORT"
-            )
+        check_guarded(endpoint, keys is not None)
         self.counters = ServerCounters()
         self._gate = PeerGate(limits or GateLimits())
         self._clock = clock
