@@ -172,6 +172,13 @@ def test_two_drivers_at_once_are_noticed_and_the_robot_stands(
     wait_until(moves_for_one, "the one that is left to drive")
 
 
+def test_another_source_of_velocities_is_named(run_node: Run, client: Client) -> None:
+    node, _, _ = start(run_node, client)
+    wait_until(lambda: node.health()[0] == "", "a node that is content")
+    client.node.create_publisher(Twist, "cmd_vel", qos.COMMAND)
+    wait_until(lambda: "test_client publishes /cmd_vel as well" in node.health()[0], "the other to be named")
+
+
 def test_the_sport_api_gets_moves_and_a_stop(run_node: Run, client: Client) -> None:
     requests = answer_everything(client)
     node, base, speaker = start(run_node, client, {"command_interface": "sport"})

@@ -11,7 +11,15 @@ launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
-from outrider.runtime.graph import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH, Graph  # noqa: E402
+from outrider.runtime.graph import (  # noqa: E402
+    CLOUD_GRAPH,
+    GAZEBO_GRAPH,
+    ROBOT_GRAPH,
+    SIM_GRAPH,
+    TELEOP_GRAPH,
+    Graph,
+    graph_parameters,
+)
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
@@ -27,8 +35,13 @@ LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
         ("gazebo", GAZEBO_GRAPH),
     ],
 )
-def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
+def test_a_launch_file_starts_its_graph(
+    name: str, graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from launch_ros.actions import Node
+
+    (tmp_path / "gz").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
 
     spec = importlib.util.spec_from_file_location(name, LAUNCH_FOLDER / f"{name}.launch.py")
     assert spec is not None and spec.loader is not None
@@ -45,6 +58,17 @@ def test_a_launch_file_starts_its_graph(name: str, graph: Graph) -> None:
     actions = description.entities[-1].execute(context) or []
     nodes = [action for action in actions if isinstance(action, Node)]
     assert len(nodes) == len(graph.nodes) + (name == "gazebo")  # the bridge
+
+
+def test_without_gazebo_the_launch_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from outrider.nodes.launching import gazebo_processes
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    with pytest.raises(ConfigError, match="no program 'gz': sudo apt-get install ros-jazzy-ros-gz"):
+        gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}))
 
 
 def test_topics_get_other_names_where_asked() -> None:

@@ -88,6 +88,14 @@ class TwistCommand(_Unanswered):
     def stop(self) -> None:
         self.send(Velocity())
 
+    def warning(self) -> str:
+        topic = self._publisher.topic_name
+        ends = [end.node_name for end in self._node.get_publishers_info_by_topic(topic)]
+        if len(ends) < 2:
+            return ""
+        others = ", ".join(sorted({*ends} - {self._node.get_name()})) or "another action node"
+        return f"{others} publishes {topic} as well: stop it, or let twist_mux choose (config/twist_mux.yaml)"
+
 
 class DryRunCommand(_Unanswered):
     """Every change of the velocity goes to the log, and nothing to the base."""

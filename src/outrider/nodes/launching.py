@@ -22,7 +22,7 @@ from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.gazebo import prepare_gazebo
+from outrider.runtime.gazebo import check_installed, prepare_gazebo
 from outrider.runtime.graph import (
     NODES,
     Graph,
@@ -106,6 +106,7 @@ def _node(name: str, parameters: dict[str, Any], renamed: list[tuple[str, str]])
 def gazebo_processes(parameters: Parameters) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder."""
     run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
+    check_installed(run)
     bridge = Node(
         package="ros_gz_bridge",
         executable="parameter_bridge",

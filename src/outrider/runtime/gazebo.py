@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,14 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
     # Without the window the server alone runs, and renders for the sensors without a screen.
     window = () if parameters["gui"] else ("-s", "--headless-rendering")
     return GazeboRun((*PROGRAMS[release], "-r", *window, str(world)), world, bridge)
+
+
+def check_installed(run: GazeboRun) -> None:
+    """Raises ConfigError where Gazebo's program is not there."""
+    program = run.command[0]
+    if shutil.which(program) is None:
+        distro = os.environ.get("ROS_DISTRO", "jazzy")
+        raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro}-ros-gz")
 
 
 def release_of(given: str) -> str:
