@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.core.errors import OutriderError
+from outrider.core.writing import checked_file, checked_folder
 
 app = typer.Typer(
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
@@ -35,7 +36,12 @@ Models = Annotated[
     Path | None,
     typer.Option(help="Folder with target/, draft/ and tokenizer/; the shipped one by default."),
 ]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the figures to this file.", callback=checked_file)
+]
+Plots = Annotated[
+    Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=checked_folder)
+]
 KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier.")]
 Seed = Annotated[int, typer.Option(min=0, help="Which homes and frames; the same seed gives the same ones.")]
 Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
@@ -378,7 +384,7 @@ def bench_aggregation(
     texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
     seed: Seed = 0,
     json_file: Json = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    plots: Plots = None,
     live: Annotated[bool, typer.Option("--live", help="Also in real time over sockets.")] = False,
     models: Models = None,
 ) -> None:
@@ -413,7 +419,7 @@ def bench_decoding(
     texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
     seed: Seed = 0,
     json_file: Json = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    plots: Plots = None,
     ablations: Annotated[
         bool, typer.Option("--ablations", help="Also FSD's: workers, draft length, queue orders.")
     ] = False,
@@ -440,7 +446,7 @@ def bench_drafting(
     num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
     seed: Seed = 0,
     json_file: Json = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    plots: Plots = None,
     models: Models = None,
 ) -> None:
     """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
@@ -454,7 +460,7 @@ def bench_serving(
     frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 8,
     seed: Seed = 0,
     json_file: Json = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw a picture into this folder.")] = None,
+    plots: Plots = None,
     models: Models = None,
 ) -> None:
     """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
@@ -482,7 +488,7 @@ def bench_models(
     frames: Frames = 20,
     seed: Seed = 0,
     json_file: Json = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw pictures into this folder.")] = None,
+    plots: Plots = None,
     graph_layers: Annotated[
         int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are tried on.")
     ] = 12,

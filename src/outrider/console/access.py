@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError
+from outrider.core.writing import make_folder
 
 DEFAULT_TOKEN_FILE = Path("~/.outrider/console.token")
 MIN_TOKEN_CHARACTERS = 16
@@ -50,7 +51,7 @@ def load_token(path: Path) -> str:
 
 
 def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(32) + "\n")

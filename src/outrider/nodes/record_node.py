@@ -12,10 +12,10 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.core.errors import ConfigError, FrameError
+from outrider.core.writing import writing_to
 from outrider.nodes import convert
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.message_definitions import full_definition, message_class
-from outrider.runtime.figures import writing_to
 from outrider.runtime.recording import RECORDED_TOPICS, check_new
 
 LOOK_PERIOD_S = 0.5

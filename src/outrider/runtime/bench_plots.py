@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.writing import writing_to
 from outrider.decoding.timeline import TimelineEvent
-from outrider.runtime.figures import writing_to
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError
+from outrider.core.writing import writing_to
 
 REPORT_FILE = "report.json"
-
-
-@contextlib.contextmanager
-def writing_to(path: Path) -> Iterator[None]:
-    """Inside, the system's refusal to write is a ConfigError that names the path."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place") from error
 
 
 def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:

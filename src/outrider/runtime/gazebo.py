@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.figures import writing_to
+from outrider.core.writing import writing_to
 from outrider.runtime.graph import Value
 from outrider.runtime.paths import config_file
 from outrider.simulation.homes import generate_home

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.values import Pose2D, RoundStats
+from outrider.core.writing import writing_to
 from outrider.runtime.drawing import draw_trajectory
-from outrider.runtime.figures import REPORT_FILE, write_figures, writing_to
+from outrider.runtime.figures import REPORT_FILE, write_figures
 from outrider.runtime.film import Shot, write_film
 from outrider.simulation.homes import Home
 

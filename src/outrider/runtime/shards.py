@@ -16,6 +16,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.ports import TextDecoder
 from outrider.core.training_data import Example, Shard
+from outrider.core.writing import make_folder
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.dataset import home_examples
 from outrider.runtime.decoders import local_decoder
@@ -75,7 +76,7 @@ def write_shard(task: ShardTask) -> Path:
     while len(examples) < FRAMES_PER_SHARD:
         examples.extend(_home(home_seed, task.driver))
         home_seed += 1
-    task.path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(task.path.parent)
     temporary = task.path.with_suffix(".partial")
     temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
     temporary.rename(task.path)

@@ -19,9 +19,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
-from outrider.runtime.figures import REPORT_FILE, amend_figures, writing_to
+from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graph import (
     CONSOLE,
     NODES,

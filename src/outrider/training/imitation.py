@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
 from outrider.core.training_data import Example
+from outrider.core.writing import make_folder
 from outrider.training.architecture import build_model
 from outrider.training.batches import Batch, Packer, examples_forever, jitter
 from outrider.training.network import PackedModel
@@ -199,7 +200,7 @@ class Trainer:
     def _save(self) -> None:
         if self._rank != 0:
             return
-        self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._checkpoint.parent)
         temporary = self._checkpoint.with_suffix(".partial")
         state = {
             "config": asdict(self.config),

@@ -12,6 +12,7 @@ import torch.distributed as distributed
 import torch.multiprocessing as multiprocessing
 from transformers import AutoTokenizer
 
+from outrider.core.writing import make_folder
 from outrider.training.imitation import Trainer, TrainingConfig
 
 
@@ -27,7 +28,7 @@ def train(
 
     `start`: the checkpoint whose weights a new run begins with.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with tempfile.TemporaryDirectory() as meeting:
         arguments = (config, tokenizer, data, folder, start, processes, f"file://{meeting}/ranks")
         multiprocessing.spawn(_rank, arguments, nprocs=processes, join=True)

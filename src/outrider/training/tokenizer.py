@@ -8,6 +8,8 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from outrider.core.writing import make_folder
+
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -46,6 +48,6 @@ def train_tokenizer(texts: Iterable[str], folder: Path, vocab_size: int = 768) -
         additional_special_tokens=[t for t in SPECIAL_TOKENS if t not in ("<|im_end|>", "<|endoftext|>")],
         clean_up_tokenization_spaces=False,
     )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     fast.save_pretrained(folder)
     return fast

@@ -1,0 +1,36 @@
+"""What cannot be written is said before long work, with the path."""
+
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.core.writing import checked_file, checked_folder, writing_to
+
+
+def test_places_that_can_be_written_are_handed_back_with_their_folders_made(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "figures.json"
+    assert checked_file(file) == file
+    assert file.parent.is_dir() and not file.exists()
+    assert checked_folder(tmp_path / "plots" / "now") == tmp_path / "plots" / "now"
+    assert checked_file(None) is None and checked_folder(None) is None
+
+
+@pytest.mark.parametrize("check", [checked_file, checked_folder])
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path, check) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot write .*file"):
+        check(tmp_path / "file" / "inside" / "figures.json")
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder"):
+        checked_file(tmp_path)
+
+
+def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigError, match="cannot write .*film.*No space left"),
+        writing_to(tmp_path / "film"),
+    ):
+        raise OSError(28, "No space left on device")
