@@ -30,7 +30,7 @@ def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path) -> None:
     with (
-        pytest.raises(ConfigError, match="cannot write .*film.*No space left"),
+        pytest.raises(ConfigError, match=r"cannot write .*film.*No space left"),
         writing_to(tmp_path / "film"),
     ):
         raise OSError(28, "No space left on device")
