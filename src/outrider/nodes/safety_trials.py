@@ -73,6 +73,7 @@ def _as_node(node: VirtualNode) -> OutriderNode:
     return cast(OutriderNode, node)
 
 
+INTERRUPTED = 130
 WIRES: dict[str, OpenWire] = {
     "twist": partial(NodesWire, "twist", False),
     "sport": partial(NodesWire, "sport", False),
@@ -87,6 +88,8 @@ def main() -> int:
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 1 if figures["missed"] or figures["unclear"] else 0
 
 
