@@ -37,8 +37,9 @@ from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
 
 _NO_LIMIT = 1e12
-LEAST_SHARE = 9
-"""A robot's tokens of a batch, however many robots share it."""
+LEAST_SHARE = 8
+"""A robot's tokens of a batch that it shares, however many share it: a chunk that would need another forward
+for its last tokens would make all of them wait for these."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class CloudLimits:
     """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
     one whose text is complete for `rest_s` where somebody else needs it.
 
-    A batch verifies about `batch_tokens` tokens, shared equally by the robots that have any. A robot has at
-    most `tokens_per_s` verified on average, right or wrong.
+    A batch verifies about `batch_tokens` tokens, of one robot or of several. A robot has at most
+    `tokens_per_s` verified on average, right or wrong.
     """
 
     max_sessions: int = 8
@@ -154,11 +155,11 @@ class CloudMachine:
         return (first,) if self._standing_s(first) <= mean_s else None
 
     def _batch(self, jobs: Sequence[Verify]) -> list[Verify]:
-        """As many as fit. A robot has its share of the rows, to which a longer chunk is cut."""
+        """As many as fit. Beside others a robot has its share of the rows, to which a longer chunk is cut."""
         owners = {job.key.peer.owner for job in jobs}
-        share = max(LEAST_SHARE, self._limits.batch_tokens // max(1, len(owners)))
+        share = self._limits.batch_tokens if len(owners) == 1 else LEAST_SHARE
         room = dict.fromkeys(owners, share)
-        total, batch = max(share, self._limits.batch_tokens), []
+        total, batch = max(LEAST_SHARE, self._limits.batch_tokens), []
         for job in jobs:
             length = min(len(job.draft) + 1, room[job.key.peer.owner], total)
             if length > min(1, len(job.draft)):

@@ -321,7 +321,7 @@ def test_a_robot_has_its_share_of_a_batch_and_no_more():
     cloud.receive(ALICE, draft(0, own(60)[:50]))
     cloud.receive(BOB, draft(0, own()[:5]))
     jobs = {job.key.peer: job for job in cloud.next_jobs()}
-    assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (8, 5)
+    assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (7, 5)
 
 
 def test_a_robot_alone_has_the_whole_batch():
@@ -345,13 +345,13 @@ def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
 
 
 def test_a_robot_beyond_its_rate_waits_and_the_others_do_not():
-    cloud = service(tokens_per_s=10.0)
+    cloud = service(tokens_per_s=4.0)
     both_opened(cloud, max_new_tokens=40)
     text = own()
-    cloud.receive(ALICE, draft(0, text[:19]))
+    cloud.receive(ALICE, draft(0, text[:7]))
     cloud.receive(BOB, draft(0, text[:1]))
     assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
-    cloud.receive(ALICE, draft(20, (1,), digest=extend_digest(ROOT, text[:20])))
+    cloud.receive(ALICE, draft(8, (1,), digest=extend_digest(ROOT, text[:8])))
     cloud.receive(BOB, draft(2, (1,), digest=extend_digest(ROOT, text[:2])))
     assert {reply.peer for reply in step(cloud)} == {BOB}
     assert step(cloud) == []
