@@ -79,5 +79,6 @@ def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
     if settings.runtime == "graphs":
         draft: LanguageModel = load_graph_model(folder, provider=settings.provider, **options)
     else:
-        draft = load_model(folder, role="draft", device=settings.device, **options)
+        branches = settings.config.workers
+        draft = load_model(folder, role="draft", device=settings.device, sessions=branches, **options)
     return constrain(draft) if settings.constrained else draft
