@@ -99,7 +99,7 @@ def test_a_frame_with_every_field_right_is_not_refused():
 
 
 def test_other_versions_empty_and_oversized_payloads_are_refused():
-    with pytest.raises(ProtocolError, match="version 1, this side speaks 3"):
+    with pytest.raises(ProtocolError, match=f"version 1, this side speaks {f.PROTOCOL_VERSION}"):
         decode_edge_frame(b"\x01" + encode(EDGE_FRAMES[1])[1:])
     with pytest.raises(ProtocolError, match="empty"):
         decode_edge_frame(b"")
