@@ -56,7 +56,7 @@ class Fault:
 
     It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
     do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
-    show while the robot stands comes `at_speed`.
+    show while the robot stands comes `at_speed`, and its time begins anew with each motion.
     """
 
     name: str
@@ -112,7 +112,9 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move."""
+    """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move, and
+    infinite where there was no occasion for it.
+    """
 
     fault: str
     to_zero_s: float
@@ -138,7 +140,8 @@ class _Watch:
         self._fault, self._world, self._guide = fault, world, guide
         self._onset, self._lasts_s = onset, lasts_s
         self.occasions = 0
-        self.begun_s = self.moved_s = math.inf
+        self.begun_s, self.to_zero_s = math.inf, 0.0
+        self._since_s: float | None = None
         self.over = False
 
     def __call__(self, now_s: float, velocity: Velocity) -> None:
@@ -149,17 +152,26 @@ class _Watch:
             return
         occasion = self.occasions >= self._onset and (not fault.at_speed or self._world.is_at_speed)
         if math.isinf(self.begun_s) and occasion:
-            self.begun_s = self.moved_s = now_s
+            self.begun_s = self._since_s = now_s
             fault.begin(self._world, self._guide)
         elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
             self.over = True
             fault.end(self._world, self._guide)
-        if moves and not self.over and math.isfinite(self.begun_s):
-            self.moved_s = now_s + STEP_S
+        if math.isfinite(self.begun_s) and not self.over:
+            self._time(moves, now_s)
+
+    def _time(self, moves: bool, now_s: float) -> None:
+        """How long the robot has been told to move in spite of the fault."""
+        if moves:
+            self._since_s = now_s if self._since_s is None else self._since_s
+            self.to_zero_s = max(self.to_zero_s, now_s + STEP_S - self._since_s)
+        elif self._fault and self._fault.at_speed:
+            self._since_s = None
 
     def goal_ended(self, now_s: float) -> None:
         if self._fault and self._fault.by_models:
-            self.begun_s = self.moved_s = now_s
+            self.begun_s = self._since_s = now_s
+            self.to_zero_s = 0.0
 
     @property
     def pending(self) -> bool:
@@ -194,7 +206,7 @@ def run_trial(
         world.pause(2 * LIMIT_S)
     finally:
         simulator.close()
-    to_zero_s = watch.moved_s - watch.begun_s if math.isfinite(watch.begun_s) else math.inf
+    to_zero_s = watch.to_zero_s if math.isfinite(watch.begun_s) else math.inf
     assert result is not None, "the navigator is killed only once"
     return Trial(fault.name, to_zero_s, result.success, result.error.name, result.message, base)
 

@@ -12,10 +12,10 @@ LIMITS = MotionLimits(forward_mps=1.0, lateral_mps=0.4, yaw_rps=1.5)
 
 
 class SimulatedBase:
-    """Asked for its velocity at PHYSICS_HZ; its deadman is shorter by one period, so as never to be late."""
+    """Asked for its velocity at PHYSICS_HZ; its deadman leaves a period for that, and one for the way."""
 
     def __init__(self) -> None:
-        self._deadman = Deadman(DEADMAN_S - 1.0 / PHYSICS_HZ)
+        self._deadman = Deadman(DEADMAN_S - 2.0 / PHYSICS_HZ)
 
     def feed(self, velocity: Velocity, now_s: float) -> None:
         """Take a command. Times are monotonic seconds."""
