@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from outrider.core.ports import LanguageModel
+from outrider.decoding.cloud import CloudLimits
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.paths import model_folder
@@ -29,6 +30,7 @@ class VerifierNode(OutriderNode):
             precision=self.value("precision"),
             max_length=self.value("max_length"),
             device=self.value("device"),
+            sessions=CloudLimits().max_sessions,
         )
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
