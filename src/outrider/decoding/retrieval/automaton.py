@@ -6,11 +6,13 @@ Built online (Blumer et al. 1985). As a source of drafts: SAM-Decoding (Hu et al
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 _ROOT = 0
 _NOWHERE = -1
 _BOUNDARY = -1
+ENDS = 6
 
 
 class Cursor(NamedTuple):
@@ -46,6 +48,10 @@ class SuffixAutomaton:
         """Of each state: the index of the token after its latest occurrence that has one."""
         self._counts: list[dict[int, int]] = [{}]
         """Of each state: how often each token came after it."""
+        self._totals = [0]
+        """Of each state: how often any did."""
+        self._reached: list[int] = []
+        """After each token: the state of its text up to there."""
         self._last = _ROOT
 
     @property
@@ -62,12 +68,19 @@ class SuffixAutomaton:
         """What is appended from here on is another text."""
         self._tokens.append(_BOUNDARY)
         self._last = _ROOT
+        self._reached.append(_ROOT)
 
     def append(self, token: int) -> None:
         """One more token of the present text."""
         self._note_following(token)
         self._tokens.append(token)
         self._last = self._extended(token)
+        self._reached.append(self._last)
+
+    def place(self, at: int) -> Cursor:
+        """The whole of the text that the token at an index belongs to, up to and without this token."""
+        state = self._reached[at - 1]
+        return Cursor(state, self._length[state])
 
     def walk(self, cursor: Cursor, tokens: Iterable[int]) -> Cursor:
         """The cursor of a text that goes on with `tokens`."""
@@ -96,18 +109,34 @@ class SuffixAutomaton:
             counts = self._counts[state]
             if counts:
                 kinds = len(counts)
-                belief = (counts.get(token, 0) + kinds * belief) / (sum(counts.values()) + kinds)
+                belief = (counts.get(token, 0) + kinds * belief) / (self._totals[state] + kinds)
         return belief
 
-    def successors(self, cursor: Cursor, most: int) -> list[int]:
-        """What came after the cursor's text, the commonest first; then what came after shorter ends of it."""
-        found: dict[int, None] = {}
-        for state in reversed(self.ends(cursor)):
+    def successors(self, cursor: Cursor, most: int) -> list[tuple[int, float]]:
+        """What came after the cursor's text, or else after shorter ends of it, the likeliest first: each with
+        its share as `belief` tells it, but for ends shorter than the longest ENDS of them.
+        """
+        ends = self._seen_ends(cursor)
+        found: dict[int, float] = {}
+        for state in ends:
             counts = self._counts[state]
-            found |= dict.fromkeys(sorted(counts, key=lambda token: -counts[token]))
+            found |= dict.fromkeys(nlargest(most, counts, key=counts.__getitem__), 0.0)
             if len(found) >= most:
                 break
-        return list(found)[:most]
+        for state in reversed(ends):
+            counts, kinds, total = self._counts[state], len(self._counts[state]), self._totals[state]
+            for token, belief in found.items():
+                found[token] = (counts.get(token, 0) + kinds * belief) / (total + kinds)
+        return sorted(found.items(), key=lambda one: -one[1])[:most]
+
+    def _seen_ends(self, cursor: Cursor) -> list[int]:
+        """The states of the longest ends of a cursor's text after which something came, ENDS at most."""
+        state, found = cursor.state, list[int]()
+        while state != _NOWHERE and len(found) < ENDS:
+            if self._totals[state]:
+                found.append(state)
+            state = self._link[state]
+        return found
 
     def ends(self, cursor: Cursor) -> list[int]:
         """The states of all ends of a cursor's text that are told apart, the empty one first."""
@@ -128,6 +157,7 @@ class SuffixAutomaton:
         while state != _NOWHERE:
             counts = self._counts[state]
             counts[token] = counts.get(token, 0) + 1
+            self._totals[state] += 1
             self._follow[state] = index
             state = self._link[state]
 
@@ -152,6 +182,7 @@ class SuffixAutomaton:
         clone = self._new_state(length)
         self._next[clone] = dict(self._next[reached])
         self._counts[clone] = dict(self._counts[reached])
+        self._totals[clone] = self._totals[reached]
         self._link[clone], self._follow[clone] = self._link[reached], self._follow[reached]
         self._link[reached] = clone
         while state != _NOWHERE and self._next[state].get(token) == reached:
@@ -162,6 +193,7 @@ class SuffixAutomaton:
     def _new_state(self, length: int) -> int:
         self._next.append({})
         self._counts.append({})
+        self._totals.append(0)
         self._link.append(_ROOT)
         self._length.append(length)
         self._follow.append(_NOWHERE)

@@ -22,6 +22,31 @@ CONTEXT_GUESS = 0.6
 such place has been seen; the model's choice is taken at its probability.
 """
 GRADES = 4
+SURE, SURE_GUESS = 0.25, 0.4
+"""Of a tree: the probability from which on a choice is a branch, and how often it is taken to be right before
+any has been seen.
+"""
+
+
+_Key = tuple[int, int]
+"""The rank of a place, and the grade of the probability of the model's choice."""
+
+
+class Place(NamedTuple):
+    """A place in the context: its index, and the tokens from it on, WINDOW at most."""
+
+    at: int
+    ahead: Sequence[int]
+
+
+NO_PLACE = Place(0, ())
+
+
+class Rival(NamedTuple):
+    """What may come instead of the context's token, and how likely."""
+
+    token: int
+    chance: float
 
 
 class Turn(NamedTuple):
@@ -39,6 +64,7 @@ class Calibration:
         self._after: dict[int, tuple[Sequence[int], Sequence[float]]] = {}
         self._latest: dict[int, int] = {}
         self._record: dict[tuple[int, int], list[float]] = {}
+        self._worth: dict[_Key, tuple[float, float]] = {}
 
     def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
         """What was expected after the last of a prompt's `tokens`, the index after which is `end`."""
@@ -52,17 +78,35 @@ class Calibration:
 
         `ahead`: the context from there on, WINDOW tokens at most.
         """
-        rival = self.rival(at, ahead)
-        return rival[0] if rival is not None and rival[0].chance > rival[1] else None
-
-    def rival(self, at: int, ahead: Sequence[int]) -> tuple[Turn, float] | None:
-        """The model's choice where it is not the context's token, and the chance of that token."""
         disagreement = self._disagreement(at, ahead[0])
         if disagreement is None:
             return None
         token, key = disagreement
         context, choice = self._rates(key)
-        return Turn(token, choice, at + self._skip(token, ahead)), context
+        return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
+
+    def is_asked(self, at: int) -> bool:
+        """Whether it is known what the model expects at an index."""
+        return at - 1 in self._after
+
+    def rival_at(self, rank: int, place: Place) -> Rival | None:
+        """What the model is sure to write rather than the context's token at a place where it was asked.
+
+        `rank`: that of the place among those that may go on here.
+        """
+        token, key = self._sure(rank, place)
+        right, trials = self._worth.get(key, (0.0, 0.0))
+        chance = (right + PRIOR_TRIALS * SURE_GUESS) / (trials + PRIOR_TRIALS)
+        return None if token is None else Rival(token, chance)
+
+    def learn_at(self, rank: int, place: Place, written: int) -> bool:
+        """The same was written or not, for the use of `rival_at`."""
+        token, key = self._sure(rank, place)
+        if token is None:
+            return False
+        right, trials = self._worth.get(key, (0.0, 0.0))
+        self._worth[key] = right + (token == written), trials + 1.0
+        return token == written
 
     def learn(self, at: int, context: int, written: int) -> None:
         """The target wrote this where the context holds that."""
@@ -73,6 +117,13 @@ class Calibration:
             record[0] += written == context
             record[1] += written == token
             record[2] += 1.0
+
+    def _sure(self, rank: int, place: Place) -> tuple[int | None, _Key]:
+        """The model's choice at a place, and what to look its record up by."""
+        ids, probs = self._after.get(place.at - 1, ((), ()))
+        if not ids or not place.ahead or ids[0] == place.ahead[0] or probs[0] < SURE:
+            return None, (rank, 0)
+        return ids[0], (rank, int(GRADES * probs[0]))
 
     def _disagreement(self, at: int, context: int) -> tuple[int, tuple[int, int]] | None:
         """The model's choice where it is not the context's token, and what to look up its record by."""
@@ -88,13 +139,14 @@ class Calibration:
         guess, total = (key[0] + 0.5) / GRADES, trials + PRIOR_TRIALS
         return (context + PRIOR_TRIALS * CONTEXT_GUESS) / total, (choice + PRIOR_TRIALS * guess) / total
 
-    def _skip(self, token: int, ahead: Sequence[int]) -> int:
+    def skip(self, token: int, ahead: Sequence[int]) -> int | None:
         """How many tokens of the context to pass over for a choice.
 
-        Up to and with the choice itself where it comes soon; else up to what is expected after it; else one.
+        Up to and with the choice itself where it comes soon; else up to what is expected after it; else
+        nothing tells.
         """
         if token in ahead[1:]:
             return ahead.index(token, 1) + 1
         expected, _ = self._after.get(self._latest.get(token, -1), ((), ()))
         places = [place for place in range(1, len(ahead)) if ahead[place] in expected]
-        return places[0] if places else 1
+        return places[0] if places else None

@@ -71,6 +71,24 @@ class Credit:
         return right / (self._trials.get(key, 0.0) + PRIOR_TRIALS)
 
 
+class RankedOdds:
+    """What the beliefs of a ranking have proved to be worth: of those alike at a rank, the share that came
+    true. Begun with the belief itself.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def learn(self, rank: int, belief: float, is_right: bool) -> None:
+        key = rank, _grade(belief)
+        right, trials = self._seen.get(key, (0.0, 0.0))
+        self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
+
+    def chance(self, rank: int, belief: float) -> float:
+        right, trials = self._seen.get((rank, _grade(belief)), (0.0, 0.0))
+        return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
+
+
 def _grade(belief: float) -> int:
     """Beliefs by their doubt, two grades for each halving of it."""
     return min(int(-2.0 * math.log2(max(1.0 - belief, 1e-9))), MOST_GRADE)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.retrieval.lookup import PromptLookup
-from outrider.decoding.retrieval.reuse import SegmentReuse
+from outrider.decoding.retrieval.reuse import INSIDE, SegmentReuse
 from outrider.decoding.retrieval.suffix import SuffixDrafter
-from outrider.decoding.retrieval.tree import CHAIN_TOKENS, Branch, TokenTree, grown_tree
+from outrider.decoding.retrieval.tree import TokenTree, Way, grown_tree
 
 _DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "lookup": PromptLookup,
@@ -90,14 +90,29 @@ class RetrievedDrafts:
 
     def tree(self, most_tokens: int) -> TokenTree:
         """What may follow the text, in branches, with `most_tokens` tokens in all."""
-        chain = [token for token, _ in self.likely((), min(CHAIN_TOKENS, most_tokens))]
-        branches: list[Branch] = []
+        ways: list[Way] = []
         for drafter in self._drafters:
             if isinstance(drafter, SuffixDrafter):
-                branches += drafter.branches(chain)
+                ways.append(Way(1.0, (), drafter.root()))
             elif isinstance(drafter, SegmentReuse):
-                branches += drafter.branches()
-        return grown_tree(chain, branches, most_tokens)
+                for belief, segment in drafter.branches():
+                    chance = self._credit.chance(drafter.source, belief)
+                    ways.append(Way(chance, segment[:1], None, segment[1:]))
+        return grown_tree(ways, self._onward, most_tokens)
+
+    def _onward(self, way: Way) -> Iterator[Way]:
+        """A way by one token more: its segment's next, else what the context holds likely."""
+        if self._eos_id in way.tokens[-1:]:
+            return
+        if way.rest:
+            chance = way.chance * self._credit.chance(SegmentReuse.source, INSIDE)
+            yield Way(chance, (*way.tokens, way.rest[0]), None, way.rest[1:])
+            return
+        for drafter in self._drafters:
+            if isinstance(drafter, SuffixDrafter):
+                spot = way.spot or drafter.spot_of(way.tokens)
+                for step in drafter.steps(spot):
+                    yield Way(way.chance * step.chance, (*way.tokens, step.token), step.spot)
 
     def _best(self, branch: Sequence[int], limit: int) -> Likely:
         proposals = [drafter.propose(branch, limit) for drafter in self._drafters]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.decoding.retrieval.continuation import Continuation
-from outrider.decoding.retrieval.tree import Branch
 
 LIFETIME = 3
 """Verifications that a segment is kept for."""
@@ -60,9 +59,13 @@ class SegmentReuse:
         self._last = [*self._last, *tokens][-SHORTEST:]
         self._kept = [one for one in self._kept if self._num_verified - one[1] <= LIFETIME]
 
-    def branches(self) -> list[Branch]:
-        """Every segment right after the text, the newest first."""
-        return [Branch(AT_ONCE, segment) for segment, _ in reversed(self._kept)]
+    def branches(self) -> list[tuple[float, tuple[int, ...]]]:
+        """Every segment, the newest first, each with the belief in it: what is left of it where the text has
+        come to stand inside, and all of it right after the text.
+        """
+        segments = [segment for segment, _ in reversed(self._kept)]
+        inside = [(INSIDE, _rest_after(segment, self._last)) for segment in segments]
+        return [*(one for one in inside if one[1]), *((AT_ONCE, segment) for segment in segments)]
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
         """The rest of the newest segment that the text has come to stand in; else all of a fresh one."""

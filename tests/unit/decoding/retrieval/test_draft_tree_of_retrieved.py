@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from outrider.core.values import Successors
 from outrider.decoding.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.retrieval.tree import Branch, TokenTree, grown_tree
+from outrider.decoding.retrieval.tree import TokenTree, Way, grown_tree
 
 EOS = 0
 
@@ -25,9 +27,15 @@ def test_a_tree_holds_every_path_as_far_as_there_is_room() -> None:
 
 
 def test_the_likelier_branch_gets_the_room() -> None:
-    branches = [Branch(0.1, (7, 8)), Branch(0.5, (5, 6))]
-    tree = grown_tree((1, 2), branches, 4)
+    ways = [Way(0.1, (7,), None, (8,)), Way(0.5, (5,), None, (6,)), Way(0.4, (1,), None, (2,))]
+
+    def onward(way: Way) -> Iterator[Way]:
+        yield from [Way(0.9 * way.chance, way.tokens + way.rest, None)] if way.rest else []
+
+    tree = grown_tree(ways, onward, 4)
     assert tree.holds((1, 2)) and tree.holds((5, 6)) and not tree.holds((7,))
+    assert tree.chain == (5, 6)
+    assert grown_tree(ways, onward, 40).num_tokens == 6
 
 
 def test_what_came_less_often_is_a_branch_that_goes_on_as_it_did() -> None:
@@ -58,3 +66,15 @@ def test_rejected_segments_are_branches_for_a_while() -> None:
     for _ in range(4):
         made.extend((3,))
     assert not made.tree(32).holds((7,))
+
+
+def test_a_tree_learns_which_of_several_continuations_the_target_takes() -> None:
+    """The last one at first; the one before it once that has proved right."""
+    made = RetrievedDrafts(("suffix",), EOS)
+    chains = []
+    for start in range(100, 500, 10):
+        made.begin((start, 1, 2, start + 1, start, 1, 2, start + 2, start))
+        made.extend((1, 2))
+        chains.append((made.tree(8).chain[0] - start, made.tree(8).holds((start + 1,))))
+        made.extend((start + 1,))
+    assert chains[0] == (2, True) and chains[-1] == (1, True)

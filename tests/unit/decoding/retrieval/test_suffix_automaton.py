@@ -100,3 +100,12 @@ def test_the_work_for_a_token_does_not_grow_with_the_texts():
             automaton.append(token)
             depths.append(len(automaton.ends(automaton.end)))
     assert sum(depths[-1000:]) / 1000 < 16
+
+
+def test_successors_are_ranked_by_their_belief():
+    automaton = automaton_of([[1, 2, 3], [1, 2, 4], [1, 2, 4], [2, 5]])
+    cursor = automaton.walk(START, (1, 2))
+    ranked = automaton.successors(cursor, 3)
+    assert [token for token, _ in ranked] == [4, 3, 5]
+    assert all(share == pytest.approx(automaton.belief(cursor, token)) for token, share in ranked)
+    assert automaton.successors(cursor, 1) == ranked[:1]
