@@ -443,6 +443,7 @@ def bench_decoding(
 def bench_drafting(
     episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
     frames: Frames = 60,
+    questions: Annotated[int, typer.Option(min=1, help="How many questions to a household's memory.")] = 40,
     num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
     seed: Seed = 0,
     json_file: Json = None,
@@ -452,7 +453,7 @@ def bench_drafting(
     """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
     from outrider.runtime.bench_drafting import bench_drafting
 
-    bench_drafting(episodes, frames, num_draft_tokens, seed, models, json_file, plots)
+    bench_drafting(episodes, frames, questions, num_draft_tokens, seed, models, json_file, plots)
 
 
 @bench_app.command("serving", epilog="Example:  outrider bench serving --json serving.json")
@@ -611,6 +612,19 @@ def train_model(
         role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
     )
     typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
+
+
+@train_app.command("reader", epilog="Example:  outrider train reader --steps 7000")
+def train_reader(
+    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
+    models: Annotated[Path, typer.Option(help="The model is written to reader/ in it.")] = Path("out/models"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps, 16 questions each.")] = 7000,
+    seed: Seed = 0,
+) -> None:
+    """Train the tiny model that answers questions from memories in its prompt; resumable."""
+    from outrider.runtime.teaching import make_reader
+
+    typer.echo(str(make_reader(run, models, steps, seed)))
 
 
 @train_app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.progress import track
+
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
@@ -24,6 +26,7 @@ from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train
 from outrider.training.export import export
 from outrider.training.imitation import TrainingConfig
 from outrider.training.parallel import train
+from outrider.training.readers import train_reader
 from outrider.training.tokenizer import train_tokenizer
 
 TOKENIZER_SHARDS = 6
@@ -53,6 +56,13 @@ def make_model(
     shard_paths(data)
     checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())
+
+
+def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
+    """Train a reader (or go on with its checkpoint in `run`) and write it to `models/reader`; its figures."""
+    for _ in track(train_reader(models / "reader", run, steps, seed), "reader", total=steps):
+        pass
+    return read_card(models / "reader").figures
 
 
 def make_exits(

@@ -26,7 +26,9 @@ class Sizes:
 SIZES = {
     "target": Sizes(160, 6, 5, 192, 6, 4, 2, 512),
     "draft": Sizes(64, 3, 4, 96, 2, 3, 1, 256),
+    "reader": Sizes(16, 1, 2, 128, 3, 4, 4, 256),
 }
+"""The reader is given no pictures; it has a vision half because the classes have one."""
 
 
 def build_model(role: str, tokenizer: PreTrainedTokenizerFast) -> Qwen2VLForConditionalGeneration:
