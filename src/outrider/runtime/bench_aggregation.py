@@ -36,7 +36,7 @@ from outrider.runtime.aggregation_comparison import (
     share_documents,
     synthetic_requests,
 )
-from outrider.runtime.aggregation_gain import measure_gain
+from outrider.runtime.aggregation_gain import GainFigures, measure_gain, measure_readers_gain
 from outrider.runtime.aggregation_live import LiveAggregation, bench_live_aggregation
 from outrider.runtime.aggregation_regimes import (
     PLACES,
@@ -46,7 +46,7 @@ from outrider.runtime.aggregation_regimes import (
 )
 from outrider.runtime.bench_plots import draw_ablation
 from outrider.runtime.figures import write_figures
-from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
+from outrider.runtime.held_out import Pair, held_out_prompts, load_pair, load_reader_model
 
 SCHEDULED_TOKENS = 100
 SCHEDULED_WINDOW = 10
@@ -72,12 +72,11 @@ def bench_aggregation(
     json_file: Path | None = None,
     plots: Path | None = None,
     live: bool = False,
-    pair: Pair | None = None,
 ) -> dict[str, Any]:
     """Measure, print tables, write JSON and pictures. Raises ConfigError, or ModelError without models."""
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
-    console = Console()
+    pair, reader, console = load_pair(models), load_reader_model(models), Console()
     for method, meaning in MEANING.items():
         console.print(f"  {method:14} {meaning}", highlight=False)
     regimes = load_aggregation_regimes(names)
@@ -85,9 +84,12 @@ def bench_aggregation(
     for name, regime in regimes.items():
         result["regimes"][name] = _measure_regime(console, name, regime, texts, seed, plots)
     result["scheduling"] = _measure_scheduling(console, next(iter(regimes.values())), texts, seed)
-    result["pair"] = _measure_pair(console, pair or load_pair(models), seed)
+    result["pair"] = _measure_pair(console, pair, seed)
     result["distribution_bytes"] = _measure_rows(console)
-    result["gain"] = _measure_gain(console, seed)
+    console.print("questions that need a document of each side, to a count model", highlight=False)
+    result["gain"] = _tell_gain(console, measure_gain(seed))
+    console.print("the like to the shipped reader", highlight=False)
+    result["readers_gain"] = _tell_gain(console, measure_readers_gain(reader, seed))
     if live:
         result["live"] = _measure_live(console, next(iter(regimes)), seed)
     write_figures(json_file, result)
@@ -263,9 +265,8 @@ def _measure_rows(console: Console) -> list[dict[str, float]]:
     return rows
 
 
-def _measure_gain(console: Console, seed: int) -> dict[str, Any]:
-    """Questions that need a document of each side (`aggregation_gain`)."""
-    rows = measure_gain(seed)
+def _tell_gain(console: Console, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
+    """By whose documents are at hand (`aggregation_gain`)."""
     for name, row in rows.items():
         console.print(
             f"  documents of {name}: {row.exact_match:.2f} of the answers right, perplexity of the right "

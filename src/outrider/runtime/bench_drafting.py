@@ -5,8 +5,9 @@ Texts and verifications are those of real models; the figures are counts, but fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.core.ports import LanguageModel
 from outrider.core.prompt import render_prompt
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
@@ -27,12 +29,13 @@ from outrider.runtime.drafting import Drafting, TreeDrafting, Yield
 from outrider.runtime.episode import run_episode
 from outrider.runtime.evaluation import ODOMETRY_NOISE, PLACEMENT_CYCLE
 from outrider.runtime.figures import write_figures
-from outrider.runtime.held_out import Pair, first_home_seed, held_out_prompts, load_pair
+from outrider.runtime.held_out import Pair, first_home_seed, held_out_prompts, load_pair, load_reader_model
+from outrider.runtime.household_questions import household_questions
 from outrider.simulation.contexts import phrase
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 
-MAX_NEW_TOKENS = 96
+MAX_NEW_TOKENS = 160
 MAX_STEPS = 40
 DRAFT_LENGTHS = (2, 4, 8, 16)
 LONG, TREE = "long", "tree"
@@ -49,19 +52,25 @@ ALONE = (
     ("suffix", "reuse"),
     ("suffix", "calibration", "reuse"),
 )
+SUFFIX, ALL = ALONE[1], ALONE[-1]
 BY_TREE = ALONE[1:]
 SOURCE_SETS = (*ALONE, ("model",), *(("model", *sources) for sources in ALONE))
 
 
 @dataclass(frozen=True)
 class TextSet:
-    """Prompts of one kind, in order. Without history each is drafted as if it were the first."""
+    """Prompts of one kind, in order. Without history each is drafted as if it were the first.
+
+    `answers`: the right ones, where there are such.
+    """
 
     kind: str
     name: str
     prompts: tuple[Prompt, ...]
     keep_history: bool
-    pair: Pair
+    target: LanguageModel
+    draft: LanguageModel | None = None
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,7 @@ class DraftingFigures:
 def bench_drafting(
     episodes: int = 8,
     frames: int = 60,
+    questions: int = 40,
     num_draft_tokens: int = 8,
     seed: int = 0,
     models: Path | None = None,
@@ -91,16 +101,19 @@ def bench_drafting(
 
     Raises ConfigError for sizes below 1 or for pictures without matplotlib, ModelError without models.
     """
-    if min(episodes, frames, num_draft_tokens) < 1:
-        raise ConfigError("episodes, frames and num_draft_tokens must be at least 1")
-    pair = load_pair(models)
-    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
-    console, result = Console(), {}
+    if min(episodes, frames, questions, num_draft_tokens) < 1:
+        raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
+    pair, reader = load_pair(models), ReplayModel(load_reader_model(models))
+    pair = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    console, result = Console(), dict[str, Any]()
     console.print(LEGEND, highlight=False)
-    for texts in text_sets(replayed, episodes, frames, seed):
+    for texts in (*text_sets(pair, episodes, frames, seed), *question_sets(reader, questions, seed)):
         figures = measure(texts, num_draft_tokens) | measure_trees(texts)
         console.print(_table(texts, figures))
         result[texts.name] = {"+".join(sources): asdict(row) for sources, row in figures.items()}
+        _print_gain(console, figures)
+        if texts.answers:
+            _print_right(console, texts)
         if plots is not None:
             draw_lengths(plots / f"drafting_{texts.kind}.png", texts)
     content = {"num_draft_tokens": num_draft_tokens, "seed": seed, "texts": result}
@@ -111,9 +124,38 @@ def bench_drafting(
 def text_sets(pair: Pair, episodes: int, frames: int, seed: int) -> Iterator[TextSet]:
     """Whole searches one after the other, and frames that have nothing to do with each other."""
     driven = tuple(driven_prompts(pair, episodes, seed))
-    yield TextSet("searches", f"{episodes} searches, {len(driven)} steps in order", driven, True, pair)
+    name = f"{episodes} searches, {len(driven)} steps in order"
+    yield TextSet("searches", name, driven, True, pair.target, pair.draft)
     alone = tuple(held_out_prompts(frames, seed))
-    yield TextSet("frames", f"{frames} frames, each alone", alone, False, pair)
+    yield TextSet("frames", f"{frames} frames, each alone", alone, False, pair.target, pair.draft)
+
+
+def question_sets(reader: LanguageModel, questions: int, seed: int) -> Iterator[TextSet]:
+    """Questions to the memories of households, one after the other and as if each were the first."""
+    asked = tuple(islice(household_questions(seed), questions))
+    prompts, answers = tuple(one.prompt for one in asked), tuple(one.answer for one in asked)
+    yield TextSet("questions", f"{questions} questions in order", prompts, True, reader, answers=answers)
+    alone = f"{questions} questions, each alone"
+    yield TextSet("questions_alone", alone, prompts, False, reader, answers=answers)
+
+
+def gain(figures: Mapping[tuple[str, ...], DraftingFigures], form: str = "", alone_form: str = "") -> float:
+    """What calibration and reuse bring over the suffix automaton alone, in a form: a chain, or TREE.
+
+    `alone_form`: what the automaton's own drafts are, the same for the techniques alone, LONG for all that
+    makes a tree of them.
+    """
+    every, alone = (tuple(filter(None, (*names, of))) for names, of in ((ALL, form), (SUFFIX, alone_form)))
+    return figures[every].acceptance_length / figures[alone].acceptance_length
+
+
+def share_right(texts: TextSet) -> float:
+    """The share of the target's own answers that are right, word for word."""
+    drafting = Drafting(texts.target, None, SUFFIX, DRAFT_LENGTHS[-1], MAX_NEW_TOKENS)
+    written = drafting.run(texts.prompts, texts.keep_history).texts
+    decode = texts.target.tokenizer.decode
+    pairs = zip(written, texts.answers, strict=True)
+    return sum(decode(text).strip() == answer for text, answer in pairs) / len(texts.answers)
 
 
 def draw_lengths(path: Path, texts: TextSet) -> None:
@@ -147,8 +189,9 @@ def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
 def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], DraftingFigures]:
     """Every set of sources on the same texts."""
     figures = {}
-    for sources in track(SOURCE_SETS, texts.name, console=Console(stderr=True)):
-        drafting = Drafting(texts.pair.target, texts.pair.draft, sources, num_draft_tokens, MAX_NEW_TOKENS)
+    source_sets = ALONE if texts.draft is None else SOURCE_SETS
+    for sources in track(source_sets, texts.name, console=Console(stderr=True)):
+        drafting = Drafting(texts.target, texts.draft, sources, num_draft_tokens, MAX_NEW_TOKENS)
         figures[sources] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures
 
@@ -158,7 +201,7 @@ def measure_trees(texts: TextSet) -> dict[tuple[str, ...], DraftingFigures]:
     figures = {}
     for make, form in ((Drafting, LONG), (TreeDrafting, TREE)):
         for sources in BY_TREE[:1] if form == LONG else BY_TREE:
-            drafting = make(texts.pair.target, None, sources, TREE_TOKENS, MAX_NEW_TOKENS)
+            drafting = make(texts.target, None, sources, TREE_TOKENS, MAX_NEW_TOKENS)
             name = (*sources, form)
             figures[name] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures
@@ -181,6 +224,19 @@ _COLUMNS: tuple[tuple[str, Callable[[DraftingFigures], str]], ...] = (
     ("step ms", lambda row: f"{row.step_ms:.2f}"),
     ("prompt ms", lambda row: f"{row.calibration_ms:.3f}"),
 )
+
+
+def _print_gain(console: Console, figures: Mapping[tuple[str, ...], DraftingFigures]) -> None:
+    console.print(
+        f"calibration and reuse over suffix alone: {gain(figures):.2f} in chains, "
+        f"{gain(figures, TREE, TREE):.2f} in trees; a tree of all over suffix in a chain as long: "
+        f"{gain(figures, TREE, LONG):.2f}",
+        highlight=False,
+    )
+
+
+def _print_right(console: Console, texts: TextSet) -> None:
+    console.print(f"answers that are right, word for word: {share_right(texts):.2f}", highlight=False)
 
 
 def _table(texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> Table:

@@ -35,6 +35,13 @@ def load_pair(models: Path | None = None) -> Pair:
     return Pair(target, draft)
 
 
+def load_reader_model(models: Path | None = None) -> LanguageModel:
+    """The model of a models folder that answers questions from memories. Raises ModelError as `load_pair`."""
+    from outrider.models import load_model  # seconds to import
+
+    return load_model(models_folder(models) / "reader")
+
+
 def check_frames(frames: int, seed: int) -> None:
     """ConfigError where so many frames of this seed cannot be had."""
     if frames < 1 or seed < 0:

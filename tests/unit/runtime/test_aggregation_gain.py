@@ -15,7 +15,7 @@ from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.virtual import PeerWorld, VirtualPeers
 from outrider.decoding.cache_lm import CacheModel, WordTokenizer
 from outrider.memory.store import MemoryStore
-from outrider.runtime.aggregation_gain import make_corpus, measure_gain, recalled_documents
+from outrider.runtime.aggregation_gain import COUNTED, make_corpus, measure_gain, recalled_documents
 from outrider.runtime.aggregation_regimes import frame_bytes
 from outrider.wire.codec import encode
 
@@ -73,7 +73,7 @@ def test_no_document_of_the_device_reaches_the_cloud(tmp_path: Path, monkeypatch
         for store, facts in ((own, corpus.device_facts), (general, corpus.cloud_facts)):
             for fact in facts:
                 store.add(fact)
-        sides = recalled_documents(own, 3), recalled_documents(general, 12)
+        sides = recalled_documents(COUNTED, (own, 3)), recalled_documents(COUNTED, (general, 12))
         config = AggregationConfig(aggregator="device")
         peers = VirtualPeers(model, model, config, PeerWorld(frame_bytes), *sides)
         for question in corpus.questions[:10]:

@@ -54,11 +54,16 @@ def test_the_benchmark_runs_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = Pair(TARGET, DRAFT)
-    texts = bench.TextSet("toys", "toys in order", tuple(PROMPTS), True, pair)
+    texts = bench.TextSet("toys", "toys in order", tuple(PROMPTS), True, TARGET, DRAFT)
+    answers = ("w1", *(TARGET.tokenizer.decode(greedy_text(prompt)).strip() for prompt in PROMPTS[1:]))
+    asked = bench.TextSet("asked", "questions", tuple(PROMPTS), False, TARGET, answers=answers)
     monkeypatch.setattr(bench, "load_pair", lambda _: pair)
+    monkeypatch.setattr(bench, "load_reader_model", lambda _: TARGET)
     monkeypatch.setattr(bench, "text_sets", lambda *_: iter([texts]))
+    monkeypatch.setattr(bench, "question_sets", lambda *_: iter([asked]))
+    monkeypatch.setattr(bench, "MAX_NEW_TOKENS", LENGTH)
     monkeypatch.setattr(bench, "DRAFT_LENGTHS", (2, 4))
-    figures = bench.bench_drafting(1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
+    figures = bench.bench_drafting(1, 1, 1, 4, json_file=tmp_path / "out" / "drafting.json", plots=tmp_path)
     assert json.loads((tmp_path / "out" / "drafting.json").read_text()) == figures
     rows = figures["texts"]["toys in order"]
     trees = [(*sources, "tree") for sources in bench.BY_TREE]
@@ -66,7 +71,9 @@ def test_the_benchmark_runs_to_the_end(
     assert set(rows) == {"+".join(sources) for sources in wanted}
     assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
     assert (tmp_path / "drafting_toys.png").stat().st_size > 10_000
-    assert "model + suffix" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "model + suffix" in told and told.count("calibration and reuse over suffix alone") == 2
+    assert told.count("right, word for word: 0.83") == 1
 
 
 def test_an_empty_measurement_is_refused():

@@ -1,0 +1,34 @@
+"""The shipped reader answers from the memories in its prompt; with documents on both sides too."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from outrider.core.ports import LanguageModel
+from outrider.decoding.replay import ReplayModel
+from outrider.runtime import aggregation_gain
+from outrider.runtime.bench_drafting import TextSet, share_right
+from outrider.runtime.held_out import load_reader_model
+from outrider.runtime.household_questions import household_questions
+
+
+@pytest.fixture(scope="module")
+def reader() -> LanguageModel:
+    return ReplayModel(load_reader_model())
+
+
+def test_most_questions_to_households_it_never_saw_are_answered_word_for_word(reader) -> None:
+    asked = list(islice(household_questions(1), 20))
+    prompts, answers = tuple(one.prompt for one in asked), tuple(one.answer for one in asked)
+    assert share_right(TextSet("questions", "", prompts, False, reader, answers=answers)) >= 0.5
+
+
+def test_documents_on_both_sides_answer_what_neither_side_can(reader, monkeypatch) -> None:
+    monkeypatch.setattr(aggregation_gain, "NUM_TOWNS", 1)
+    gain = aggregation_gain.measure_readers_gain(reader, seed=7)
+    together = gain["both, aggregated"]
+    assert together.exact_match >= 0.9
+    for alone in (gain["the device alone"], gain["the cloud alone"]):
+        assert alone.exact_match <= 0.6 and alone.perplexity > together.perplexity

@@ -1,0 +1,43 @@
+"""Questions to made-up households: over what was recalled, with the answer that follows from it."""
+
+from __future__ import annotations
+
+import zlib
+from itertools import islice
+
+import numpy as np
+
+from outrider.core.questions import parts_of
+from outrider.runtime.household_questions import NUM_RECALLED, household_questions
+from outrider.training.household import MOST_FACTS
+
+
+class WordEmbedder:
+    """Texts are alike as far as they share words."""
+
+    name, size = "words", 64
+
+    def embed(self, text: str) -> np.ndarray:
+        vector = np.zeros(self.size, dtype=np.float32)
+        for word in text.split():
+            vector[zlib.crc32(word.encode()) % self.size] += 1.0
+        return vector / max(float(np.linalg.norm(vector)), 1e-9)
+
+
+def test_what_is_recalled_is_in_the_prompt_and_answers_the_question():
+    asked = list(islice(household_questions(0, WordEmbedder()), 2 * MOST_FACTS))
+    for one in asked:
+        question, records = parts_of(one.prompt.text)
+        assert len(records) == NUM_RECALLED
+        places = [record[record.index(" in the ") :].split(",")[0].rstrip(".") for record in records]
+        assert any(place in one.answer for place in places)
+        assert question.startswith("what did") or question.rstrip("?").split()[-1] in one.answer
+    assert len({one.prompt.text for one in asked}) == len(asked)
+
+
+def test_questions_are_their_seeds():
+    first, again, other = (
+        [one.prompt.text for one in islice(household_questions(seed, WordEmbedder()), 5)]
+        for seed in (3, 3, 4)
+    )
+    assert first == again != other
