@@ -5,14 +5,18 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import pytest
+import torch
+from support.captured import stand_in_for_cuda
+from support.tiny_models import add_exits, build_tiny_pair
 
 from outrider.core.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.link_profile import LinkProfile
 from outrider.core.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
-from outrider.models import load_model
+from outrider.models import QwenModel, load_model, steps
 from outrider.runtime.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
 
@@ -59,3 +63,31 @@ def test_a_draft_like_the_target_is_always_accepted(pair):
     config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=5)
     decoded = local_decoder(target, target, config).decode(asked(1))
     assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(tmp_path, monkeypatch, temperature):
+    """As on a GPU: sessions side by side, hints in mid-forward, chunks of any length."""
+    stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+    folder = build_tiny_pair(tmp_path)
+    add_exits(folder / "target", (1,), torch.arange(5, 60))
+    loaded = load_model(folder / "target")
+    parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
+    target = QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
+    draft = load_model(folder / "draft", role="draft")
+    settings = {"temperature": temperature, "seed": 5}
+    alone = local_decoder(target, None, DecodingConfig(strategy="ar", **settings))
+    expected = [alone.decode(asked(seed)).token_ids for seed in range(3)]
+    fleet = Fleet(target, FleetWorld(lambda frame: wire_bytes(encode(frame))))
+    robots = [
+        fleet.add(
+            iter([FleetText(asked(seed).prompt, 24)]),
+            each if strategy != "ar" else None,
+            DecodingConfig(strategy=strategy, num_draft_tokens=6, **settings),
+        )
+        for seed, (strategy, each) in enumerate([("outrider", draft), ("outrider", target), ("ar", None)])
+    ]
+    fleet.run()
+    assert [robot.texts for robot in robots] == [[text] for text in expected]
+    assert max(fleet.cloud.record.batches) > 1
