@@ -175,5 +175,5 @@ def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer
 def _write(model: Qwen2VLForConditionalGeneration, folder: Path, steps: int) -> None:
     model.to(torch.bfloat16).save_pretrained(folder)
     parameters = sum(part.numel() for part in model.parameters())
-    figures = {"parameters": parameters, "steps": steps, "lessons": BATCH * (steps - COPYING_STEPS)}
+    figures = {"parameters": parameters, "steps": steps}
     write_card(folder, {"name": "outrider-reader", "instruction_words": [], "figures": figures})
