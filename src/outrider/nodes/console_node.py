@@ -35,6 +35,8 @@ from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.goal_run import StepState
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
+AT_ONCE = 2.0
+"""How many of anything may come at once after a pause, so that jitter costs none of a source's own pace."""
 LOOK_PERIOD_S = 0.25
 MEMORY_PERIOD_S = 5.0
 MEMORIES, MEMORY_RADIUS_M = 40, 30.0
@@ -259,9 +261,9 @@ class ConsoleNode(OutriderNode):
             self._camera = None
 
     def _is_due(self, what: str, period_s: float) -> bool:
-        """Once a period on average, so that a source of this very pace loses nothing to its jitter."""
+        """Once a period on average."""
         now_s = self.now_s()
-        pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, 1.0, now_s))
+        pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
         return pace.take(1.0, now_s)
 
     def _on_image(self, message: Image) -> None:
