@@ -34,7 +34,7 @@ app.add_typer(corpus_app, name="corpus")
 
 Models = Annotated[
     Path | None,
-    typer.Option(help="Folder with target/, draft/ and tokenizer/; the shipped one by default."),
+    typer.Option(help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default."),
 ]
 Json = Annotated[
     Path | None, typer.Option("--json", help="Write the figures to this file.", callback=checked_file)
@@ -614,11 +614,11 @@ def train_model(
     typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
 
 
-@train_app.command("reader", epilog="Example:  outrider train reader --steps 7000")
+@train_app.command("reader", epilog="Example:  outrider train reader --run out/reader")
 def train_reader(
     run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
     models: Annotated[Path, typer.Option(help="The model is written to reader/ in it.")] = Path("out/models"),
-    steps: Annotated[int, typer.Option(min=1, help="Steps, 16 questions each.")] = 7000,
+    steps: Annotated[int, typer.Option(min=1, help="Steps, 16 questions each.")] = 10800,
     seed: Seed = 0,
 ) -> None:
     """Train the tiny model that answers questions from memories in its prompt; resumable."""

@@ -193,7 +193,6 @@ def test_an_inactive_console_stops_and_moves_nothing(teleop: Teleop) -> None:
 
 def test_values_of_another_version_and_poses_from_nowhere_are_ignored(teleop: Teleop) -> None:
     page, console = teleop.open_page(), teleop.console
-    wait_until(lambda: console._pose, "odometry")
     console._on_text(VerifiedText(session_id="odd", state=99))
     console._on_motion(MotionReport(session_id="odd", outcome=99))
     wait_until(lambda: console._pose is not None, "odometry")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from support.choices import choose
+
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import Sampling
 from outrider.decoding.digest import extend_digest, prompt_digest
-from outrider.decoding.sampling import choose
 from outrider.decoding.toy import ToyModel, ToySettings
 
 JPEG = b"\xff\xd8 a frame"

@@ -34,6 +34,8 @@ def checked_file(file: Path | None) -> Path | None:
         checked_folder(file.parent)
         if file.is_dir():
             raise ConfigError(f"{file} is a folder: name a file")
+        if file.exists() and not os.access(file, os.W_OK):
+            raise ConfigError(f"cannot write {file}: choose another place")
     return file
 
 

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ProtocolError
 from outrider.core.ports import Array
-from outrider.decoding.config import Sampling
-from outrider.decoding.decisions import Draw, Draws, decide
 from outrider.decoding.randomness import Chance, Purpose
 from outrider.decoding.sampling import broken_logits
 from outrider.decoding.sparse import SparseResidue, sparse_residue
@@ -44,18 +42,12 @@ class Outcome:
     margin: float = math.inf
 
 
-def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
+def judge_decided(decided: Sequence[Sequence[float]], draft: Sequence[int]) -> Outcome:
     """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
 
-    logits: (len(draft) + 1, V), row i predicting draft[i], the last row what follows a wholly accepted draft.
-    Raises ModelError for logits that are no numbers.
+    `decided` (`decisions.decide`): of each row the choice and its margin; row i predicts draft[i], the last
+    one what follows a wholly accepted draft. Raises ModelError for logits that are no numbers.
     """
-    draws = Draws([Draw(sampling, position + offset) for offset in range(len(logits))], logits.shape[-1])
-    return judge_decided(decide(logits, draws, range(len(logits))).tolist(), draft)
-
-
-def judge_decided(decided: Sequence[Sequence[float]], draft: Sequence[int]) -> Outcome:
-    """`judge_choices` from what the rows have decided (`decisions.decide`). Raises ModelError."""
     accepted = 0
     while accepted < len(draft) and draft[accepted] == decided[accepted][0]:
         accepted += 1

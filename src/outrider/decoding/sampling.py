@@ -54,19 +54,13 @@ def probabilities(logits: Array, sampling: Sampling) -> Array:
     return one_hot.scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
 
 
-def choose(logits: Array, sampling: Sampling, position: int) -> int:
-    """The coupled choice at a position from logits (V,): argmax(log P + noise), distributed as P.
-
-    Target and draft share the noise of (seed, position), so they choose alike with probability at least
-    (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv 2408.07978). Of equals the lowest id is chosen.
-    """
-    if sampling.temperature == 0.0:
-        return int(logits.argmax())
-    return int(perturbed(logits, sampling, position).argmax())
-
-
 def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
-    """float64 (V,) on the CPU: log P plus the noise of a position, up to a constant. Temperature above 0."""
+    """float64 (V,) on the CPU: log P plus the noise of a position, up to a constant. Temperature above 0.
+
+    Its largest is the coupled choice, distributed as P. Target and draft share the noise of (seed, position),
+    so they choose alike with probability at least (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv
+    2408.07978).
+    """
     row = scores(logits, sampling).cpu()
     return row.add_(gumbel_noise(sampling.seed, position, len(row)))
 

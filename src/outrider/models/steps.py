@@ -222,22 +222,25 @@ class GraphLauncher:
                 self._computed[number].record()
         if heard is None:
             return
-        began = [self._begin_reading(number, heard) for number in range(len(self._exits))]
-        for number, one in enumerate(began):
-            if one is not None:
-                self._copied[number].synchronize()
-                one[0].hear(one[1])
+        for number in range(len(self._exits)):
+            self._read(number, heard)
 
-    def _begin_reading(self, number: int, heard: Heard) -> tuple[Reading, Tensor] | None:
-        """What is read of an exit, on its way to the host: such a copy lands in pinned memory."""
+    def _read(self, number: int, heard: Heard) -> None:
+        """Tell of an exit while the device computes on. What is read crosses in pinned memory.
+
+        One exit after the other: to draw with noise is to wait for the exit. Waited for in any case, since
+        the next run overwrites its rows.
+        """
+        pinned: Tensor | None = None
         with torch.cuda.stream(self._reading):
             self._reading.wait_event(self._computed[number])
             reading = heard(number, self._exits[number])
-            if reading is None:
-                return None
-            pinned = reading.chosen.to("cpu", non_blocking=True)
+            if reading is not None:
+                pinned = reading.chosen.to("cpu", non_blocking=True)
             self._copied[number].record()
-            return reading, pinned
+        self._copied[number].synchronize()
+        if reading is not None and pinned is not None:
+            reading.hear(pinned)
 
     @staticmethod
     def _warm_up(step: SegmentedStep) -> None:

@@ -304,12 +304,13 @@ def run_node(
     Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
     One that comes while a model is loaded does not wait for it.
     """
-    starting, stopping = threading.Event(), threading.Event()
+    starting, stopping = False, threading.Event()
 
     def ask_to_stop(*_: object) -> None:
+        nonlocal starting
         stopping.set()
-        if starting.is_set():
-            starting.clear()
+        if starting:
+            starting = False
             raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -319,17 +320,19 @@ def run_node(
     try:
         init_ros(args)
         node = make_node()
-        starting.set()
-        node.start()
-        starting.clear()
+        starting = True
+        if not stopping.is_set():
+            node.start()
+        starting = False
         spin_until(node, make_executor(), stopping)
     except KeyboardInterrupt:
         pass
     except OutriderError as error:
+        starting = False
         print(f"error: {error}", file=sys.stderr)
         return 2
     finally:
-        starting.clear()
+        starting = False
         if node is not None:
             node.end()
             node.destroy_node()

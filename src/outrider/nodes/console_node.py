@@ -143,6 +143,7 @@ class ConsoleNode(OutriderNode):
             self._active = False
             if self._driving:
                 self._joystick.publish(Twist())
+                self._driving = False
             unsent, self._unsent = self._unsent, None
         if unsent is not None:
             unsent.on_end(GoalEnd(False, INACTIVE))

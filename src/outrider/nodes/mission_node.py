@@ -99,7 +99,8 @@ class MissionNode(Node):
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
         handle = self._wait(self._goals.send_goal_async(goal), view, stopping, ANSWER_S)
         if handle is None:
-            message = f"the navigator did not answer the goal within {ANSWER_S:.0f} s: try again"
+            silent = f"did not answer the goal within {ANSWER_S:.0f} s: try again"
+            message = f"the navigator {silent if self._goals.server_is_ready() else 'has gone'}"
             return GoalResult(False, GoalError.CANCELLED, message, 0)
         if not handle.accepted:
             return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)

@@ -120,11 +120,11 @@ def serve(
     many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    loading, stop = threading.Event(), threading.Event()
+    loading, stop = True, threading.Event()
 
     def ask_to_stop(number: int, _: object) -> None:
         stop.set()
-        if loading.is_set():
+        if loading:
             raise SystemExit(128 + number)  # nobody is served yet
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -142,14 +142,14 @@ def serve(
     )
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s)
     if replicas > 1:
+        loading = False
         if corpus or metrics_port:
             raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
         _serve_replicas(load, endpoint, replicas, stop, limits, key_file)
         return
-    loading.set()
     model = load()
-    loading.clear()
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
+    loading = False
     verifier = Verifier(model, endpoint, limits, key_file, knowledge)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from outrider.core.writing import writing_to
+from outrider.core.writing import make_folder, writing_to
 
 REPORT_FILE = "report.json"
 
@@ -15,7 +15,7 @@ def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
     """Replaces the file; does nothing where none was asked for."""
     if json_file is not None:
         with writing_to(json_file):
-            json_file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(json_file.parent)
             json_file.write_text(json.dumps(figures, indent=1) + "\n")
 
 

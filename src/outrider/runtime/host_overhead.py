@@ -1,4 +1,4 @@
-"""What a verifier's step takes beside its model: frames in and out, hints, decisions, bookkeeping."""
+"""What a verifier's step takes beside its model: frames out, hints, decisions, bookkeeping."""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ LOG_PERIOD_S = 30.0
 
 def check_binding(endpoint: str, key_file: Path | None) -> None:
     """Before a model is loaded for it: raises ConfigError as `Verifier` will."""
-    guarded = key_file is not None and bool(load_server_keys(key_file))
-    check_guarded(endpoint, guarded)
+    if key_file is not None:
+        load_server_keys(key_file)
+    check_guarded(endpoint, key_file is not None)
     check_endpoint_free(endpoint)
 
 

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneratio
 
 from outrider.core.errors import ConfigError
 from outrider.core.prompt import END_OF_TEXT
+from outrider.core.writing import make_folder
 from outrider.training.architecture import build_model
 from outrider.training.export import write_card
 from outrider.training.household import Lesson, make_lesson
@@ -62,6 +63,8 @@ def train_reader(folder: Path, run: Path, steps: int, seed: int = 0) -> Iterator
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.02)
     checkpoint = run / "reader.checkpoint.pt"
     first = _resume(checkpoint, model, optimizer)
+    if first > steps:
+        raise ConfigError(f"{checkpoint} has {first} steps already: ask for more, or for another run folder")
     for step in range(first, steps):
         loss = _loss(model, _rows(tokenizer, step, seed))
         optimizer.param_groups[0]["lr"] = learning_rate(step, steps, WARMUP, LEARNING_RATE)
@@ -153,7 +156,7 @@ def readers_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 def _save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
     state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     partial.rename(path)

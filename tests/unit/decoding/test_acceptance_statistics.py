@@ -7,16 +7,15 @@ from functools import cache
 
 import pytest
 import torch
+from support.choices import choose, judge_choices
 from support.enumeration import texts
 from support.rounds import Pair, Round
 from support.statistics import fits
 
-from outrider.decoding.acceptance import judge_choices
 from outrider.decoding.config import Sampling
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.sampling import choose
 from outrider.decoding.toy import ToyModel, ToySettings
 
 LENGTH = 2

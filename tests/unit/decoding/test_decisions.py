@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from support.choices import choose
 
 from outrider.decoding.config import Sampling
 from outrider.decoding.decisions import Draw, Draws, decide, decide_exit, noise_on, noise_rows
 from outrider.decoding.philox import uniform_rows
 from outrider.decoding.randomness import Purpose, uniforms
-from outrider.decoding.sampling import choose, perturbed
+from outrider.decoding.sampling import perturbed
 
 VOCABULARY = 203
 SAMPLINGS = (

@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.choices import judge_choices
 from support.toys import JPEG, request, toy_pair
 
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance import judge_choices
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.patience import Patience

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.choices import choose, judge_choices
 from support.closed_forms import (
     coupled_acceptance_bound,
     coupled_acceptance_rate,
@@ -15,11 +16,10 @@ from support.closed_forms import (
 from support.statistics import fits
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.decoding.acceptance import judge_choices
 from outrider.decoding.config import Sampling
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid, target_distribution
 from outrider.decoding.randomness import gumbel_noise
-from outrider.decoding.sampling import choose, perturbed, probabilities
+from outrider.decoding.sampling import perturbed, probabilities
 
 logit_rows = st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=8).map(torch.tensor)
 distributions = st.lists(st.sampled_from([0.0, 0.01, 0.5, 1.0, 3.0]), min_size=4, max_size=4).filter(any)

@@ -9,7 +9,7 @@ its own distribution; a rule makes one token of the two drafts. Three rules:
 - `coupled` is ours: a position belongs to the device with probability eta_d, else to the cloud, and the draft
   of its owner stands. Each draft is distributed as its side's distribution, so the token is distributed as
   their mixture, whatever joins the two drafts. Both sides toss the same coin and draw with the same noise
-  (`sampling.choose`), so neither distribution crosses the wire, each side knows the owners in advance, and
+  (`sampling.perturbed`), so neither distribution crosses the wire, each side knows the owners in advance, and
   the drafts are equal with probability at least (1 - delta) / (1 + delta): `coupled_acceptance_bounds`.
 - `greedy` takes the likeliest token of the mixture.
 

@@ -1,0 +1,28 @@
+"""The coupled choice, one row at a time: what all rows of a batch together must come to as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.core.ports import Array
+from outrider.decoding.acceptance import Outcome, judge_decided
+from outrider.decoding.config import Sampling
+from outrider.decoding.decisions import Draw, Draws, decide
+from outrider.decoding.sampling import perturbed
+
+
+def choose(logits: Array, sampling: Sampling, position: int) -> int:
+    """The coupled choice at a position from logits (V,): argmax(log P + noise), distributed as P.
+
+    Target and draft share the noise of (seed, position), so they choose alike with probability at least
+    (1 - TV) / (1 + TV) (Daliri, Musco, Suresh, arXiv 2408.07978). Of equals the lowest id is chosen.
+    """
+    if sampling.temperature == 0.0:
+        return int(logits.argmax())
+    return int(perturbed(logits, sampling, position).argmax())
+
+
+def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
+    """What becomes of a draft by logits (len(draft) + 1, V). Raises ModelError for what are no numbers."""
+    draws = Draws([Draw(sampling, position + offset) for offset in range(len(logits))], logits.shape[-1])
+    return judge_decided(decide(logits, draws, range(len(logits))).tolist(), draft)
