@@ -10,9 +10,6 @@ PYTHON ?= $(shell sh scripts/find_python.sh)
 # With an installed ROS 2 the tests need what its set-up sets; without one this environment has it all.
 SOURCE_ROS := $(if $(wildcard /opt/ros/*/setup.sh),. .venv/setup.sh &&)
 
-# The console's page is tested where there is a browser to open it.
-BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
@@ -29,7 +26,7 @@ demo: setup
 	@$(VENV)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
 
 test: setup
-	$(if $(BROWSER),@$(VENV)/python -c "import playwright" 2>/dev/null || $(VENV)/pip install -q --no-build-isolation -e .[browser] || echo "without Playwright the page is not tested")
+	@sh scripts/get_test_tools.sh $(VENV)
 	$(VENV)/ruff check src tests scripts setup.py launch
 	$(VENV)/ruff format --check src tests scripts setup.py launch
 	$(VENV)/mypy

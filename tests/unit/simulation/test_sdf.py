@@ -158,7 +158,7 @@ def test_the_rules_object() -> None:
 
 
 def specification() -> Path | None:
-    """The descriptions of SDF 1.9 that sdformat reads: those of libsdformat-dev, or in SDF_SPECIFICATION."""
+    """The descriptions of SDF 1.9 that sdformat reads: of the package sdformat-sdf, or in SDF_SPECIFICATION."""
     given = os.environ.get("SDF_SPECIFICATION")
     folders = [Path(given)] if given else sorted(Path("/usr/share").glob("sdformat*/1.9"))
     return next((folder for folder in reversed(folders) if (folder / "root.sdf").is_file()), None)
@@ -195,7 +195,7 @@ def breaches(element: ET.Element, description: ET.Element, folder: Path) -> list
     return found
 
 
-@pytest.mark.skipif(specification() is None, reason="needs sdformat's descriptions (libsdformat-dev)")
+@pytest.mark.skipif(specification() is None, reason="needs the package sdformat-sdf")
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_world_keeps_sdformats_own_description(home: Home, release: str) -> None:
     folder = specification()
