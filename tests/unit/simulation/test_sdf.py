@@ -158,7 +158,7 @@ def test_the_rules_object() -> None:
 
 
 def specification() -> Path | None:
-    """The descriptions of SDF 1.9 that sdformat reads: of the package sdformat-sdf, or in SDF_SPECIFICATION."""
+    """The descriptions of SDF 1.9 that sdformat reads: the package sdformat-sdf, or SDF_SPECIFICATION."""
     given = os.environ.get("SDF_SPECIFICATION")
     folders = [Path(given)] if given else sorted(Path("/usr/share").glob("sdformat*/1.9"))
     return next((folder for folder in reversed(folders) if (folder / "root.sdf").is_file()), None)
