@@ -172,7 +172,7 @@ class Pilot:
             return
         if text.link_lost:
             self._finish(Ending.STOPPED, "the link to the verifier is lost", now)
-        elif text.complete and self._is_new(text) and not self._waits_for_base(now):
+        elif text.complete and self._is_new(text) and not self._waits_for_base(text, now):
             self._begin(text, now)
 
     def on_base(self, trouble: str, now: Moment) -> None:
@@ -220,8 +220,11 @@ class Pilot:
         end = self._ends.pop(0) if self._ends else None
         return Drive(velocity, end, stop)
 
-    def _waits_for_base(self, now: Moment) -> bool:
-        return bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
+    def _waits_for_base(self, text: StepText, now: Moment) -> bool:
+        """Only what moves the robot waits: a stop, and what is no action, counts at once."""
+        motion = self._motion(text)
+        moves = motion is not None and not motion.is_stop
+        return moves and bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
 
     def _is_new(self, text: StepText) -> bool:
         if self._last_key is None or self._last_key[0] != text.session_id:

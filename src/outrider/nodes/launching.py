@@ -105,8 +105,8 @@ def _node(name: str, parameters: dict[str, Any], renamed: list[tuple[str, str]])
 
 def gazebo_processes(parameters: Parameters) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder."""
+    check_installed(str(parameters["gazebo"]["release"]))
     run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
-    check_installed(run)
     bridge = Node(
         package="ros_gz_bridge",
         executable="parameter_bridge",

@@ -69,7 +69,7 @@ class NodesWire:
 
 
 def _as_node(node: VirtualNode) -> OutriderNode:
-    """It has all that is used of one."""
+    """It has all that a base that is ready uses of one."""
     return cast(OutriderNode, node)
 
 

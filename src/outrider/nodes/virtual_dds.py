@@ -40,7 +40,7 @@ class _Publisher:
 
 @dataclass(eq=False)
 class VirtualNode:
-    """The part of an `OutriderNode` that the base's commands and services use; topics by their full names."""
+    """What the base's commands use of an `OutriderNode` while they move; topics by their full names."""
 
     domain: VirtualDomain
     publishers: list[_Publisher] = field(default_factory=list)

@@ -44,9 +44,9 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
     return GazeboRun((*PROGRAMS[release], "-r", *window, str(world)), world, bridge)
 
 
-def check_installed(run: GazeboRun) -> None:
-    """Raises ConfigError where Gazebo's program is not there."""
-    program = run.command[0]
+def check_installed(release: str) -> None:
+    """Raises ConfigError for an unknown release, and where its program is not there."""
+    program = PROGRAMS[release_of(release)][0]
     if shutil.which(program) is None:
         distro = os.environ.get("ROS_DISTRO", "jazzy")
         raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro}-ros-gz")

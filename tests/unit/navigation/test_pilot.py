@@ -269,6 +269,15 @@ def test_a_text_waits_for_a_base_that_is_not_ready_and_fails_where_it_does_not_c
     assert rig.tick().end.ending is Ending.DONE  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("action", "ending"), [("stop", Ending.DONE), ("dance", Ending.REFUSED)])
+def test_a_stop_does_not_wait_for_a_base_that_is_not_ready(action: str, ending: Ending) -> None:
+    rig = Rig()
+    rig.pilot.on_base("in doubt", rig.now)
+    rig.say(action=action)
+    drive = rig.tick()
+    assert drive.stop and drive.end is not None and drive.end.ending is ending
+
+
 def test_the_emergency_stop_is_above_the_joystick() -> None:
     rig = Rig()
     rig.pilot.on_joystick(Velocity(0.3), rig.now)

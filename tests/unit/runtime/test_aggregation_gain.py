@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
+from support.memories import WordEmbedder
 
 from outrider.core.frames import Behind, Cancel, Join, Settled
 from outrider.core.values import DecodeRequest, Prompt
@@ -18,18 +17,6 @@ from outrider.memory.store import MemoryStore
 from outrider.runtime.aggregation_gain import COUNTED, make_corpus, measure_gain, recalled_documents
 from outrider.runtime.aggregation_regimes import frame_bytes
 from outrider.wire.codec import encode
-
-
-class WordEmbedder:
-    """Texts are alike as far as they share words."""
-
-    name, size = "words", 64
-
-    def embed(self, text: str) -> np.ndarray:
-        vector = np.zeros(self.size, dtype=np.float32)
-        for word in text.split():
-            vector[zlib.crc32(word.encode()) % self.size] += 1.0
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
 @pytest.fixture(scope="module")

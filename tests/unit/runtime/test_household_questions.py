@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from itertools import islice
 
-import numpy as np
+from support.memories import WordEmbedder
 
 from outrider.core.questions import parts_of
 from outrider.runtime.household_questions import NUM_RECALLED, household_questions
 from outrider.training.household import MOST_FACTS
-
-
-class WordEmbedder:
-    """Texts are alike as far as they share words."""
-
-    name, size = "words", 64
-
-    def embed(self, text: str) -> np.ndarray:
-        vector = np.zeros(self.size, dtype=np.float32)
-        for word in text.split():
-            vector[zlib.crc32(word.encode()) % self.size] += 1.0
-        return vector / max(float(np.linalg.norm(vector)), 1e-9)
 
 
 def test_what_is_recalled_is_in_the_prompt_and_answers_the_question():
