@@ -21,7 +21,7 @@ pytest.importorskip("outrider_interfaces")
 
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
-from outrider.nodes.base import ThreadedExecutor, spin_until  # noqa: E402
+from outrider.nodes.base import ThreadedExecutor, spin_once, spin_until  # noqa: E402
 
 WAIT_S = 20.0
 
@@ -109,7 +109,7 @@ class Client:
 
     def _spin(self) -> None:
         while not self._stopping.is_set():
-            self._executor.spin_once(timeout_sec=0.02)
+            spin_once(self._executor, 0.02)
 
     def listen(self, message: type, topic: str, qos: Any) -> list[Any]:
         """The messages of a topic, growing."""

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from conftest import NodeThread, wait_until
 from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.waitable import NumberOfEntities, Waitable
 
 from outrider.nodes.base import OutriderNode
 from outrider.runtime.ros_env import free_domain, ros_environment
@@ -83,6 +85,40 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and errors == ""
+
+
+class DestroyedMeanwhile(Waitable):
+    """As a publisher's event that another thread destroys just when the executor begins to wait."""
+
+    def __init__(self, node: Any) -> None:
+        super().__init__(node.default_callback_group)
+        self.event = node.create_guard_condition(lambda: None)
+        self.seen = 0
+        node.destroy_guard_condition(self.event)
+
+    def __enter__(self) -> None:
+        self.event.handle.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self.event.handle.__exit__(None, None, None)
+
+    def get_num_entities(self) -> NumberOfEntities:
+        return NumberOfEntities(num_guard_conditions=1)
+
+    def add_to_wait_set(self, wait_set: Any) -> None:
+        self.seen += 1
+        with self.event.handle:
+            raise AssertionError("a handle that is destroyed was entered")
+
+
+def test_a_node_outlives_what_is_destroyed_while_it_waits(run_node: Callable[..., NodeThread]) -> None:
+    node = run_node(Ticking).node
+    gone = DestroyedMeanwhile(node)
+    node.add_waitable(gone)
+    wait_until(lambda: gone.seen, "the destroyed one to be waited for")
+    node.remove_waitable(gone)
+    ticks = node.ticks
+    wait_until(lambda: node.ticks > ticks, "the node's timer")
 
 
 def test_arguments_that_ros_does_not_take_are_one_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import math
@@ -17,6 +18,7 @@ from typing import Any
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -342,12 +344,20 @@ def run_node(
     return 0
 
 
+def spin_once(executor: Any, timeout_s: float) -> None:
+    """Run what is ready. Another thread may destroy an entity just when the executor begins to wait for it:
+    the next call waits for what is left.
+    """
+    with contextlib.suppress(InvalidHandle):
+        executor.spin_once(timeout_sec=timeout_s)
+
+
 def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
     """Spin until asked to stop; the robot stands and no callback runs when this returns."""
     executor.add_node(node)
     try:
         while not stopping.is_set() and rclpy.ok():
-            executor.spin_once(timeout_sec=SPIN_TIMEOUT_S)
+            spin_once(executor, SPIN_TIMEOUT_S)
     except ExternalShutdownException:
         pass
     finally:

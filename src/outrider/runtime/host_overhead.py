@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -83,8 +84,7 @@ def measure_overhead_ms(pair: Pair, prompts: Sequence[Prompt], strategy: str = S
     texts = (FleetText(prompt) for prompt in (prompts[0], *prompts))
     robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))
     turns = fleet.cloud.record.batch_s
-    while not robot.texts:
-        fleet.run(fleet.agenda.now_s + 0.1)
+    fleet.agenda.run(math.inf, lambda: bool(robot.texts or robot.failure))
     warm = len(turns), len(timed.seconds)
     fleet.run()
     beside_s = sum(turns[warm[0] :]) - sum(timed.seconds[warm[1] :])
