@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -78,6 +79,8 @@ def ros() -> Iterator[None]:
     rclpy.init()
     yield
     rclpy.shutdown()
+    # Now, while nobody else appears: a participant that leaves then can wait for ever (see leave_ros).
+    gc.collect()
 
 
 @pytest.fixture

@@ -87,6 +87,38 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
     assert process.returncode == 0 and errors == ""
 
 
+STUCK_NODE = """
+import sys
+from outrider.nodes import base
+
+class Stuck(base.OutriderNode):
+    spec_name = "markers"
+
+    def activate(self):
+        print("active", flush=True)
+
+    def destroy_node(self):
+        while True:
+            pass
+
+base.LEAVE_S = 0.2
+sys.exit(base.run_node(Stuck))
+"""
+
+
+def test_a_process_that_cannot_leave_the_graph_is_ended() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK_NODE],
+        env=ros_environment(free_domain()),
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "active\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGALRM
+
+
 class DestroyedMeanwhile(Waitable):
     """As a publisher's event that another thread destroys just when the executor begins to wait."""
 

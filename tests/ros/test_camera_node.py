@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 
 import cv2
@@ -13,14 +21,20 @@ from sensor_msgs.msg import CameraInfo, Image
 from unitree_api.msg import Request
 
 from outrider.core.errors import FrameError, OutriderError
-from outrider.nodes import convert, go2_api, qos
+from outrider.nodes import camera_node, convert, go2_api, live_source, qos
 from outrider.nodes.camera_node import CameraNode
 from outrider.nodes.go2_client import ServiceClient
-from outrider.nodes.picture_source import open_rtp, rtp_pipeline
+from outrider.nodes.live_source import LiveSource, open_rtp
 from outrider.nodes.videohub import Videohub
 
 pytestmark = pytest.mark.ros
 STAMP = convert.time_of(12.5)
+
+
+def free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1]) & ~1  # RTP has even ports, and its reports the next
 
 
 def picture() -> np.ndarray:
@@ -118,26 +132,77 @@ def test_a_file_that_breaks_is_warned_of_and_shown_again_once_it_is_whole(
     wait_until(lambda: len(images) > seen, "another picture")
 
 
-def test_the_stream_s_pipeline_names_group_port_and_interface() -> None:
-    pipeline = rtp_pipeline("eth0")
-    assert pipeline.startswith("udpsrc address=230.1.1.1 port=1720 multicast-iface=eth0 ! ")
-    assert "encoding-name=H264" in pipeline and pipeline.endswith(
-        " ! appsink drop=true max-buffers=1 sync=false"
-    )
+@contextmanager
+def robot_camera(port: int) -> Iterator[None]:
+    pytest.importorskip("av", reason="the stream's sender needs PyAV (pip install av)")
+    sender = subprocess.Popen([sys.executable, str(Path(__file__).with_name("rtp_camera.py")), str(port)])
+    try:
+        yield
+    finally:
+        sender.kill()
+        sender.wait()
 
 
-@pytest.mark.parametrize("interface", ["", "eth0 ! filesink location=/tmp/x"])
+def test_the_robot_s_stream_is_published_and_taken_up_again_after_a_break(
+    run_node: Callable[..., NodeThread], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_udp_port()
+    monkeypatch.setattr(camera_node, "open_rtp", partial(open_rtp, port=port))
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    with robot_camera(port):
+        node = run_node(lambda: CameraNode({"source": "rtp", "interface": "lo", "rate_hz": 10.0})).node
+        wait_until(lambda: len({bytes(image.data) for image in images}) > 3, "pictures that move")
+        rgb = convert.rgb_of(images[-1])
+        assert rgb.shape == (360, 640, 3)
+        assert rgb[:, -1].mean(axis=0) == pytest.approx((200, 0, 0), abs=12)
+    wait_until(lambda: "RTP stream" in node.health()[0], "the silence to be noticed")
+    with robot_camera(port):
+        wait_until(lambda: node.health()[0] == "", "the stream to be taken up again")
+
+
+def test_a_stream_that_is_not_there_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_source, "_OPEN_MS", 100)
+    with pytest.raises(FrameError, match=r"is the robot on.*source:=videohub"):
+        open_rtp("lo", free_udp_port())
+
+
+@pytest.mark.parametrize("interface", ["", "eth99", "a name far longer than a kernel's"])
 def test_what_is_no_interface_starts_no_stream(interface: str) -> None:
-    with pytest.raises(FrameError, match="no network interface"):
+    with pytest.raises(FrameError, match=r"no network interface.*\blo\b"):
         open_rtp(interface)
 
 
-@pytest.mark.skipif(cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER), reason="this OpenCV has GStreamer")
-def test_a_stream_without_gstreamer_says_what_to_do(ros: None) -> None:
-    node = CameraNode({"source": "rtp"})
-    with pytest.raises(OutriderError, match=r"GStreamer.*videohub"):
-        node.start()
-    node.destroy_node()
+class QueuedCapture:
+    """A driver that hands out the oldest of its pictures, as V4L's does: number after number."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.filled: queue.Queue[int] = queue.Queue()
+        for number in numbers:
+            self.filled.put(number)
+        self.released = threading.Event()
+
+    def read(self) -> tuple[bool, np.ndarray | None]:
+        try:
+            return True, np.full((2, 2, 3), self.filled.get(timeout=0.05), np.uint8)
+        except queue.Empty:
+            return False, None
+
+    def release(self) -> None:
+        self.released.set()
+
+
+def test_a_camera_s_newest_picture_is_read_however_many_came_before() -> None:
+    captures = [QueuedCapture(1, 2, 3, 4, 5), QueuedCapture(), QueuedCapture(6)]
+    opened = chain(captures, repeat(captures[-1]))
+    source = LiveSource(lambda: next(opened), "a camera", "look at it")  # type: ignore[arg-type,return-value]
+    wait_until(captures[0].released.is_set, "all to be taken")
+    assert source.read()[0, 0, 0] == 5
+    with pytest.raises(FrameError, match="a camera gives no picture"):
+        source.read()
+    wait_until(captures[-1].filled.empty, "the camera to be opened anew")
+    assert source.read()[0, 0, 0] == 6
+    source.close()
+    assert captures[-1].released.is_set()
 
 
 def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:

@@ -32,6 +32,7 @@ DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 SPIN_TIMEOUT_S = 0.1
+LEAVE_S = 5.0
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
 SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
@@ -337,11 +338,23 @@ def run_node(
         starting = False
         if node is not None:
             node.end()
-            node.destroy_node()
-        rclpy.try_shutdown()
-        # The interpreter would take the models' libraries apart object by object, for seconds.
-        gc.freeze()
+        leave_ros(node)
     return 0
+
+
+def leave_ros(node: Node | None = None) -> None:
+    """Say goodbye to the graph, as the last act of a process.
+
+    Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
+    no Python runs then: the kernel ends the process, whose robot stands already.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
+    if node is not None:
+        node.destroy_node()
+    rclpy.try_shutdown()
+    # The interpreter would take the models' libraries apart object by object, for seconds.
+    gc.freeze()
 
 
 def spin_once(executor: Any, timeout_s: float) -> None:

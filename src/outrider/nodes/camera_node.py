@@ -11,7 +11,8 @@ from outrider.core.camera import GO2_FRONT_CAMERA, CameraModel
 from outrider.core.errors import ConfigError, FrameError
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.nodes.picture_source import Picture, PictureSource, open_rtp, open_source
+from outrider.nodes.live_source import open_device, open_rtp
+from outrider.nodes.picture_source import Picture, PictureSource, open_file
 
 if TYPE_CHECKING:
     from outrider.nodes.videohub import Videohub
@@ -37,8 +38,10 @@ class CameraNode(OutriderNode):
             self._videohub = _open_videohub(self, self._relay, self._warn)
         elif source == "rtp":
             self._source = open_rtp(self.value("interface"))
+        elif source == "device":
+            self._source = open_device(self.value("device"))
         else:
-            self._source = open_source(source, self.value("device"), self.value("path"))
+            self._source = open_file(self.value("path"))
 
     def activate(self) -> None:
         self._active = True

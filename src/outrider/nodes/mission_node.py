@@ -22,7 +22,7 @@ from sensor_msgs.msg import Image
 from outrider.core.errors import LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
 from outrider.nodes import convert, qos, step_messages
-from outrider.nodes.base import declare_parameters, init_ros, ros_parameters
+from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.graph import MISSION, Value
@@ -206,7 +206,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     finally:
-        rclpy.try_shutdown()
+        leave_ros()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the camera node gets its pictures from: OpenCV's devices, videos and streams, or a picture file."""
+"""Where the camera node gets its pictures from: the port, and files of pictures and videos."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from outrider.core.jpeg import jpeg_size
 Picture = np.ndarray[Any, Any]
 _STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
 _JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})
-
-
-# The front camera of the Go2 sends H.264 to this multicast group.
-RTP_GROUP, RTP_PORT = "230.1.1.1", 1720
-_RTP_TIMEOUTS = (cv2.CAP_PROP_OPEN_TIMEOUT_MSEC, 5000, cv2.CAP_PROP_READ_TIMEOUT_MSEC, 1000)
 
 
 def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
@@ -63,23 +58,11 @@ class StillSource:
         """Nothing is open between pictures."""
 
 
-def rtp_pipeline(interface: str) -> str:
-    """The GStreamer pipeline that receives the Go2's camera on a network interface, newest frame only."""
-    return (
-        f"udpsrc address={RTP_GROUP} port={RTP_PORT} multicast-iface={interface} ! "
-        "application/x-rtp,media=video,encoding-name=H264 ! rtph264depay ! h264parse ! avdec_h264 ! "
-        "videoconvert ! video/x-raw,format=BGR ! appsink drop=true max-buffers=1 sync=false"
-    )
+class VideoSource:
+    """The pictures of a video file one by one, and from its start again after its end."""
 
-
-class CaptureSource:
-    """A device, video or stream, opened anew when it gives nothing: unplugged for a while, or at its end.
-
-    `target` is a device's number, a file, or a GStreamer pipeline.
-    """
-
-    def __init__(self, target: int | Path | str) -> None:
-        self._target = target
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._capture = self._open()
 
     def read(self) -> Picture:
@@ -89,53 +72,25 @@ class CaptureSource:
             self._capture = self._open()
             read, pixels = self._capture.read()
         if not read:
-            raise FrameError(f"{self._name()} gives no picture")
+            raise FrameError(f"file {self._path} gives no picture")
         return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
     def close(self) -> None:
         self._capture.release()
 
     def _open(self) -> cv2.VideoCapture:
-        target = self._target
-        if isinstance(target, str):
-            capture = cv2.VideoCapture(target, cv2.CAP_GSTREAMER, _RTP_TIMEOUTS)
-        else:
-            capture = cv2.VideoCapture(str(target) if isinstance(target, Path) else target)
+        capture = cv2.VideoCapture(str(self._path))
         if not capture.isOpened():
-            raise FrameError(f"{self._name()} cannot be opened: {self._advice()}")
+            raise FrameError(f"file {self._path} cannot be opened: check the parameter path")
         return capture
 
-    def _name(self) -> str:
-        if isinstance(self._target, str):
-            return f"the RTP stream on {RTP_GROUP}:{RTP_PORT}"
-        return f"file {self._target}" if isinstance(self._target, Path) else f"camera device {self._target}"
 
-    def _advice(self) -> str:
-        if isinstance(self._target, str):
-            return "check the parameter interface, and that the robot is on"
-        return "check the parameters source, device and path"
-
-
-def open_rtp(interface: str) -> PictureSource:
-    """The Go2's camera stream; FrameError where OpenCV cannot receive it, or nothing comes."""
-    if not interface or not all(letter.isalnum() or letter in "._-:@" for letter in interface):
-        raise FrameError(f"interface={interface!r} is no network interface: give its name, such as eth0")
-    if not cv2.videoio_registry.hasBackend(cv2.CAP_GSTREAMER):
-        raise FrameError(
-            "source=rtp needs an OpenCV built with GStreamer, and this one is not (as those from PyPI): "
-            "install the system's, such as python3-opencv, or set source:=videohub"
-        )
-    return CaptureSource(rtp_pipeline(interface))
-
-
-def open_source(source: str, device: int, path: str) -> PictureSource:
-    """A source of which a first picture could be read; FrameError where there is none."""
-    if source != "file":
-        return CaptureSource(device)
+def open_file(path: str) -> PictureSource:
+    """A picture or video file of which a first picture could be read; FrameError where there is none."""
     file = Path(path)
     if not file.is_file():
         raise FrameError(f"there is no picture or video file {path!r}: set the parameter path")
     is_still = file.suffix.lower() in _STILL_SUFFIXES
-    opened: PictureSource = StillSource(file) if is_still else CaptureSource(file)
+    opened: PictureSource = StillSource(file) if is_still else VideoSource(file)
     opened.read()
     return opened
