@@ -354,7 +354,7 @@ def eval_safety(
 def eval_kills(
     verifier: Annotated[int, typer.Option(min=0, help="Kills of the verifier during goals.")] = 50,
     nodes: Annotated[
-        int, typer.Option(min=0, help="Kills of camera, navigator, action node and base, each in turn.")
+        int, typer.Option(min=0, help="Kills of each process of the robot's side in turn, base included.")
     ] = 40,
     seed: Seed = 0,
     models: Models = None,

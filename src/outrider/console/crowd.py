@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from outrider.console.messages import picture_number
 from outrider.core.errors import LinkError
@@ -94,6 +96,14 @@ async def time_silences(url: str, repeats: int) -> list[float]:
     async with open_page(url) as page:
         await page.send(HELLO)
         return [await _time_silence(page) for _ in range(repeats)]
+
+
+async def hold_button(url: str) -> None:
+    """Drive ahead from a page until its console is gone."""
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        with contextlib.suppress(ConnectionClosed):
+            await _until(page, lambda _: False, driving=True)
 
 
 async def _time_silence(page: ClientConnection) -> float:

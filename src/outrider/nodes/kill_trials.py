@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -26,12 +28,13 @@ from rich.console import Console
 from rich.progress import track
 from sensor_msgs.msg import Image
 
+from outrider.console.crowd import hold_button
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.nodes import convert, qos
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.graph import NODES, SIM_GRAPH, graph_parameters, write_parameter_file
-from outrider.runtime.process_kills import KILLED_NODES, RESULT_FILE, Kill, Run, write_result
+from outrider.runtime.process_kills import BYSTANDERS, KILLED_NODES, RESULT_FILE, Kill, Run, write_result
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port
 from outrider.simulation.homes import generate_home
@@ -126,12 +129,18 @@ class Observer:
 
 
 class Scene:
-    """All processes of one run, in one home."""
+    """All processes of one run, in one home. `more`: nodes that a goal does not need."""
 
-    def __init__(self, folder: Path, seed: int, placement: str, models: Path, record: Path | None) -> None:
+    def __init__(
+        self, folder: Path, seed: int, placement: str, models: Path, more: Sequence[str] = ()
+    ) -> None:
         self.seed, self.placement = seed, placement
-        self._folder, self._record = folder, record
-        self._parameters = _parameters(seed, placement, models, record)
+        self.record = folder / f"run{seed:03}.mcap"
+        self.console_port = free_port()
+        self._folder, self._more = folder, more
+        self._parameters = _parameters(seed, placement, models, folder, self.record)
+        self._parameters["console"]["port"] = self.console_port
+        self._parameters["navigator"]["use_memory"] = "memory" in more
 
     def __enter__(self) -> Scene:
         # A domain of its own: what was killed in the last one is taken to be there for a while yet.
@@ -141,8 +150,7 @@ class Scene:
         self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
         file = self._folder / "parameters.yaml"
         write_parameter_file(file, self._parameters)
-        names = ["verifier", "simulation", "camera", "action", "navigator"]
-        for name in [*names, *(["record"] if self._record else [])]:
+        for name in ("verifier", "simulation", "camera", "action", "navigator", *self._more):
             self.supervisor.start(name, file, arguments=RELAYED if name == "simulation" else ())
         return self
 
@@ -160,8 +168,14 @@ class Scene:
         wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
         # The reports' publisher comes with the action node, the record's subscriptions within its period.
         wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
-        if self._record:
+        if "record" in self._more:
             wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
+        if "memory" in self._more:
+            wait_for(lambda: observer.node.count_services("recall"), START_S, "the memory")
+        if "markers" in self._more:
+            wait_for(lambda: observer.node.count_publishers("markers"), START_S, "the markers")
+        if "console" in self._more:
+            wait_for(lambda: _listens(self.console_port), START_S, "the console")
 
     def begin_goal(self) -> Goal:
         return Goal(self.observer)
@@ -198,7 +212,9 @@ class Goal:
         self.result = future.result().result
 
 
-def _parameters(seed: int, placement: str, models: Path, record: Path | None) -> dict[str, dict[str, Any]]:
+def _parameters(
+    seed: int, placement: str, models: Path, folder: Path, record: Path
+) -> dict[str, dict[str, Any]]:
     arguments = {
         "instruction": TASK,
         "seed": seed,
@@ -206,12 +222,19 @@ def _parameters(seed: int, placement: str, models: Path, record: Path | None) ->
         "endpoint": f"tcp://127.0.0.1:{free_port()}",
         "draft_model": str(models / "draft"),
         "model": str(models / "target"),
-        "record": str(record or ""),
+        "memory_store": str(folder / "memory"),
+        "record": str(record),
     }
-    base = {"navigator": {"use_memory": False, "link_patience_s": START_S, "answer_deadline_s": START_S}}
+    base = {"navigator": {"link_patience_s": START_S, "answer_deadline_s": START_S}}
     parameters: dict[str, dict[str, Any]] = dict(graph_parameters(SIM_GRAPH, base, arguments))
     parameters["camera"] = dict(NODES["camera"].checked({"source": "topic", "topic": "image_in"}))
     return parameters
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
 
 
 def wait_for(
@@ -333,14 +356,43 @@ def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
     Raises OutriderError where the goal ends before.
     """
     scene.await_ready()
+    _await_motion(scene, scene.begin_goal(), rng)
+    return _kill_and_watch(scene, name)
+
+
+def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
+    """Kill the console while its page drives."""
+    scene.await_ready()
+    page = hold_button(f"http://127.0.0.1:{scene.console_port}/")
+    threading.Thread(target=asyncio.run, args=(page,), daemon=True).start()
+    wait_for(lambda: scene.observer.moves, UNDER_WAY_S, "a robot that is driven by hand")
+    time.sleep(float(rng.uniform(0.0, 1.0)))
+    return _kill_and_watch(scene, "console")
+
+
+def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
+    """Kill a process that the motion does not need while the robot moves, and see whether it gets there."""
+    scene.await_ready()
     goal = scene.begin_goal()
+    _await_motion(scene, goal, rng)
+    scene.kill(name)
+    wait_for(lambda: goal.result is not None, GOAL_S, "the goal's end")
+    return Kill(name, True, 0.0, reached=goal.result.success and scene.at_target())
+
+
+def _await_motion(scene: Scene, goal: Goal, rng: np.random.Generator) -> None:
+    """Some moment in which the robot moves; OutriderError where the goal ends before."""
     observer = scene.observer
     while True:
         if not wait_for(lambda: observer.moves, UNDER_WAY_S, "a robot that moves", lambda: goal.result):
-            raise OutriderError(f"the goal ended before {name} was killed: {goal.result.message}")
+            raise OutriderError(f"the goal ended before anything was killed: {goal.result.message}")
         time.sleep(float(rng.uniform(0.0, 0.4)))
         if observer.moves:
-            break
+            return
+
+
+def _kill_and_watch(scene: Scene, name: str) -> Kill:
+    observer = scene.observer
     killed_s = scene.kill(name)
     time.sleep(WATCH_S)
     # Of a base that is gone only the other end of the wire is left, where silence follows the last zeros.
@@ -361,7 +413,7 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
         left = verifier_kills - sum(len(run.kills) for run in runs)
         if left <= 0:
             break
-        with Scene(folder, seed + index, "hidden", models, folder / f"run{index:03}.mcap") as scene:
+        with Scene(folder, seed + index, "hidden", models, ["record"]) as scene:
             runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
         write_result(folder / RESULT_FILE, runs, kills)
         print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
@@ -374,9 +426,13 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
 
 def _try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator) -> list[Kill]:
     """One kill of a node; none where it did not come to it, for a reason that is printed."""
+    more = [name] if name in ("console", *BYSTANDERS) else []
     try:
-        with Scene(folder, seed, "hidden", models, None) as scene:
-            return [kill_under_way(scene, name, rng)]
+        with Scene(folder, seed, "hidden", models, more) as scene:
+            if name == "console":
+                return [kill_under_a_hand(scene, rng)]
+            kill = kill_bystander if name in BYSTANDERS else kill_under_way
+            return [kill(scene, name, rng)]
     except OutriderError as error:
         print(f"no kill of {name}: {error}", file=sys.stderr)
         return []

@@ -1,8 +1,9 @@
 """`outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
 
 A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from
-what the recorder kept and without disturbance. Each process of the robot's side is killed as well; the base
-must be told to stand within 0.3 s. Times and velocities are the simulated base's own, after its deadman.
+what the recorder kept and without disturbance. Each process of the robot's side is killed as well: the base
+must be told to stand within 0.3 s; one that the motion does not need must not keep the robot from its goal.
+Times and velocities are the simulated base's own, after its deadman.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ from outrider.runtime.replay import replay_steps
 from outrider.runtime.ros_env import ros_environment
 
 LIMIT_S = 0.3
-KILLED_NODES = ("camera", "navigator", "action", "simulation")
+# The console is killed under a hand that holds a button down, the others while a text moves the robot.
+STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
+# What these do the motion does not need: the goal is to go on.
+BYSTANDERS = ("memory", "record", "markers")
+KILLED_NODES = (*STOPPING_NODES, *BYSTANDERS)
 # Beside the action's own: what the closed loop corrects of sway and heading, and side steps.
 OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
 # Of a base that is gone only the other end of the wire is left to look at.
@@ -45,6 +50,7 @@ class Kill:
     """One kill -9. What the base was told from it on, until it stood and until a new text was verified.
 
     `action` was verified last. `to_zero_s` is infinite where nothing says that the base stood at the end.
+    `reached` says of a bystander's kill whether the goal was reached.
     """
 
     node: str
@@ -53,6 +59,7 @@ class Kill:
     metres: float = 0.0
     degrees: float = 0.0
     action: str = ""
+    reached: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +176,7 @@ def figures_of(
     """
     of_verifier = [kill for run in runs for kill in run.kills]
     nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}
+    lost = sum(kill.reached is False for kill in killed)
     unbounded = sum(not is_bounded(kill) for kill in of_verifier)
     late = sum(is_late(kill) for kill in killed)
     different = texts.steps - texts.agree
@@ -179,9 +187,16 @@ def figures_of(
         "goals": len(runs),
         "reached": sum(run.reached for run in runs),
         "texts": asdict(texts),
-        "node_kills": {ROW_NAMES.get(node, node): _counts(kills) for node, kills in nodes.items() if kills},
+        "node_kills": {
+            ROW_NAMES.get(node, node): _counts(nodes[node]) for node in STOPPING_NODES if nodes[node]
+        },
+        "bystander_kills": {
+            node: {"kills": len(nodes[node]), "reached": sum(bool(kill.reached) for kill in nodes[node])}
+            for node in BYSTANDERS
+            if nodes[node]
+        },
         "missing": missing,
-        "failed": unbounded + late + different + missing + sum(not run.reached for run in runs),
+        "failed": unbounded + late + different + missing + lost + sum(not run.reached for run in runs),
     }
 
 
@@ -202,11 +217,12 @@ def _table(figures: dict[str, Any]) -> Table:
         f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own, {texts['empty']} more "
         f"had no token; {figures['missing']} kills or texts are missing"
     )
-    table = Table(
-        "killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", caption=caption
-    )
+    columns = ("killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", "goal reached")
+    table = Table(*columns, caption=caption)
     rows = {"verifier": figures["verifier_kills"], **figures["node_kills"]}
     for name, row in rows.items():
         keys = ("kills", "moving", "worst_to_zero_s", "late", "most_metres", "most_degrees")
-        table.add_row(name, *(str(row[key]) for key in keys))
+        table.add_row(name, *(str(row[key]) for key in keys), "")
+    for name, row in figures["bystander_kills"].items():
+        table.add_row(name, str(row["kills"]), str(row["kills"]), "", "", "", "", str(row["reached"]))
     return table

@@ -60,6 +60,13 @@ def test_whatever_is_not_as_it_must_be_counts_as_failed() -> None:
     assert Texts(5, 4, 1, 2) + Texts(1, 1, 0, 1, 1) == Texts(6, 5, 1, 3, 1)
 
 
+def test_a_goal_lost_with_a_process_that_the_motion_does_not_need_fails() -> None:
+    kills = [Kill("memory", True, 0.0, reached=reached) for reached in (True, False)]
+    figures = figures_of([], kills, Texts(), (0, 2))
+    assert figures["bystander_kills"] == {"memory": {"kills": 2, "reached": 1}}
+    assert figures["failed"] == 1 and not figures["node_kills"]
+
+
 def test_fewer_kills_or_texts_than_were_asked_for_fail() -> None:
     assert figures_of([], [], Texts())["failed"] == 3
     run = Run(1, True, "there", (Kill("verifier", False, 0.0),))
