@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,18 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
 from outrider.models.images import PatchGeometry
-from outrider.models.matrices import INT4_GROUP, DenseMatrix, ForeignMatrix, Matrix, pack, pack_exactly
+from outrider.models.matrices import (
+    INT4_GROUP,
+    DenseMatrix,
+    ForeignMatrix,
+    Matrix,
+    Packer,
+    pack,
+    pack_exactly,
+    pack_stored,
+)
 from outrider.models.positions import RotaryTable
+from outrider.models.stored import StoredLayers, StoredPart, read_format
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.vision import VisionEncoder
 
@@ -31,7 +43,15 @@ ARCHITECTURES: dict[str, Any] = {
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
 }
 ALIGNMENT_BYTES = 64
-Packer = Callable[[Tensor, Precision], Matrix]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder's `modules`, and its language half's `layers` apart where AWQ or GPTQ have quantized them."""
+
+    modules: Any
+    text_config: Any
+    layers: StoredLayers | None
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -57,15 +77,23 @@ def read_config(folder: Path) -> Any:
         raise ModelError(f"{folder / CONFIG_FILE} cannot be used ({error}): restore the file") from error
 
 
-def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Any:
-    """The checked folder's modules, every weight of them read; dtype "auto" is the file's own.
+def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Checkpoint:
+    """The checked folder's weights, every one of them read; dtype "auto" is the file's own.
 
     Without layers the language half is left out but for its embeddings and head.
     Raises ModelError where a weight is missing.
     """
-    config = read_config(folder)
-    if not with_layers:
+    config, layout = read_config(folder), read_format(folder / CONFIG_FILE)
+    if layout is not None:
+        del config.quantization_config
+    if layout is not None or not with_layers:
         config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
+    modules = _read_modules(folder, config, dtype)
+    layers = StoredLayers(weight_files(folder), layout) if layout is not None and with_layers else None
+    return Checkpoint(modules, read_config(folder).text_config, layers)
+
+
+def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     try:
         with _quiet_transformers():
             modules, report = ARCHITECTURES[config.model_type].from_pretrained(
@@ -106,7 +134,7 @@ def _quiet_transformers() -> Iterator[None]:
 
 
 def build_text_stack(
-    modules: Any,
+    checkpoint: Checkpoint,
     vocab_size: int,
     precision: Precision = "fp32",
     exact: bool = False,
@@ -116,28 +144,34 @@ def build_text_stack(
     `exact`: integers stay integers, but all arithmetic is float32.
     """
     packer = pack_exactly if exact else pack
-    language, config = modules.model.language_model, modules.config.text_config
+    language, config = checkpoint.modules.model.language_model, checkpoint.text_config
     layers = []
-    for index in range(len(language.layers)):
-        layers.append(_fuse_layer(language.layers[index], config.rms_norm_eps, precision, packer))
-        language.layers[index] = torch.nn.Identity()
+    for index in range(config.num_hidden_layers):
+        if checkpoint.layers is not None:
+            part: PartOf = partial(checkpoint.layers.part, index)
+        else:
+            part, language.layers[index] = language.layers[index].get_submodule, torch.nn.Identity()
+        layers.append(_fuse_layer(part, config.rms_norm_eps, precision, packer))
+        del part
     embeddings = language.embed_tokens.weight.detach().to(whole_dtype(precision))
+    head = _head_weight(checkpoint.modules, embeddings)[:vocab_size]
+    packs_head = checkpoint.layers is None and precision in ("int8", "int4")
     return TextStack(
         shape=text_shape(config),
         rotary=rotary_table(config),
         embeddings=embeddings,
         layers=tuple(layers),
         final_norm=RmsNorm.of(language.norm.weight.detach().float(), config.rms_norm_eps),
-        head=_pack_head(_head_weight(modules, embeddings)[:vocab_size], precision, packer),
+        head=packer(head, precision) if packs_head else _whole_head(head, exact),
         cache_dtype=torch.float32 if exact else whole_dtype(precision),
     )
 
 
-def build_vision_encoder(modules: Any, precision: Precision = "fp32") -> VisionEncoder:
+def build_vision_encoder(checkpoint: Checkpoint, precision: Precision = "fp32") -> VisionEncoder:
     """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
-    config = modules.config.vision_config
+    config = checkpoint.modules.config.vision_config
     geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
-    tower = modules.model.visual
+    tower = checkpoint.modules.model.visual
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
     tower.to(whole_dtype(precision))
     return VisionEncoder(tower, geometry)
@@ -213,30 +247,45 @@ def _head_weight(modules: Any, embeddings: Tensor) -> Tensor:
     return embeddings if tied else modules.lm_head.weight.detach().to(embeddings.dtype)
 
 
-def _pack_head(weight: Tensor, precision: Precision, packer: Packer) -> Matrix:
-    """The LM head (V, hidden), which may be the embeddings too: whole, it is not copied."""
-    return packer(weight, precision) if precision in ("int8", "int4") else DenseMatrix(weight.t())
+def _whole_head(weight: Tensor, exact: bool) -> DenseMatrix:
+    """The LM head (V, hidden), which may be the embeddings too: it is not copied."""
+    return DenseMatrix(weight.float().t() if exact else weight.t())
 
 
-def _fuse_layer(layer: Any, eps: float, precision: Precision, packer: Packer) -> LayerWeights:
-    attention, mlp = layer.self_attn, layer.mlp
-    projections = [attention.q_proj, attention.k_proj, attention.v_proj]
+PartOf = Callable[[str], Any]
+"""A layer's norms and projections by name: modules, or parts of a quantized checkpoint."""
+
+
+def _fuse_layer(part: PartOf, eps: float, precision: Precision, packer: Packer) -> LayerWeights:
+    projections = [part(f"self_attn.{name}_proj") for name in "qkv"]
     qkv = _joined(projections, precision, packer)
     foreign = isinstance(qkv, ForeignMatrix)
+    if not foreign and any(one.bias is None for one in projections):
+        raise ModelError("a q, k or v projection has no bias: choose a Qwen2-VL or Qwen2.5-VL checkpoint")
     bias = torch.zeros(qkv.shape[1]) if foreign else torch.cat([one.bias for one in projections])
     return LayerWeights(
-        input_norm=RmsNorm.of(layer.input_layernorm.weight.detach().float(), eps),
+        input_norm=RmsNorm.of(part("input_layernorm").weight.detach().float(), eps),
         qkv=qkv,
         qkv_bias=bias.detach().float(),
-        attention_out=_joined([attention.o_proj], precision, packer),
-        mlp_norm=RmsNorm.of(layer.post_attention_layernorm.weight.detach().float(), eps),
-        gate_up=_joined([mlp.gate_proj, mlp.up_proj], precision, packer),
-        down=_joined([mlp.down_proj], precision, packer),
+        attention_out=_joined([_unbiased(part, "self_attn.o_proj")], precision, packer),
+        mlp_norm=RmsNorm.of(part("post_attention_layernorm").weight.detach().float(), eps),
+        gate_up=_joined([_unbiased(part, f"mlp.{name}_proj") for name in ("gate", "up")], precision, packer),
+        down=_joined([_unbiased(part, "mlp.down_proj")], precision, packer),
     )
+
+
+def _unbiased(part: PartOf, name: str) -> Any:
+    """Some quantizers write a bias of zeros where the architecture has none. Raises ModelError for others."""
+    projection = part(name)
+    if isinstance(projection, StoredPart) and projection.bias is not None and projection.bias.any():
+        raise ModelError(f"{name} has a bias, which Qwen2-VL has not: choose another checkpoint")
+    return projection
 
 
 def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Matrix:
     """Projections of the same rows as one matrix; as they are where another package has quantized them."""
+    if isinstance(projections[0], StoredPart):
+        return pack_stored([one.weight for one in projections], precision, packer)
     if not all(_is_plain(projection) for projection in projections):
         return ForeignMatrix(tuple(projections), projections[0].in_features)
     weights = [projection.weight for projection in projections]

@@ -50,6 +50,8 @@ def load_model(
     """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on a `device`, the CPU with so many `threads`.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
+    Of a checkpoint that AWQ or GPTQ have quantized, int4 keeps the integers, and what was left whole whole;
+    at any other precision its weights are those that the integers stand for.
     `max_length` bounds a prompt and its text, image tokens included. Caches are allocated for so many
     `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
     read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
@@ -72,9 +74,10 @@ def load_model(
     torch.set_num_threads(threads)
     check_text_config(folder, read_config(folder).text_config, tokenizer.vocab_size, precision)
     check_memory(folder, weight_files(folder), precision)
-    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    text = build_text_stack(modules, tokenizer.vocab_size, precision)
-    vision = build_vision_encoder(modules, precision)
+    checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision)
+    vision = build_vision_encoder(checkpoint, precision)
+    del checkpoint
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{model_name(folder)}"
     if place.type != "cpu":
@@ -129,10 +132,10 @@ def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     """The eager twin of static graphs: the same integers, all arithmetic in float32. Raises ModelError."""
     check_checkpoint(folder)
     tokenizer = load_tokenizer(folder)
-    modules = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    check_text_config(folder, modules.config.text_config, tokenizer.vocab_size, precision)
-    text = build_text_stack(modules, tokenizer.vocab_size, precision, exact=True)
-    vision = build_vision_encoder(modules, precision)
+    checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    check_text_config(folder, checkpoint.text_config, tokenizer.vocab_size, precision)
+    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, exact=True)
+    vision = build_vision_encoder(checkpoint, precision)
     return QwenModel(f"exact:{folder.name}", tokenizer, text, vision, DEFAULT_MAX_LENGTH, read_card(folder))
 
 

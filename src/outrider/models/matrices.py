@@ -2,11 +2,12 @@
 
 Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.
 The kernels are torch's own, the ones that torchao dispatches to. A row's product is the same, bit for bit,
-at whatever row it stands.
+at whatever row it stands. Integers are made here, or kept as an AWQ or GPTQ checkpoint has them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +40,9 @@ class Matrix(Protocol):
         """Raises ConfigError where there is no kernel for it there."""
 
 
+Packer = Callable[["Tensor | IntegerWeight", Precision], Matrix]
+
+
 @dataclass(frozen=True)
 class DenseMatrix:
     """`weight` (in, out), in whatever order it lies in memory."""
@@ -66,18 +70,30 @@ class DenseMatrix:
 class IntegerWeight:
     """A weight (out, in) as integers times scales: int8 has a scale for each output, int4 for each group.
 
-    values: (out, in) int8, symmetric about 0. scales: (out, groups) float32, exact in bfloat16.
+    values: (out, in) int8 around 0. scales: (out, groups) float32. zeros: (out, groups) int8, the value that
+    stands for 0, where that is not 0 everywhere. order: (in,) the input that each column belongs to, where
+    that is not its own place. What `round_to_integers` makes has neither, and scales exact in bfloat16.
     """
 
     values: Tensor
     scales: Tensor
     bits: int
+    zeros: Tensor | None = None
+    order: Tensor | None = None
+
+    @property
+    def group(self) -> int:
+        """How many columns share a scale."""
+        return self.values.shape[1] // self.scales.shape[1]
 
     def dequantized(self) -> Tensor:
         """The weight (out, in) that the integers stand for, in float32."""
         outputs, inputs = self.values.shape
-        grouped = self.values.view(outputs, self.scales.shape[1], -1) * self.scales[:, :, None]
-        return grouped.view(outputs, inputs)
+        grouped = self.values.view(outputs, self.scales.shape[1], -1)
+        if self.zeros is not None:
+            grouped = grouped - self.zeros[:, :, None].short()
+        whole = (grouped * self.scales[:, :, None]).view(outputs, inputs)
+        return whole if self.order is None else whole[:, self.order.argsort()]
 
 
 def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
@@ -137,24 +153,29 @@ class Int8Matrix:
 
 
 class Int4Matrix:
-    """Four bits a weight, a scale for each INT4_GROUP of them; the kernel is the CPU's."""
+    """Four bits a weight, a scale for each group of them; the kernel is the CPU's.
+
+    It takes scales, and scales times zeros, as bfloat16: where they are a checkpoint's, of 16 bits of another
+    kind, a weight is off by at most a 32nd of its scale.
+    """
 
     def __init__(self, weight: IntegerWeight) -> None:
         self._num_outputs, self._num_inputs = weight.values.shape
-        spare = -self._num_outputs % _INT4_COLUMNS
-        nibbles = F.pad(weight.values.int() + 8, (0, 0, 0, spare), value=8)
-        scales = F.pad(weight.scales, (0, 0, 0, spare)).t().bfloat16()
+        self._group, self._order = weight.group, weight.order
+        spare = (0, 0, 0, -self._num_outputs % _INT4_COLUMNS)
+        nibbles = F.pad(weight.values.int() + 8, spare, value=8)
+        offsets = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
         self._packed = torch._convert_weight_to_int4pack_for_cpu(nibbles, 1)
-        self._scales_and_zeros = torch.stack([scales, torch.zeros_like(scales)], dim=-1).contiguous()
+        both = [F.pad(each, spare).t().bfloat16() for each in (weight.scales, offsets)]
+        self._scales_and_zeros = torch.stack(both, dim=-1).contiguous()
 
     @property
     def shape(self) -> tuple[int, int]:
         return self._num_inputs, self._num_outputs
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
-        product = torch._weight_int4pack_mm_for_cpu(
-            rows.bfloat16(), self._packed, INT4_GROUP, self._scales_and_zeros
-        )
+        narrow = rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
+        product = torch._weight_int4pack_mm_for_cpu(narrow, self._packed, self._group, self._scales_and_zeros)
         product = product[:, : self._num_outputs].to(rows.dtype)
         return product if addend is None else product + addend
 
@@ -166,8 +187,30 @@ class Int4Matrix:
 
 
 @dataclass(frozen=True)
+class JoinedMatrix:
+    """Matrices of the same rows side by side, which are not packed alike."""
+
+    parts: tuple[Matrix, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch.cat([part.times(rows) for part in self.parts], dim=-1)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        every = [part.columns(torch.arange(part.shape[1], device=indices.device)) for part in self.parts]
+        return torch.cat(every, dim=-1)[:, indices]
+
+    def to(self, device: torch.device) -> JoinedMatrix:
+        return JoinedMatrix(tuple(part.to(device) for part in self.parts))
+
+
+@dataclass(frozen=True)
 class ForeignMatrix:
-    """Projections that AWQ, GPTQ or torchao have quantized, as their own modules multiply; with biases."""
+    """Projections that torchao has quantized, as its own modules multiply; with biases."""
 
     projections: tuple[Any, ...]
     num_inputs: int
@@ -191,8 +234,8 @@ class ForeignMatrix:
 
 def _only_here(device: torch.device) -> ConfigError:
     return ConfigError(
-        f"device={device}: int8 and int4 are packed for the CPU; use precision=bf16, or a checkpoint that "
-        "AWQ, GPTQ or torchao have quantized"
+        f"device={device}: int8 and int4 are packed for the CPU; use precision=bf16, which an AWQ or GPTQ "
+        "checkpoint may have too, or a checkpoint that torchao has quantized"
     )
 
 
@@ -202,20 +245,67 @@ def _dtype_of(projection: Any) -> torch.dtype:
     return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)
 
 
-def pack_exactly(weight: Tensor, precision: Precision) -> Matrix:
+def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
     """As `pack`, for float32 arithmetic."""
-    if precision in ("int8", "int4"):
-        return ExactMatrix(round_to_integers(weight, int(precision[3:])))
+    weight = _as_packed(weight, precision)
+    if isinstance(weight, IntegerWeight):
+        return ExactMatrix(weight)
     return DenseMatrix(
         weight.detach().to(torch.bfloat16 if precision == "bf16" else torch.float32).float().t()
     )
 
 
-def pack(weight: Tensor, precision: Precision) -> Matrix:
-    """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP."""
-    if precision == "int8":
-        return Int8Matrix(round_to_integers(weight, 8))
-    if precision == "int4":
-        return Int4Matrix(round_to_integers(weight, 4))
+def pack(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
+    """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP.
+
+    Integers of a checkpoint stay what they are at int4, and are made whole at any other precision.
+    """
+    weight = _as_packed(weight, precision)
+    if isinstance(weight, IntegerWeight):
+        return Int8Matrix(weight) if weight.bits == 8 else Int4Matrix(weight)
     dtype = torch.float32 if precision == "fp32" else torch.bfloat16
     return DenseMatrix(weight.detach().to(dtype).t().contiguous())
+
+
+def _as_packed(weight: Tensor | IntegerWeight, precision: Precision) -> Tensor | IntegerWeight:
+    """Integers where the precision is one of integers."""
+    if isinstance(weight, IntegerWeight):
+        if weight.bits == 4 and precision == "int4":
+            return weight
+        weight = weight.dequantized()
+    return round_to_integers(weight, int(precision[3:])) if precision in ("int8", "int4") else weight
+
+
+def pack_stored(weights: Sequence[Tensor | IntegerWeight], precision: Precision, packer: Packer) -> Matrix:
+    """Weights of the same rows as a quantized checkpoint has them; what it has left whole stays so."""
+    whole = [weight for weight in weights if isinstance(weight, Tensor)]
+    if len(whole) == len(weights):
+        return packer(_side_by_side(whole), "bf16" if precision in ("int8", "int4") else precision)
+    integers = [weight for weight in weights if isinstance(weight, IntegerWeight)]
+    if len(integers) == len(weights) and all(_alike(integers[0], other) for other in integers[1:]):
+        return packer(_joined(integers), precision)
+    return JoinedMatrix(tuple(pack_stored([weight], precision, packer) for weight in weights))
+
+
+def _joined(weights: Sequence[IntegerWeight]) -> IntegerWeight:
+    values = _side_by_side([one.values for one in weights])
+    scales = _side_by_side([one.scales for one in weights])
+    zeros = None
+    if any(one.zeros is not None for one in weights):
+        none = [torch.zeros_like(one.scales, dtype=torch.int8) for one in weights]
+        given = [one.zeros for one in weights]
+        zeros = _side_by_side([n if own is None else own for own, n in zip(given, none, strict=True)])
+    return IntegerWeight(values, scales, weights[0].bits, zeros, weights[0].order)
+
+
+def _alike(one: IntegerWeight, other: IntegerWeight) -> bool:
+    """Whether they can be one weight: with groups of one size, their columns in one order."""
+    if (one.bits, one.group) != (other.bits, other.group):
+        return False
+    if one.order is None or other.order is None:
+        return one.order is other.order
+    return torch.equal(one.order, other.order)
+
+
+def _side_by_side(tensors: Sequence[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

@@ -10,6 +10,8 @@ from safetensors import safe_open
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
+from outrider.models.checkpoint import CONFIG_FILE
+from outrider.models.stored import read_format
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.01, "int4": 0.57}
 """Of a packed weight, its scales included."""
@@ -17,15 +19,22 @@ FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
 
 
-def bytes_needed(files: Sequence[Path], precision: Precision) -> int:
+def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> int:
     """The most that loading takes: every weight as its file has it (float32 where it is to be), and the
     packed layers that grow beside them, of which each frees its own.
+
+    Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
     """
     read = packed = largest = 0.0
     for name, count, file_bytes in _weights(files):
+        if stored_bits is not None and name.endswith("qweight"):
+            numbers = count * 32 // stored_bits
+            packed += numbers * BYTES[precision]
+            largest = max(largest, 4.0 * numbers)
+            continue
         one = count * (4 if precision == "fp32" else file_bytes)
         read += one
-        if not any(part in name for part in _WHOLE):
+        if stored_bits is None and not any(part in name for part in _WHOLE):
             packed += count * BYTES[precision] - one
             largest = max(largest, one)
     return int(read + max(packed, 0.0) + 2 * largest)
@@ -33,7 +42,9 @@ def bytes_needed(files: Sequence[Path], precision: Precision) -> int:
 
 def check_memory(folder: Path, files: Sequence[Path], precision: Precision) -> None:
     """Raises ModelError, saying how much is needed, where less is free."""
-    needed, free = bytes_needed(files, precision), available_bytes()
+    layout = read_format(folder / CONFIG_FILE)
+    needed = bytes_needed(files, precision, None if layout is None else layout.bits)
+    free = available_bytes()
     if needed > free:
         raise ModelError(
             f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}, and {free / 2**30:.1f} GB are "

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from outrider.core.errors import ModelError
 from outrider.core.values import Prompt
 from outrider.models.checkpoint import read_checkpoint
 from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, patchify
@@ -17,9 +18,12 @@ class ReferenceGenerator:
     """The modules of a checkpoint as transformers runs them, in float32."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises ModelError as `load_model` does."""
+        """Raises ModelError as `load_model` does, and for integers, which are not run by these modules."""
         self._tokenizer = load_tokenizer(folder)
-        self._modules = read_checkpoint(folder, torch.float32)
+        checkpoint = read_checkpoint(folder, torch.float32)
+        if checkpoint.layers is not None:
+            raise ModelError(f"{folder} is quantized: generate with the checkpoint that is not")
+        self._modules = checkpoint.modules
 
     @torch.inference_mode()
     def generate(self, prompt: Prompt, num_tokens: int) -> list[int]:

@@ -99,7 +99,7 @@ def test_projections_quantized_elsewhere_are_multiplied_by_their_own_modules() -
     assert torch.allclose(foreign.columns(some), weight[:, some], atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["gptq", "awq", "torchao"])
+@pytest.mark.parametrize("method", ["torchao"])
 def test_a_checkpoint_of_a_missing_quantizer_names_it(method: str, tmp_path: Path) -> None:
     folder = build_tiny_model(tmp_path / "target")
     config = json.loads((folder / "config.json").read_text())

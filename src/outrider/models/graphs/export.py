@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from outrider.core.errors import ModelError
-from outrider.models.matrices import DenseMatrix, ExactMatrix, Matrix
+from outrider.models.matrices import DenseMatrix, ExactMatrix, JoinedMatrix, Matrix
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape
 
 OPSET, IR_VERSION = 21, 10
@@ -69,7 +69,11 @@ class GraphBuilder:
         """rows (M, in) @ matrix."""
         if isinstance(matrix, DenseMatrix):
             return self.node("MatMul", [rows, self.tensor(matrix.weight)])
+        if isinstance(matrix, JoinedMatrix):
+            return self.node("Concat", [self.product(rows, part) for part in matrix.parts], axis=1)
         assert isinstance(matrix, ExactMatrix)
+        if matrix.weight.order is not None:
+            rows = self.node("Gather", [rows, self.constant(matrix.weight.order.numpy())], axis=1)
         return self._packed(rows, matrix) if self._packs else self._dequantized(rows, matrix)
 
     def norm(self, rows: str, norm: RmsNorm) -> str:
@@ -107,7 +111,7 @@ class GraphBuilder:
     def _packed(self, rows: str, matrix: ExactMatrix) -> str:
         weight = matrix.weight
         outputs, inputs = weight.values.shape
-        block = inputs // weight.scales.shape[1] if weight.bits == 4 else _INT8_BLOCK
+        block = weight.group if weight.bits == 4 else _INT8_BLOCK
         num_blocks = -(-inputs // block)
         spare = num_blocks * block - inputs
         offset = 2 ** (weight.bits - 1)
@@ -116,9 +120,13 @@ class GraphBuilder:
         if weight.bits == 4:
             levels = levels[..., 0::2] | (levels[..., 1::2] << 4)
         scales = np.broadcast_to(weight.scales.numpy(), (outputs, num_blocks)).reshape(-1)
+        given = [rows, self.constant(levels), self.constant(scales)]
+        if weight.zeros is not None:
+            zeros = np.pad(weight.zeros.numpy().astype(np.int16) + offset, ((0, 0), (0, num_blocks % 2)))
+            given.append(self.constant((zeros[:, 0::2] | (zeros[:, 1::2] << 4)).astype(np.uint8).reshape(-1)))
         return self.node(
             "MatMulNBits",
-            [rows, self.constant(levels), self.constant(scales)],
+            given,
             domain=CONTRIB,
             K=inputs,
             N=outputs,
@@ -134,8 +142,8 @@ class GraphBuilder:
             scales = self.constant(weight.scales[:, 0].numpy())
             whole = self.node("DequantizeLinear", [values, scales], axis=1)
         else:
-            group = weight.values.shape[1] // weight.scales.shape[1]
-            whole = self.node("DequantizeLinear", [values, scales], axis=0, block_size=group)
+            zeros = [] if weight.zeros is None else [self.constant(weight.zeros.numpy().T)]
+            whole = self.node("DequantizeLinear", [values, scales, *zeros], axis=0, block_size=weight.group)
         return self.node("MatMul", [rows, whole])
 
     def _fresh(self, stem: str) -> str:

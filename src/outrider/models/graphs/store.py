@@ -80,8 +80,8 @@ def block_layers(num_layers: int) -> tuple[int, ...]:
 
 def _build(request: GraphRequest, folder: Path) -> None:
     check_memory(request.folder, weight_files(request.folder), request.precision)
-    modules = read_checkpoint(request.folder, torch.float32 if request.precision == "fp32" else "auto")
-    stack = build_text_stack(modules, request.vocab_size, request.precision, exact=True)
+    checkpoint = read_checkpoint(request.folder, torch.float32 if request.precision == "fp32" else "auto")
+    stack = build_text_stack(checkpoint, request.vocab_size, request.precision, exact=True)
     sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
