@@ -141,6 +141,7 @@ def test_one_question_from_the_command_line(verifiers: dict[str, str], tmp_path:
         memory.add(SECRETS[0])
     store = str(tmp_path / "m.db")
     assert "walnut" in ask_once("tell me about my hearing aid batteries", store=store)
+    assert "walnut" in ask_once("Where are my hearing aid batteries?", store=store)
     together = ask_once(BOTH, "aggregate", verifiers["corpus"], answer_model="quotes", store=store)
     assert "walnut" in together and SOLD in together
     with pytest.raises(ConfigError, match="not one of memory, aggregate"):

@@ -21,7 +21,7 @@ from outrider.core.values import DecodeRequest, Pose2D, Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
-from outrider.memory.language import Ask, AskSeen, understand
+from outrider.memory.language import Ask, AskSeen, Find, understand
 from outrider.runtime.decoders import open_link
 from outrider.runtime.knowledge import ANSWER_TOKENS, fitting_context, load_reader
 from outrider.runtime.memories import open_memory
@@ -124,8 +124,10 @@ def ask_once(
     if answers not in ANSWER_MODES:
         raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")
     meaning = understand(question)
+    if isinstance(meaning, Find):  # there is no robot here to lead the way
+        meaning = AskSeen(meaning.what, question.lower())
     if not isinstance(meaning, (Ask, AskSeen)):
-        raise ConfigError(f'{question!r} asks nothing of memory: try "tell me where my keys are"')
+        raise ConfigError(f'{question!r} asks nothing of memory: try "where are my keys?"')
     peers = None
     with open_memory(store, store_key_file) as memory:
         if answers == "aggregate":
