@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from outrider.core.values import Visibility
 
 _POLITE = r"(?:please |hey |could you |can you |would you |will you )*"
-_ARTICLE = r"(?:(?:the|a|an|my|our|your|his|her|their|that|this|some) )?"
+_ARTICLE = r"(?:(?:the|a|an|my|our|your|his|her|their|that|this|some|any) )?"
 _REMEMBER = re.compile(
     rf"{_POLITE}(?:remember|note|keep in mind)(?: that\b|:|,)? +(?!how\b|when\b|where\b|what\b)(?P<text>.+)",
     re.I | re.S,

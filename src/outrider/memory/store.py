@@ -178,6 +178,18 @@ class MemoryStore:
             )
             return [record_of(row) for row in rows]
 
+    def seen_of_kind(self, kind: str, limit: int = 3) -> list[Record]:
+        """The shareable sightings of any home whose name ends in these words, newest first: a silver lamp is
+        a lamp.
+        """
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 "
+                "AND substr(text, -length(?1) - 1) = ' ' || ?1 ORDER BY updated_s DESC LIMIT ?2",
+                (kind, limit),
+            )
+            return [record_of(row) for row in rows]
+
     def seen_things(self, home: str) -> list[str]:
         """The different things seen in a home."""
         with self._reading() as connection:

@@ -85,7 +85,12 @@ class Recollection:
     def _records(self, meaning: AskSeen | Ask) -> list[Record]:
         """What answers a question, best first; where a thing is by its own eyes, else by what was told."""
         if isinstance(meaning, AskSeen):
-            return self.memory.seen(meaning.what, limit=1) or self._told_about(meaning.what)
+            what = meaning.what
+            return (
+                self.memory.seen(what, limit=1)
+                or self.memory.seen_of_kind(what, limit=1)
+                or self._told_about(what)
+            )
         found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
         return [one.record for one in found if one.similarity >= ANSWERS]
 
