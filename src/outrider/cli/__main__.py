@@ -1,0 +1,5 @@
+"""`python -m outrider.cli`."""
+
+from outrider.cli import main
+
+main()

@@ -1,0 +1,151 @@
+"""`outrider bench`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from outrider.cli.options import Frames, Json, Models, Plots, Seed
+
+app = typer.Typer(help="Measure speed.", no_args_is_help=True)
+
+
+@app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
+def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+    """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
+    from outrider.runtime.latency import bench_latency
+
+    bench_latency(frames, seed, models, json_file)
+
+
+@app.command("aggregation", epilog="Example:  outrider bench aggregation --json aggregation.json")
+def bench_aggregation(
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(help="A regime of benchmarks/aggregation.yaml; repeatable; all by default."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Made-up texts for each figure.")] = 5,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Plots = None,
+    live: Annotated[bool, typer.Option("--live", help="Also in real time over sockets.")] = False,
+    models: Models = None,
+) -> None:
+    """Two peers with documents of their own write one text: DRAGON, its baselines, and the coupled rule."""
+    from outrider.runtime.bench_aggregation import bench_aggregation
+
+    bench_aggregation(tuple(regime or ()), texts, seed, models, json_file, plots, live)
+
+
+@app.command("console", epilog="Example:  outrider bench console --viewers 10 --json console.json")
+def bench_console(
+    viewers: Annotated[int, typer.Option(min=1, max=30, help="Pages that watch.")] = 10,
+    blocks: Annotated[int, typer.Option(min=1, help="Measurements with viewers, one without between.")] = 8,
+    frames: Frames = 20,
+    e_stops: Annotated[int, typer.Option(min=1, help="Clicks on the emergency stop.")] = 50,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+) -> None:
+    """What viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
+    from outrider.runtime.bench_console import bench_console
+
+    bench_console(viewers, blocks, frames, e_stops, seed, models, json_file)
+
+
+@app.command("decoding", epilog="Example:  outrider bench decoding --regime fsd-go2 --plots out/plots")
+def bench_decoding(
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(help="A regime of benchmarks/regimes.yaml; repeatable; all by default."),
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="Synthetic texts of 200 tokens a regime.")] = 20,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Plots = None,
+    ablations: Annotated[
+        bool, typer.Option("--ablations", help="Also FSD's: workers, draft length, queue orders.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also in real time over sockets, with the shipped pair.")
+    ] = False,
+    drafters: Annotated[
+        str, typer.Option(help="Where the drafts of replayed texts come from, as for `demo`.")
+    ] = "model",
+    models: Models = None,
+) -> None:
+    """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
+    from outrider.runtime.bench_decoding import bench_decoding
+
+    bench_decoding(
+        tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
+    )
+
+
+@app.command("drafting", epilog="Example:  outrider bench drafting --episodes 8 --json drafting.json")
+def bench_drafting(
+    episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
+    frames: Frames = 60,
+    questions: Annotated[int, typer.Option(min=1, help="How many questions to a household's memory.")] = 40,
+    num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Plots = None,
+    models: Models = None,
+) -> None:
+    """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
+    from outrider.runtime.bench_drafting import bench_drafting
+
+    bench_drafting(episodes, frames, questions, num_draft_tokens, seed, models, json_file, plots)
+
+
+@app.command("serving", epilog="Example:  outrider bench serving --json serving.json")
+def bench_serving(
+    frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 8,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Plots = None,
+    models: Models = None,
+) -> None:
+    """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
+    from outrider.runtime.bench_serving import bench_serving
+
+    bench_serving(frames, seed, models, json_file, plots)
+
+
+@app.command("memory", epilog="Example:  outrider bench memory --json memory.json")
+def bench_memory(
+    records: Annotated[int, typer.Option(min=1, help="Records of the store that is searched.")] = 50_000,
+    kills: Annotated[int, typer.Option(min=0, help="How often a writing process is killed.")] = 100,
+    seed: Seed = 0,
+    encrypted: Annotated[bool, typer.Option("--encrypted", help="With stores that are encrypted.")] = False,
+    json_file: Json = None,
+) -> None:
+    """Whether the memory finds what was told, how fast, and whether it survives kill -9."""
+    from outrider.runtime.bench_memory import bench_memory
+
+    bench_memory(records, kills, seed, encrypted, json_file)
+
+
+@app.command("models", epilog="Example:  outrider bench models --frames 20 --json models.json")
+def bench_models(
+    frames: Frames = 20,
+    seed: Seed = 0,
+    json_file: Json = None,
+    plots: Plots = None,
+    graph_layers: Annotated[
+        int, typer.Option(min=2, help="Layers of Qwen2-VL-2B's width that static graphs are tried on.")
+    ] = 12,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where a target of Qwen2-VL-7B's width is tried.")
+    ] = "cpu",
+    step_layers: Annotated[
+        int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
+    ] = None,
+    models: Models = None,
+) -> None:
+    """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
+    from outrider.runtime.bench_models import bench_models
+
+    bench_models(frames, seed, models, json_file, plots, graph_layers, device, step_layers)

@@ -1,0 +1,60 @@
+"""`outrider corpus`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.cli.options import Corpus
+
+app = typer.Typer(help="General knowledge that a verifier answers from.", no_args_is_help=True)
+
+
+@app.command("fill", epilog="Example:  outrider corpus fill handbook/")
+def corpus_fill(
+    source: Annotated[Path, typer.Argument(exists=True, help="Folder with .txt and .md files, or one file.")],
+    corpus: Corpus = "",
+) -> None:
+    """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
+    from outrider.runtime.knowledge import fill_corpus, opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        typer.echo(fill_corpus(opened, source))
+
+
+@app.command("search", epilog='Example:  outrider corpus search "where are keys cut?"')
+def corpus_search(
+    query: Annotated[str, typer.Argument(help="What is asked.")],
+    limit: Annotated[int, typer.Option(min=1, help="At most so many passages.")] = 3,
+    corpus: Corpus = "",
+) -> None:
+    """The passages that answer a question best."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        for found in opened.recall(query, limit):
+            typer.echo(f"{found.similarity:.2f}  {found.record.text}")
+
+
+@app.command("list")
+def corpus_list(corpus: Corpus = "") -> None:
+    """Every passage, a line each."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        for passage in opened.passages():
+            typer.echo(passage)
+
+
+@app.command("forget", epilog="Example:  outrider corpus forget harbour kiosk")
+def corpus_forget(
+    words: Annotated[list[str], typer.Argument(help="Forget every passage that holds all of these words.")],
+    corpus: Corpus = "",
+) -> None:
+    """Forget passages for good."""
+    from outrider.runtime.knowledge import opened_corpus
+
+    with opened_corpus(corpus) as opened:
+        typer.echo(f"forgot {opened.forget_matching(' '.join(words))} passages")

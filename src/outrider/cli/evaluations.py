@@ -1,0 +1,81 @@
+"""`outrider eval`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outrider.cli.options import Frames, Json, Models, Processes, Seed
+
+app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
+
+
+@app.command(
+    "navigation", epilog="Example:  outrider eval navigation --episodes 40 --model pair --json n.json"
+)
+def eval_navigation(
+    episodes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 200,
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option(help="Who answers: target, draft, pair or expert.")] = "target",
+    json_file: Json = None,
+    models: Models = None,
+    processes: Processes = 1,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before an episode is given up.")] = 100,
+    memory: Annotated[
+        str, typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty.")
+    ] = "off",
+    legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
+) -> None:
+    """Success, collisions and path in closed loop over freshly generated homes."""
+    from outrider.runtime.evaluation import evaluate_navigation
+
+    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs)
+
+
+@app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")
+def eval_lossless(
+    frames: Frames = 500, seed: Seed = 0, json_file: Json = None, models: Models = None
+) -> None:
+    """Whether the pair's text is the target's own, token for token; exit status 1 if it is not."""
+    from outrider.runtime.lossless import evaluate_lossless
+
+    figures = evaluate_lossless(frames, seed, models, json_file)
+    raise typer.Exit(0 if figures["lossless"] else 1)
+
+
+@app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
+def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+    """How often the target's early exits foretell its verdict, and what they cost."""
+    from outrider.runtime.exit_quality import evaluate_exits
+
+    evaluate_exits(frames, seed, models, json_file)
+
+
+@app.command("safety", epilog="Example:  outrider eval safety --injections 204 --json safety.json")
+def eval_safety(
+    injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 204,
+    seed: Seed = 0,
+    json_file: Json = None,
+) -> None:
+    """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
+    from outrider.runtime.safety import run_safety
+
+    raise typer.Exit(run_safety(injections, seed, json_file))
+
+
+@app.command("kills", epilog="Example:  outrider eval kills --verifier 50 --nodes 40 --json kills.json")
+def eval_kills(
+    verifier: Annotated[int, typer.Option(min=0, help="Kills of the verifier during goals.")] = 50,
+    nodes: Annotated[
+        int, typer.Option(min=0, help="Kills of each process of the robot's side in turn, base included.")
+    ] = 40,
+    seed: Seed = 0,
+    models: Models = None,
+    json_file: Json = None,
+) -> None:
+    """Real processes under kill -9: texts stay the target's own, the robot stands, goals are reached."""
+    from outrider.runtime.process_kills import evaluate_kills
+
+    figures = evaluate_kills(verifier, nodes, seed, models, json_file)
+    raise typer.Exit(1 if figures["failed"] else 0)

@@ -1,0 +1,88 @@
+"""`outrider memory`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outrider.cli.options import Store, StoreKey
+
+app = typer.Typer(help="What the robot remembers; private unless said otherwise.", no_args_is_help=True)
+
+
+@app.command("add", epilog='Example:  outrider memory add "my keys hang by the door"')
+def memory_add(
+    text: Annotated[str, typer.Argument(help="What to remember.")],
+    shareable: Annotated[
+        bool, typer.Option("--shareable/--private", help="Whether it may ever leave the robot.")
+    ] = False,
+    at: Annotated[tuple[float, float] | None, typer.Option(help="Where it is: x and y in metres.")] = None,
+    home: Annotated[str, typer.Option(help="Where x and y hold: the memory node's `home`.")] = "",
+    store: Store = "",
+    key_file: StoreKey = "",
+) -> None:
+    """Tell the robot something to remember."""
+    from outrider.runtime.memories import add_memory, open_memory
+
+    with open_memory(store, key_file) as memory:
+        typer.echo(add_memory(memory, text, shareable, at, home))
+
+
+@app.command("list", epilog="Example:  outrider memory list --since 7d --private")
+def memory_list(
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
+    private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
+    since: Annotated[str, typer.Option(help="Only from this span of time: 30m, 12h, 7d.")] = "",
+    store: Store = "",
+    key_file: StoreKey = "",
+) -> None:
+    """The newest memories."""
+    from outrider.runtime.memories import make_filter, open_memory, print_records
+
+    with open_memory(store, key_file) as memory:
+        print_records(memory.newest(limit, make_filter(private, since)))
+
+
+@app.command("search", epilog='Example:  outrider memory search "where are my keys?"')
+def memory_search(
+    query: Annotated[str, typer.Argument(help="A question, or what it is about.")],
+    limit: Annotated[int, typer.Option(min=1, help="How many, the best first.")] = 3,
+    private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
+    since: Annotated[str, typer.Option(help="Only from this span of time: 30m, 12h, 7d.")] = "",
+    near: Annotated[tuple[float, float] | None, typer.Option(help="Only near x and y, in metres.")] = None,
+    radius: Annotated[float, typer.Option(min=0.0, help="How near, in metres.")] = 3.0,
+    home: Annotated[str, typer.Option(help="Where x and y hold.")] = "",
+    store: Store = "",
+    key_file: StoreKey = "",
+) -> None:
+    """The memories that answer a question best, by meaning and by words."""
+    from outrider.runtime.memories import make_filter, open_memory, search_memory
+
+    with open_memory(store, key_file) as memory:
+        search_memory(memory, query, limit, make_filter(private, since, near, home, radius))
+
+
+@app.command("forget", epilog="Example:  outrider memory forget 3 7")
+def memory_forget(
+    ids: Annotated[list[int] | None, typer.Argument(help="Records, by id.")] = None,
+    matching: Annotated[str, typer.Option(help="Every record that holds all of these words.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    store: Store = "",
+    key_file: StoreKey = "",
+) -> None:
+    """Forget for good: nothing of it stays in the file."""
+    from outrider.runtime.memories import forget_memory, open_memory
+
+    with open_memory(store, key_file) as memory:
+        typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
+
+
+@app.command("export", epilog="Example:  outrider memory export > memories.jsonl")
+def memory_export(store: Store = "", key_file: StoreKey = "") -> None:
+    """Every memory as a line of JSON, the oldest first."""
+    from outrider.runtime.memories import export_lines, open_memory
+
+    with open_memory(store, key_file) as memory:
+        for line in export_lines(memory):
+            typer.echo(line)

