@@ -13,6 +13,8 @@ _ROOT = 0
 _NOWHERE = -1
 _BOUNDARY = -1
 ENDS = 6
+MOST_RANKED = 3
+"""Of what came after a text, the longest ends that are looked at, and the tokens that are told."""
 
 
 class Cursor(NamedTuple):
@@ -50,6 +52,10 @@ class SuffixAutomaton:
         """Of each state: how often each token came after it."""
         self._totals = [0]
         """Of each state: how often any did."""
+        self._most_frequent: dict[int, list[int]] = {}
+        """Of states that were asked: MOST_RANKED of those tokens, the most frequent first."""
+        self._successors: dict[int, list[tuple[int, float]]] = {}
+        """Of states that were asked since the last token."""
         self._reached: list[int] = []
         """After each token: the state of its text up to there."""
         self._last = _ROOT
@@ -72,6 +78,7 @@ class SuffixAutomaton:
 
     def append(self, token: int) -> None:
         """One more token of the present text."""
+        self._successors.clear()
         self._note_following(token)
         self._tokens.append(token)
         self._last = self._extended(token)
@@ -84,14 +91,19 @@ class SuffixAutomaton:
 
     def walk(self, cursor: Cursor, tokens: Iterable[int]) -> Cursor:
         """The cursor of a text that goes on with `tokens`."""
-        state, length = cursor
         for token in tokens:
-            while state != _ROOT and token not in self._next[state]:
-                state = self._link[state]
-                length = self._length[state]
-            if token in self._next[state]:
-                state, length = self._next[state][token], length + 1
-        return Cursor(state, length)
+            cursor = self.step(cursor, token)
+        return cursor
+
+    def step(self, cursor: Cursor, token: int) -> Cursor:
+        """The cursor of a text that goes on with `token`."""
+        state, length = cursor
+        while token not in self._next[state]:
+            if state == _ROOT:
+                return START
+            state = self._link[state]
+            length = self._length[state]
+        return Cursor(self._next[state][token], length + 1)
 
     def match(self, cursor: Cursor) -> Match | None:
         """The longest end of a cursor's text that has stood before something, and where it did so last."""
@@ -112,26 +124,44 @@ class SuffixAutomaton:
                 belief = (counts.get(token, 0) + kinds * belief) / (self._totals[state] + kinds)
         return belief
 
-    def successors(self, cursor: Cursor, most: int) -> list[tuple[int, float]]:
-        """What came after the cursor's text, or else after shorter ends of it, the likeliest first: each with
-        its share as `belief` tells it, but for ends shorter than the longest ENDS of them.
+    def successors(self, cursor: Cursor) -> list[tuple[int, float]]:
+        """What came after the cursor's text, or else after shorter ends of it: what came the last time, then
+        the likeliest others, each with its share as `belief` tells it, but for ends shorter than the longest
+        ENDS of them.
         """
-        ends = self._seen_ends(cursor)
-        found: dict[int, float] = {}
+        state = cursor.state
+        if state not in self._successors:
+            self._successors[state] = self._ranked(self._seen_ends(state))
+        return self._successors[state]
+
+    def _ranked(self, ends: list[int]) -> list[tuple[int, float]]:
+        shares: dict[int, float] = {}
         for state in ends:
-            counts = self._counts[state]
-            found |= dict.fromkeys(nlargest(most, counts, key=counts.__getitem__), 0.0)
-            if len(found) >= most:
+            shares |= dict.fromkeys(self._frequent(state), 0.0)
+            if len(shares) >= MOST_RANKED:
                 break
         for state in reversed(ends):
-            counts, kinds, total = self._counts[state], len(self._counts[state]), self._totals[state]
-            for token, belief in found.items():
-                found[token] = (counts.get(token, 0) + kinds * belief) / (total + kinds)
-        return sorted(found.items(), key=lambda one: -one[1])[:most]
+            counts, kinds = self._counts[state], len(self._counts[state])
+            seen = self._totals[state] + kinds
+            for token, share in shares.items():
+                shares[token] = (counts.get(token, 0) + kinds * share) / seen
+        likeliest = sorted(shares, key=shares.__getitem__, reverse=True)[:MOST_RANKED]
+        latest = self._tokens[self._follow[ends[0]]] if ends and ends[0] != _ROOT else None
+        if latest in likeliest[1:]:
+            likeliest.remove(latest)
+            likeliest.insert(0, latest)
+        return [(token, shares[token]) for token in likeliest]
 
-    def _seen_ends(self, cursor: Cursor) -> list[int]:
-        """The states of the longest ends of a cursor's text after which something came, ENDS at most."""
-        state, found = cursor.state, list[int]()
+    def _frequent(self, state: int) -> list[int]:
+        """The tokens that most often came after a state."""
+        if state not in self._most_frequent:
+            counts = self._counts[state]
+            self._most_frequent[state] = nlargest(MOST_RANKED, counts, key=counts.__getitem__)
+        return self._most_frequent[state]
+
+    def _seen_ends(self, state: int) -> list[int]:
+        """The states of the longest ends of a state's text after which something came, ENDS at most."""
+        found: list[int] = []
         while state != _NOWHERE and len(found) < ENDS:
             if self._totals[state]:
                 found.append(state)
@@ -158,6 +188,7 @@ class SuffixAutomaton:
             counts = self._counts[state]
             counts[token] = counts.get(token, 0) + 1
             self._totals[state] += 1
+            self._most_frequent.pop(state, None)
             self._follow[state] = index
             state = self._link[state]
 

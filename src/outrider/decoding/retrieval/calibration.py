@@ -28,25 +28,11 @@ any has been seen.
 """
 
 
-_Key = tuple[int, int]
-"""The rank of a place, and the grade of the probability of the model's choice."""
-
-
-class Place(NamedTuple):
-    """A place in the context: its index, and the tokens from it on, WINDOW at most."""
-
-    at: int
-    ahead: Sequence[int]
-
-
-NO_PLACE = Place(0, ())
-
-
 class Rival(NamedTuple):
-    """What may come instead of the context's token, and how likely."""
+    """What a model is sure to write where the context holds another token; `grade`: of its probability."""
 
     token: int
-    chance: float
+    grade: int
 
 
 class Turn(NamedTuple):
@@ -64,12 +50,18 @@ class Calibration:
         self._after: dict[int, tuple[Sequence[int], Sequence[float]]] = {}
         self._latest: dict[int, int] = {}
         self._record: dict[tuple[int, int], list[float]] = {}
-        self._worth: dict[_Key, tuple[float, float]] = {}
+        self._sure: dict[int, Rival] = {}
+        """By index: the choices of SURE and more."""
+        self._worth: dict[tuple[int, int], tuple[float, float]] = {}
+        """By the rank of a place and the grade of a rival: how often it was right, of how often."""
 
     def add(self, tokens: Sequence[int], end: int, successors: Successors) -> None:
         """What was expected after the last of a prompt's `tokens`, the index after which is `end`."""
         for offset in range(1, min(len(tokens), len(successors.ids)) + 1):
-            self._after[end - offset] = successors.ids[-offset], successors.probs[-offset]
+            ids, probs = successors.ids[-offset], successors.probs[-offset]
+            self._after[end - offset] = ids, probs
+            if ids and probs[0] >= SURE:
+                self._sure[end - offset + 1] = Rival(ids[0], int(GRADES * probs[0]))
         for index in range(end - len(tokens), end):
             self._latest[tokens[index - end]] = index
 
@@ -85,28 +77,20 @@ class Calibration:
         context, choice = self._rates(key)
         return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
 
-    def is_asked(self, at: int) -> bool:
-        """Whether it is known what the model expects at an index."""
-        return at - 1 in self._after
+    def rival(self, at: int, context: int) -> Rival | None:
+        """What the model is sure to write rather than the context's token at an index."""
+        sure = self._sure.get(at)
+        return None if sure is None or sure.token == context else sure
 
-    def rival_at(self, rank: int, place: Place) -> Rival | None:
-        """What the model is sure to write rather than the context's token at a place where it was asked.
+    def chance(self, rank: int, rival: Rival) -> float:
+        """How likely a rival is right; `rank`: that of its place among those that may go on here."""
+        right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
+        return (right + PRIOR_TRIALS * SURE_GUESS) / (trials + PRIOR_TRIALS)
 
-        `rank`: that of the place among those that may go on here.
-        """
-        token, key = self._sure(rank, place)
-        right, trials = self._worth.get(key, (0.0, 0.0))
-        chance = (right + PRIOR_TRIALS * SURE_GUESS) / (trials + PRIOR_TRIALS)
-        return None if token is None else Rival(token, chance)
-
-    def learn_at(self, rank: int, place: Place, written: int) -> bool:
-        """The same was written or not, for the use of `rival_at`."""
-        token, key = self._sure(rank, place)
-        if token is None:
-            return False
-        right, trials = self._worth.get(key, (0.0, 0.0))
-        self._worth[key] = right + (token == written), trials + 1.0
-        return token == written
+    def learn_rival(self, rank: int, rival: Rival, is_right: bool) -> None:
+        """It was written or not, for the use of `chance`."""
+        right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
+        self._worth[rank, rival.grade] = right + is_right, trials + 1.0
 
     def learn(self, at: int, context: int, written: int) -> None:
         """The target wrote this where the context holds that."""
@@ -117,13 +101,6 @@ class Calibration:
             record[0] += written == context
             record[1] += written == token
             record[2] += 1.0
-
-    def _sure(self, rank: int, place: Place) -> tuple[int | None, _Key]:
-        """The model's choice at a place, and what to look its record up by."""
-        ids, probs = self._after.get(place.at - 1, ((), ()))
-        if not ids or not place.ahead or ids[0] == place.ahead[0] or probs[0] < SURE:
-            return None, (rank, 0)
-        return ids[0], (rank, int(GRADES * probs[0]))
 
     def _disagreement(self, at: int, context: int) -> tuple[int, tuple[int, int]] | None:
         """The model's choice where it is not the context's token, and what to look up its record by."""

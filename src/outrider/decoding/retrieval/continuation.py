@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 MEMORY = 0.98
 PRIOR_TRIALS = 4.0
-MOST_GRADE = 16
+GRADES = [1.0 - 2.0 ** (-grade / 2) for grade in range(1, 17)]
+"""Beliefs by their doubt, two grades for each halving of it: the least belief of each grade but the first."""
 
 
 @dataclass(frozen=True)
@@ -90,5 +91,4 @@ class RankedOdds:
 
 
 def _grade(belief: float) -> int:
-    """Beliefs by their doubt, two grades for each halving of it."""
-    return min(int(-2.0 * math.log2(max(1.0 - belief, 1e-9))), MOST_GRADE)
+    return bisect_right(GRADES, belief)

@@ -8,7 +8,7 @@ from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.retrieval.lookup import PromptLookup
 from outrider.decoding.retrieval.reuse import INSIDE, SegmentReuse
-from outrider.decoding.retrieval.suffix import SuffixDrafter
+from outrider.decoding.retrieval.suffix import Spot, SuffixDrafter
 from outrider.decoding.retrieval.tree import TokenTree, Way, grown_tree
 
 _DRAFTERS: dict[str, Callable[[], Drafter]] = {
@@ -42,6 +42,7 @@ class RetrievedDrafts:
     def __init__(self, names: Sequence[str], eos_id: int) -> None:
         self._eos_id = eos_id
         self._drafters = [_DRAFTERS[name]() for name in names if name != CALIBRATION]
+        self._suffix = next((one for one in self._drafters if isinstance(one, SuffixDrafter)), None)
         self._is_calibrated = CALIBRATION in names
         self._credit = Credit()
 
@@ -63,9 +64,8 @@ class RetrievedDrafts:
 
     def calibrate(self, successors: Successors) -> None:
         """What a model expects in the course of the present prompt, known since its prefill."""
-        for drafter in self._drafters:
-            if self._is_calibrated and isinstance(drafter, SuffixDrafter):
-                drafter.calibrate(successors)
+        if self._is_calibrated and self._suffix is not None:
+            self._suffix.calibrate(successors)
 
     def keep(self, segment: Sequence[int]) -> None:
         """A draft just rejected had this run in it that was right but for what went before."""
@@ -90,29 +90,35 @@ class RetrievedDrafts:
 
     def tree(self, most_tokens: int) -> TokenTree:
         """What may follow the text, in branches, with `most_tokens` tokens in all."""
-        ways: list[Way] = []
+        return grown_tree(self._first_ways(), self._onward, most_tokens)
+
+    def _first_ways(self) -> Iterator[Way]:
         for drafter in self._drafters:
-            if isinstance(drafter, SuffixDrafter):
-                ways.append(Way(1.0, (), drafter.root()))
-            elif isinstance(drafter, SegmentReuse):
+            if isinstance(drafter, SegmentReuse):
                 for belief, segment in drafter.branches():
-                    chance = self._credit.chance(drafter.source, belief)
-                    ways.append(Way(chance, segment[:1], None, segment[1:]))
-        return grown_tree(ways, self._onward, most_tokens)
+                    yield self._along(segment, self._credit.chance(drafter.source, belief), None)
+        if self._suffix is not None:
+            yield from self._in_context(1.0, self._suffix.root())
 
     def _onward(self, way: Way) -> Iterator[Way]:
-        """A way by one token more: its segment's next, else what the context holds likely."""
-        if self._eos_id in way.tokens[-1:]:
+        """By one token more: its segment's next, else what the context holds likely."""
+        if way.token == self._eos_id:
             return
         if way.rest:
             chance = way.chance * self._credit.chance(SegmentReuse.source, INSIDE)
-            yield Way(chance, (*way.tokens, way.rest[0]), None, way.rest[1:])
-            return
-        for drafter in self._drafters:
-            if isinstance(drafter, SuffixDrafter):
-                spot = way.spot or drafter.spot_of(way.tokens)
-                for step in drafter.steps(spot):
-                    yield Way(way.chance * step.chance, (*way.tokens, step.token), step.spot)
+            yield self._along(way.rest, chance, way.spot)
+        elif way.spot is not None:
+            yield from self._in_context(way.chance, way.spot)
+
+    def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | None) -> Way:
+        """The first token of a segment; `spot`: that of the tokens of the segment before it."""
+        onward = None if self._suffix is None else self._suffix.after(spot, segment[0])
+        return Way(chance, segment[0], onward, segment[1:])
+
+    def _in_context(self, chance: float, spot: Spot) -> Iterator[Way]:
+        assert self._suffix is not None
+        for token, share, onward in self._suffix.steps(spot):
+            yield Way(chance * share, token, onward)
 
     def _best(self, branch: Sequence[int], limit: int) -> Likely:
         proposals = [drafter.propose(branch, limit) for drafter in self._drafters]

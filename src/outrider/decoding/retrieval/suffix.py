@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outrider.core.values import Successors
-from outrider.decoding.retrieval.automaton import START, Cursor, Match, SuffixAutomaton
-from outrider.decoding.retrieval.calibration import NO_PLACE, WINDOW, Calibration, Place
+from outrider.decoding.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
+from outrider.decoding.retrieval.calibration import WINDOW, Calibration, Rival
 from outrider.decoding.retrieval.continuation import Continuation, RankedOdds
 
 HISTORY_TOKENS = 16_384
 """Tokens of a store that is full; two are kept, some 20 MB together."""
 
-RIVALS, RESUMED = 3, 0.5
-"""Of a tree: how many tokens of the context are looked at for each place, and what part of a belief is kept
-right after the context was left.
-"""
+RESUMED = 0.5
+"""Of a tree: what part of a belief is kept right after the context was left."""
 
 
 @dataclass
@@ -36,21 +34,18 @@ class Spot(NamedTuple):
     is_resumed: bool = False
     """Whether the context was left, by a token that it does not hold there."""
 
-    def rank(self, rank: int) -> int:
+    @property
+    def first_rank(self) -> int:
         """Ranks are told apart by that."""
-        return rank + RIVALS * self.is_resumed
+        return MOST_RANKED * self.is_resumed
 
     @property
     def trust(self) -> float:
         return RESUMED if self.is_resumed else 1.0
 
 
-class Step(NamedTuple):
-    """A token that may come next, how likely, and where one stands then."""
-
-    token: int
-    chance: float
-    spot: Spot
+Step = tuple[int, float, Spot]
+"""A token that may come next, how likely, and where one stands then."""
 
 
 class SuffixDrafter:
@@ -123,31 +118,21 @@ class SuffixDrafter:
             return Spot(self._old, self._in_old)
         return Spot(self._new, self._new.texts.end)
 
-    def spot_of(self, tokens: Sequence[int]) -> Spot:
-        """Where these tokens by themselves stand."""
-        return Spot(self._new, self._new.texts.walk(START, tokens))
+    def after(self, spot: Spot | None, token: int) -> Spot:
+        """Where one stands a token further; from None: where this token by itself stands."""
+        texts, cursor = self._new.texts, START if spot is None else spot.cursor
+        return Spot(self._new, texts.step(cursor, token))
 
-    def steps(self, spot: Spot) -> list[Step]:
+    def steps(self, spot: Spot) -> Iterator[Step]:
         """What may come next: by what came next in the context, and by what the model would rather write."""
-        store, texts, found = spot.store, spot.store.texts, list[Step]()
-        for rank, (token, belief) in enumerate(_ranked(texts, spot.cursor)):
-            onward = texts.walk(spot.cursor, (token,))
-            chance = self._odds.chance(spot.rank(rank), spot.trust * belief)
-            found.append(Step(token, chance, Spot(store, onward)))
-            place = _occurrence(store, onward)
-            rival = store.calibration.rival_at(rank, place)
+        store, cursor = spot.store, spot.cursor
+        for rank, (token, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
+            onward = store.texts.step(cursor, token)
+            yield token, self._odds.chance(rank, spot.trust * belief), Spot(store, onward)
+            at, rival = _rival(store, onward, token)
             if rival is not None:
-                found.append(Step(rival.token, rival.chance, self._resumed(spot, rival.token, place)))
-        return found
-
-    def _resumed(self, spot: Spot, token: int, place: Place) -> Spot:
-        """Where the copy goes on after a token that the context does not have at a place: ahead of it, where
-        something tells, else wherever the token stood.
-        """
-        skipped = spot.store.calibration.skip(token, place.ahead)
-        if skipped is None:
-            return Spot(spot.store, spot.store.texts.walk(spot.cursor, (token,)))
-        return Spot(spot.store, spot.store.texts.place(place.at + skipped), True)
+                chance = store.calibration.chance(rank - spot.first_rank, rival)
+                yield rival.token, chance, _resumed(store, cursor, rival.token, at)
 
     def _learn(self, token: int) -> None:
         match = self._new.texts.match(self._new.texts.end)
@@ -157,19 +142,20 @@ class SuffixDrafter:
 
     def _learn_branches(self, token: int) -> None:
         """The target wrote this next."""
-        here, resumed = Spot(self._new, self._new.texts.end), list[Spot]()
-        for spot in (here, *self._resumed_at):
+        store, texts, end = self._new, self._new.texts, self._new.texts.end
+        for spot in (Spot(store, end), *self._resumed_at):
             self._judge(spot, token)
-        texts = self._new.texts
-        for rank, (successor, _) in enumerate(_ranked(texts, texts.end)):
-            place = _occurrence(self._new, texts.walk(texts.end, (successor,)))
-            if self._new.calibration.learn_at(rank, place, token):
-                resumed.append(self._resumed(here, token, place))
-        self._resumed_at = resumed
+        self._resumed_at = []
+        for rank, (successor, _) in enumerate(texts.successors(end)):
+            at, rival = _rival(store, texts.step(end, successor), successor)
+            if rival is not None:
+                store.calibration.learn_rival(rank, rival, rival.token == token)
+            if rival is not None and rival.token == token:
+                self._resumed_at.append(_resumed(store, end, token, at))
 
     def _judge(self, spot: Spot, token: int) -> None:
-        for rank, (successor, belief) in enumerate(_ranked(spot.store.texts, spot.cursor)):
-            self._odds.learn(spot.rank(rank), spot.trust * belief, successor == token)
+        for rank, (successor, belief) in enumerate(spot.store.texts.successors(spot.cursor), spot.first_rank):
+            self._odds.learn(rank, spot.trust * belief, successor == token)
 
     def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
         """The context from a match on, calibrated; it ends with its text."""
@@ -184,17 +170,21 @@ class SuffixDrafter:
         return Continuation(self.source, tuple(tokens), tuple(beliefs))
 
 
-def _ranked(texts: SuffixAutomaton, cursor: Cursor) -> list[tuple[int, float]]:
-    """What came after a cursor's text, with its share: the last time, then the likeliest others."""
-    ranked = texts.successors(cursor, RIVALS)
-    match = texts.match(cursor)
-    latest = texts.following(match.at, 1)[0] if match is not None else None
-    return sorted(ranked, key=lambda one: one[0] != latest)
-
-
-def _occurrence(store: _Store, cursor: Cursor) -> Place:
-    """Where the last token of a cursor's text stood last, if that is a prompt that a model has read."""
+def _rival(store: _Store, cursor: Cursor, token: int) -> tuple[int, Rival | None]:
+    """Where the last token of a cursor's text stood last, and what a model that has read the prompt there
+    would rather write.
+    """
     match = store.texts.match(cursor)
-    if match is None or match.length < 2 or not store.calibration.is_asked(match.at - 1):
-        return NO_PLACE
-    return Place(match.at - 1, store.texts.following(match.at - 1, WINDOW))
+    if match is None or match.length < 2:
+        return 0, None
+    return match.at - 1, store.calibration.rival(match.at - 1, token)
+
+
+def _resumed(store: _Store, cursor: Cursor, token: int, at: int) -> Spot:
+    """Where the copy goes on after a token that the context does not have at an index: ahead of it, where
+    something tells, else wherever the token stood.
+    """
+    skipped = store.calibration.skip(token, store.texts.following(at, WINDOW))
+    if skipped is None:
+        return Spot(store, store.texts.step(cursor, token))
+    return Spot(store, store.texts.place(at + skipped), True)

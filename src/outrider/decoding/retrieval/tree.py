@@ -7,19 +7,22 @@ as further branches; the likeliest nodes get the room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from outrider.decoding.retrieval.suffix import Spot
 
+_Node = dict[int, Any]
+"""By token: the nodes after this one."""
+
 
 class Way(NamedTuple):
-    """Tokens after the text, the chance that the target takes this way, and how it goes on: with `rest` as
-    far as that goes, then from a spot in the context.
+    """A token after another or after the text, the chance that the target writes all up to it, and how it
+    goes on: with `rest` as far as that goes, then from a spot in the context.
     """
 
     chance: float
-    tokens: tuple[int, ...]
+    token: int
     spot: Spot | None
     rest: tuple[int, ...] = ()
 
@@ -29,7 +32,7 @@ class TokenTree:
 
     def __init__(self, most_tokens: int) -> None:
         self._most_tokens = most_tokens
-        self._root: dict[int, Any] = {}
+        self.root: _Node = {}
         self.num_tokens = 0
 
     @property
@@ -39,27 +42,23 @@ class TokenTree:
     @property
     def chain(self) -> tuple[int, ...]:
         """At each place the token that was added first, to the end."""
-        tokens, node = list[int](), self._root
+        tokens, node = list[int](), self.root
         while node:
             token = next(iter(node))
             tokens.append(token)
             node = node[token]
         return tuple(tokens)
 
-    def add(self, tokens: Iterable[int]) -> None:
-        """As much of a path as there is room for."""
-        node = self._root
-        for token in tokens:
-            if token not in node:
-                if self.is_full:
-                    return
-                node[token] = {}
-                self.num_tokens += 1
-            node = node[token]
+    def add(self, node: _Node, token: int) -> _Node:
+        """The node of a token after another, a new one if there is none; there must be room for it."""
+        if token not in node:
+            node[token] = {}
+            self.num_tokens += 1
+        return node[token]
 
     def holds(self, tokens: Sequence[int]) -> bool:
         """Whether a path begins so."""
-        node = self._root
+        node = self.root
         for token in tokens:
             if token not in node:
                 return False
@@ -70,15 +69,16 @@ class TokenTree:
 def grown_tree(ways: Iterable[Way], onward: Callable[[Way], Iterable[Way]], most_tokens: int) -> TokenTree:
     """The likeliest ways as far as there is room, each gone on with by `onward`."""
     tree = TokenTree(most_tokens)
-    waiting = [(-way.chance, number, way) for number, way in enumerate(ways)]
-    heapify(waiting)
-    number = len(waiting)
-    while waiting and not tree.is_full:
-        _, _, way = heappop(waiting)
-        if way.tokens and tree.holds(way.tokens) and not way.rest:
-            continue
-        tree.add(way.tokens)
-        for further in onward(way):
+    waiting: list[tuple[float, int, _Node, Way]] = []
+    parent, number = tree.root, 0
+    while not tree.is_full:
+        for way in ways:
             number += 1
-            heappush(waiting, (-further.chance, number, further))
+            heappush(waiting, (-way.chance, number, parent, way))
+        if not waiting:
+            break
+        _, _, parent, way = heappop(waiting)
+        is_new = way.token not in parent
+        parent = tree.add(parent, way.token)
+        ways = onward(way) if is_new or way.rest else ()
     return tree

@@ -17,20 +17,22 @@ def drafts(*names: str, prompt: tuple[int, ...]) -> RetrievedDrafts:
     return made
 
 
-def test_a_tree_holds_every_path_as_far_as_there_is_room() -> None:
-    tree = TokenTree(5)
-    tree.add((1, 2, 3))
-    tree.add((1, 4, 5, 6))
-    assert tree.chain == (1, 2, 3) and tree.num_tokens == 5
-    assert tree.holds(()) and tree.holds((1, 2, 3)) and tree.holds((1, 4, 5))
-    assert not tree.holds((1, 4, 5, 6)) and not tree.holds((2,)) and not tree.holds((1, 2, 3, 4))
+def test_a_tree_holds_common_beginnings_once() -> None:
+    tree = TokenTree(4)
+    one = tree.add(tree.root, 1)
+    tree.add(tree.add(one, 2), 3)
+    assert tree.add(tree.root, 1) is one and not tree.is_full
+    tree.add(one, 4)
+    assert tree.chain == (1, 2, 3) and tree.num_tokens == 4 and tree.is_full
+    assert tree.holds(()) and tree.holds((1, 2, 3)) and tree.holds((1, 4))
+    assert not tree.holds((1, 4, 5)) and not tree.holds((2,)) and not tree.holds((1, 2, 3, 4))
 
 
 def test_the_likelier_branch_gets_the_room() -> None:
-    ways = [Way(0.1, (7,), None, (8,)), Way(0.5, (5,), None, (6,)), Way(0.4, (1,), None, (2,))]
+    ways = [Way(0.1, 7, None, (8,)), Way(0.5, 5, None, (6,)), Way(0.4, 1, None, (2,))]
 
     def onward(way: Way) -> Iterator[Way]:
-        yield from [Way(0.9 * way.chance, way.tokens + way.rest, None)] if way.rest else []
+        yield from [Way(0.9 * way.chance, token, None) for token in way.rest]
 
     tree = grown_tree(ways, onward, 4)
     assert tree.holds((1, 2)) and tree.holds((5, 6)) and not tree.holds((7,))

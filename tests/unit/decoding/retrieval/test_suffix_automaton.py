@@ -105,7 +105,25 @@ def test_the_work_for_a_token_does_not_grow_with_the_texts():
 def test_successors_are_ranked_by_their_belief():
     automaton = automaton_of([[1, 2, 3], [1, 2, 4], [1, 2, 4], [2, 5]])
     cursor = automaton.walk(START, (1, 2))
-    ranked = automaton.successors(cursor, 3)
+    ranked = automaton.successors(cursor)
     assert [token for token, _ in ranked] == [4, 3, 5]
     assert all(share == pytest.approx(automaton.belief(cursor, token)) for token, share in ranked)
-    assert automaton.successors(cursor, 1) == ranked[:1]
+
+
+def test_what_came_the_last_time_is_the_first_successor():
+    automaton = automaton_of([[1, 2, 4], [1, 2, 4], [1, 2, 3]])
+    assert [token for token, _ in automaton.successors(automaton.walk(START, (1, 2)))][:2] == [3, 4]
+
+
+def test_to_be_asked_for_successors_changes_none_of_the_later_answers():
+    rng = random.Random(5)
+    asked, fresh = SuffixAutomaton(), SuffixAutomaton()
+    for _ in range(400):
+        token = rng.choice((1, 1, 2, 3, rng.randrange(20)))
+        asked.append(token)
+        fresh.append(token)
+        for state in rng.sample(range(1, 30), 5):
+            asked.successors(asked.walk(START, (state % 20, state % 7)))
+        asked.successors(asked.end)
+    ends = [fresh.walk(START, (one, other)) for one in range(20) for other in range(20)]
+    assert [asked.successors(end) for end in ends] == [fresh.successors(end) for end in ends]
