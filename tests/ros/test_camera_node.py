@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
@@ -179,30 +179,49 @@ class QueuedCapture:
         self.filled: queue.Queue[int] = queue.Queue()
         for number in numbers:
             self.filled.put(number)
+        self.retrieved: list[int] = []
         self.released = threading.Event()
+        self._grabbed = 0
 
-    def read(self) -> tuple[bool, np.ndarray | None]:
-        try:
-            return True, np.full((2, 2, 3), self.filled.get(timeout=0.05), np.uint8)
-        except queue.Empty:
-            return False, None
+    def grab(self) -> bool:
+        with suppress(queue.Empty):
+            self._grabbed = self.filled.get(timeout=0.05)
+            return True
+        return False
+
+    def retrieve(self) -> tuple[bool, np.ndarray]:
+        self.retrieved.append(self._grabbed)
+        return True, np.full((2, 2, 3), self._grabbed, np.uint8)
 
     def release(self) -> None:
         self.released.set()
 
 
-def test_a_camera_s_newest_picture_is_read_however_many_came_before() -> None:
-    captures = [QueuedCapture(1, 2, 3, 4, 5), QueuedCapture(), QueuedCapture(6)]
+class EndlessCapture(QueuedCapture):
+    def grab(self) -> bool:
+        self._grabbed = min(self._grabbed + 1, 200)
+        return not self.released.wait(0.001)
+
+
+def test_a_camera_s_next_picture_is_read_however_many_came_before() -> None:
+    captures = [QueuedCapture(1, 2, 3, 4, 5), QueuedCapture(), EndlessCapture()]
     opened = chain(captures, repeat(captures[-1]))
     source = LiveSource(lambda: next(opened), "a camera", "look at it")  # type: ignore[arg-type,return-value]
     wait_until(captures[0].released.is_set, "all to be taken")
-    assert source.read()[0, 0, 0] == 5
     with pytest.raises(FrameError, match="a camera gives no picture"):
         source.read()
-    wait_until(captures[-1].filled.empty, "the camera to be opened anew")
-    assert source.read()[0, 0, 0] == 6
+    assert captures[0].retrieved == [], "what nobody asked for is not decoded"
+    wait_until(lambda: is_readable(source), "the camera to be opened anew")
+    wait_until(lambda: captures[-1]._grabbed == 200, "many more pictures")
+    assert source.read()[0, 0, 0] == 200 and len(captures[-1].retrieved) <= 3
     source.close()
     assert captures[-1].released.is_set()
+
+
+def is_readable(source: LiveSource) -> bool:
+    with suppress(FrameError):
+        return source.read().shape == (2, 2, 3)
+    return False
 
 
 def test_a_missing_file_or_device_says_what_to_set(ros: None) -> None:

@@ -26,27 +26,30 @@ _FFMPEG_OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
 
 
 class LiveSource:
-    """The newest picture of a camera: a thread of its own takes every one, for those left in a driver's queue
-    grow old. Opened anew when it gives nothing, as when it is unplugged for a while.
+    """The picture that a camera takes when asked. A thread of its own takes every one from the driver, whose
+    queue would give old ones, and decodes those that are wanted. Opened anew when it gives nothing, as when
+    it is unplugged for a while.
 
-    `name` and `advice` are for errors. Raises FrameError where it cannot be opened at first.
+    `name` and `advice` are for errors. Raises FrameError where it gives nothing at first.
     """
 
     def __init__(self, open_capture: Callable[[], cv2.VideoCapture], name: str, advice: str) -> None:
         self._open_capture = open_capture
         self._name, self._advice = name, advice
         self._changed = threading.Condition()
+        self._wanted = False
         self._newest: Picture | None = None
-        self._trouble = ""
+        self._trouble = f"{name} gives no picture"
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(self._open(),), daemon=True)
         self._thread.start()
 
     def read(self) -> Picture:
-        """The newest picture, once; waits a little for one that nobody has had."""
+        """The next picture; waits for it a little."""
         with self._changed:
+            self._newest, self._wanted = None, True
             self._changed.wait_for(lambda: self._newest is not None, _WAIT_S)
-            pixels, self._newest = self._newest, None
+            pixels = self._newest
             if pixels is None:
                 raise FrameError(self._trouble)
         return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
@@ -58,30 +61,32 @@ class LiveSource:
 
     def _run(self, capture: cv2.VideoCapture) -> None:
         while not self._closing.is_set():
-            read, pixels = capture.read()
-            if read:
-                self._tell(pixels)
+            if capture.grab():
+                self._hand_over(capture)
                 continue
             capture.release()
             self._closing.wait(_RETRY_S)
             try:
                 capture = self._open()
             except FrameError as error:
-                self._tell(None, str(error))
+                self._trouble = str(error)
         capture.release()
 
-    def _tell(self, pixels: Picture | None, trouble: str = "") -> None:
+    def _hand_over(self, capture: cv2.VideoCapture) -> None:
+        if not self._wanted:
+            return
+        read, pixels = capture.retrieve()
         with self._changed:
-            self._newest, self._trouble = pixels, trouble or f"{self._name} gives no picture"
+            if read:
+                self._newest, self._wanted = pixels, False
             self._changed.notify()
 
     def _open(self) -> cv2.VideoCapture:
         capture = self._open_capture()
-        read, pixels = capture.read()  # a stream can be opened before anything comes
-        if not read:
+        if not capture.grab():  # a stream can be opened before anything comes
             capture.release()
             raise FrameError(f"{self._name} gives no picture: {self._advice}")
-        self._tell(pixels)
+        self._trouble = f"{self._name} gives no picture"
         return capture
 
 
