@@ -165,7 +165,7 @@ class CloudMachine:
             if length > min(1, len(job.draft)):
                 room[job.key.peer.owner] -= length
                 total -= length
-                batch.append(replace(job, draft=job.draft[: length - 1], evidence=job.evidence[: length - 1]))
+                batch.append(job if length > len(job.draft) else _cut(job, length - 1))
         return batch
 
     def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
@@ -343,3 +343,7 @@ class CloudMachine:
             len(self._sessions),
             self._limits.max_sessions,
         )
+
+
+def _cut(job: Verify, length: int) -> Verify:
+    return replace(job, draft=job.draft[:length], evidence=job.evidence[:length])

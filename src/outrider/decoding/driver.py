@@ -16,7 +16,8 @@ from outrider.decoding.patience import Patience
 from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
 
-_CANCEL_POLL_S = 0.02
+_POLL_S = 0.02
+"""How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
 
 
 def ignore_verified(_: Verified) -> None:
@@ -64,6 +65,7 @@ class LinkedDecoder:
         self._start_s = self._clock()
         self._transcript = Transcript(self._tokenizer, on_verified)
         self._patience = Patience(self._config, self._link.generation, 0.0)
+        self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
@@ -95,7 +97,8 @@ class LinkedDecoder:
         now_s = self._now()
         if now_s > deadline_s:
             raise self._deadline_error(deadline_s)
-        self._watch_link(now_s)
+        if now_s >= self._watch_s:
+            self._watch_link(now_s)
         job = self._machine.next_job()
         received = self._link.receive(0.0 if job is not None else self._wait_s(deadline_s - now_s))
         if received is not None:
@@ -111,8 +114,8 @@ class LinkedDecoder:
     def _wait_s(self, left_s: float) -> float:
         """How long to wait for news when there is nothing to do."""
         look_s = self._machine.next_look_s
-        until_look_s = _CANCEL_POLL_S if look_s is None else max(0.0, look_s - self._clock())
-        return min(_CANCEL_POLL_S, until_look_s, left_s)
+        until_look_s = _POLL_S if look_s is None else max(0.0, look_s - self._clock())
+        return min(_POLL_S, until_look_s, left_s)
 
     def _now(self) -> float:
         """Seconds since the request."""
@@ -128,6 +131,7 @@ class LinkedDecoder:
         self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
 
     def _watch_link(self, now_s: float) -> None:
+        self._watch_s = now_s + _POLL_S
         advice = self._patience.verdict(self._link_is_up(), self._link.generation, now_s)
         if advice == "ask again":
             self._perform(self._machine.ask_again(self._clock()))

@@ -27,7 +27,7 @@ _TARGET_TOTAL = 1 << TARGET_BITS
 def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
     """Q(x) of each draft token, 2 bytes each: the count minus one, for a drawn token has at least one."""
     counts = np.asarray(draft_token_probs, dtype=np.float64) * 2.0**DRAFT_BITS
-    if np.any(counts != np.floor(counts)) or np.any(counts < 1) or np.any(counts > 1 << DRAFT_BITS):
+    if not ((counts == np.floor(counts)) & (counts >= 1) & (counts <= 1 << DRAFT_BITS)).all():
         raise ValueError("not probabilities of tokens drawn from a draft_distribution")
     return (counts - 1).astype("<u2").tobytes()
 
@@ -133,7 +133,7 @@ class _Reader:
 
 
 def _positive(counts: np.ndarray) -> np.ndarray:
-    if np.any(counts == 0):
+    if not counts.all():
         raise ProtocolError("a packed token has probability 0")
     return counts
 
@@ -157,7 +157,7 @@ def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> A
 
 
 def _row_numbers(counts: np.ndarray) -> np.ndarray:
-    ids = np.flatnonzero(counts)
+    (ids,) = counts.nonzero()
     if 2 * len(ids) > len(counts):
         return np.concatenate(([0], counts))
     return _entry_numbers(ids, counts[ids])

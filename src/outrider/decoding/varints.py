@@ -7,33 +7,28 @@ import numpy as np
 from outrider.core.errors import ProtocolError
 
 _MAX_BYTES = 5
-_THRESHOLDS = np.array([1 << 7 * size for size in range(1, _MAX_BYTES)])
+_SHIFTS = 7 * np.arange(_MAX_BYTES)
 
 
 def encode_varints(values: np.ndarray) -> bytes:
     """int64 (n,), each 0 <= value < 2^35, shortest form."""
-    sizes = np.searchsorted(_THRESHOLDS, values, side="right") + 1
-    ends = np.cumsum(sizes)
-    digits = np.empty(int(sizes.sum()), dtype=np.uint8)
-    for place in range(_MAX_BYTES):
-        has = sizes > place
-        more = (sizes[has] > place + 1).astype(np.int64) << 7
-        digits[ends[has] - sizes[has] + place] = (values[has] >> 7 * place & 0x7F) | more
-    return digits.tobytes()
+    rest = values[:, None] >> _SHIFTS
+    digits = (rest & 0x7F | (rest > 0x7F) << 7).astype(np.uint8)
+    rest[:, 0] |= 1  # a zero has a digit too
+    return digits[rest > 0].tobytes()
 
 
 def decode_varints(payload: bytes) -> np.ndarray:
     """int64 (n,). Raises ProtocolError for a number cut off, of more than five bytes, or padded."""
     digits = np.frombuffer(payload, dtype=np.uint8)
-    ends = np.flatnonzero(digits < 0x80) + 1
-    if len(digits) and (len(ends) == 0 or ends[-1] != len(digits)):
+    if not len(digits):
+        return np.empty(0, dtype=np.int64)
+    if digits[-1] >= 0x80:
         raise ProtocolError("a packed number is cut off")
-    starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+    ends = (digits < 0x80).nonzero()[0] + 1
+    starts = np.concatenate(([0], ends[:-1]))
     sizes = ends - starts
-    if np.any(sizes > _MAX_BYTES) or np.any((digits[ends - 1] == 0) & (sizes > 1)):
+    if sizes.max() > _MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
         raise ProtocolError("a packed number is not in its shortest form")
-    values = np.zeros(len(ends), dtype=np.int64)
-    for place in range(_MAX_BYTES):
-        has = sizes > place
-        values[has] |= (digits[starts[has] + place].astype(np.int64) & 0x7F) << 7 * place
-    return values
+    places = np.arange(len(digits)) - starts.repeat(sizes)
+    return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * places, starts)
