@@ -99,7 +99,10 @@ class LinkState(str, Enum):
 
 @dataclass(frozen=True)
 class RoundStats:
-    """One draft-verify round. Times in seconds on the edge's monotonic clock, measured from the request."""
+    """One draft-verify round. Times in seconds on the edge's monotonic clock, measured from the request.
+
+    `draft_s`: of drafting until its last draft left; what was drafted after that runs beside the verifier.
+    """
 
     index: int
     drafted: int

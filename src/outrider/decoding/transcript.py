@@ -21,7 +21,7 @@ class Transcript:
         self._unverified_tokens = 0
         self._started_s = 0.0
         self._sent_s = 0.0
-        self._draft_s = self._draft_busy_s = 0.0
+        self._draft_s = self._sent_draft_s = self._draft_busy_s = 0.0
         self._bytes_up = self._bytes_down = 0
         self._total_up = self._total_down = self._prompt_bytes = 0
         self._drafted_tokens = self._misses = self._guess_hits = 0
@@ -40,7 +40,7 @@ class Transcript:
         self._bytes_up += num_bytes
         self._total_up += num_bytes
         if isinstance(frame, (Draft, Proposal)):
-            self._sent_s = now_s
+            self._sent_s, self._sent_draft_s = now_s, self._draft_s
 
     def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
         if isinstance(frame, Opened):
@@ -122,7 +122,7 @@ class Transcript:
                 drafted=commit.drafted,
                 accepted=commit.accepted,
                 emitted=len(commit.tokens),
-                draft_s=self._draft_s,
+                draft_s=self._sent_draft_s,
                 verify_s=verdict.verify_us / 1e6,
                 round_trip_s=now_s - max(self._sent_s, self._started_s),
                 started_s=self._started_s,
@@ -132,5 +132,5 @@ class Transcript:
             )
         )
         self._started_s = now_s
-        self._draft_s = 0.0
+        self._draft_s = self._sent_draft_s = 0.0
         self._bytes_up = self._bytes_down = 0

@@ -69,7 +69,9 @@ class DealerLink:
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
-        if not self._comes_within(timeout_s):
+        if timeout_s > 0.0:
+            self._wait(timeout_s)
+        if not int(self._socket.getsockopt(zmq.EVENTS)) & _READABLE:
             return None
         parts = self._socket.recv_multipart(zmq.DONTWAIT)
         try:
@@ -80,12 +82,10 @@ class DealerLink:
             self.malformed_frames += 1
             return None
 
-    def _comes_within(self, timeout_s: float) -> bool:
-        """Whether there is a message now, or before the time is over or somebody wakes the link."""
+    def _wait(self, timeout_s: float) -> None:
         ready = dict(self._poller.poll(int(timeout_s * 1000)))
         if self._woken.fileno() in ready:
             self._woken.recv(_WAKE_BYTES)
-        return self._socket in ready
 
     def wake(self) -> None:
         """End the `receive` that waits, or the next one. For any thread."""

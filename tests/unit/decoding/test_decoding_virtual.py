@@ -46,6 +46,14 @@ def test_both_sides_prefill_at_the_same_time_and_sd_pays_every_round():
     assert decoded.rounds[1].round_trip_s == pytest.approx(0.02 + 0.054 + 0.02)
 
 
+def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_for():
+    target, draft = toy_pair(4, 0.9, eos_bias=-9.0)
+    config = DecodingConfig(strategy="fsd", num_draft_tokens=3)
+    decoded = VirtualDecoder(target, draft, config, world()).decode(request(max_new_tokens=20))
+    assert decoded.rounds[0].draft_s == pytest.approx(3 * 0.01)
+    assert sum(stats.draft_s for stats in decoded.rounds) < 0.75 * decoded.speculation.draft_busy_s
+
+
 def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     for given, fractions in (((), (0.25, 0.5, 0.75)), ((0.1, 0.2, 0.9), (0.1, 0.2, 0.9))):
