@@ -182,8 +182,8 @@ LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-
 first exit that foretold the outcome; target passes and bytes up and down per
 token; share of the limit, tau / max(verify, drafts); ratio to the paper's model,
 and to it mended by what it leaves out (FSD: a hit waits for unfinished drafts;
-PicoSpec: a hidden round has no token of the target's own); what the paper
-measured."""
+PicoSpec: parts of a batch are verified, and where all drafts stand there is no
+token of the target's own); what the paper measured."""
 _COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("tok/s", lambda row: f"{row.tokens_per_s:.2f}"),
     ("vs ar", lambda row: f"{row.speedup_vs_ar:.2f}x"),

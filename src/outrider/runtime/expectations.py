@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from outrider.decoding.theory import (
+    fast_verified_tokens_per_s,
     limit_tokens_per_s,
-    pipelined_tokens,
     round_dsd_s,
     round_dssd_s,
     round_fsd_s,
@@ -40,15 +40,15 @@ def formula_tokens_per_s(regime: Regime, strategy: str) -> float | None:
 
 
 def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
-    """By the formula with what it leaves out: FSD's hits wait for unfinished drafts, PicoSpec's hidden rounds
-    have no token of the target's own."""
+    """By the formula with what it leaves out: FSD's hits wait for unfinished drafts, PicoSpec verifies parts
+    of a batch and has no token of the target's own after drafts that all stand."""
     if strategy == "fsd":
         share = regime.exits.average / (regime.exits.number + 1)
         sync_s = unfinished_drafts_s(regime.draft_s, regime.verify_s, share)
         return regime.expected_tokens / (formula_round_s(regime, strategy, sync_s) or 1.0)
     if strategy == "picospec":
-        tokens = pipelined_tokens(regime.rate, regime.num_draft_tokens)
-        return tokens / (formula_round_s(regime, strategy) or 1.0)
+        token_s, drafts = regime.draft_token_ms / 1e3, regime.num_draft_tokens
+        return fast_verified_tokens_per_s(token_s, regime.verify_s, regime.round_trip_s, regime.rate, drafts)
     return formula_tokens_per_s(regime, strategy)
 
 

@@ -7,10 +7,10 @@ from outrider.decoding.theory import (
     acceptance_rate,
     distribution_s,
     expected_tokens,
+    fast_verified_tokens_per_s,
     fsd_speedup_without_network,
     limit_tokens_per_s,
     picospec_speedup_bound,
-    pipelined_tokens,
     round_dsd_s,
     round_dssd_s,
     round_fsd_s,
@@ -108,6 +108,31 @@ def test_unfinished_drafts_explain_fsd_on_the_jetson_with_13b() -> None:
     assert unfinished_drafts_s(0.288, 0.620, 8 / 28) == 0.0
 
 
-def test_a_pipelined_round_yields_at_most_its_drafts() -> None:
-    assert pipelined_tokens(1.0, 4) == 4.0
-    assert pipelined_tokens(0.0, 4) == expected_tokens(0.0, 4) == 1.0
+def test_fast_verification_lies_between_the_serial_loop_and_the_slower_machine() -> None:
+    drafting, verifying = (0.05, 0.02), (0.02, 0.05)
+    for draft_token_s, verify_s in (drafting, verifying):
+        slower_s = max(draft_token_s, verify_s / 4)
+        perfect = fast_verified_tokens_per_s(draft_token_s, verify_s, 0.1, 1.0, 4)
+        assert perfect == pytest.approx(1.0 / slower_s)
+        nearly = fast_verified_tokens_per_s(draft_token_s, verify_s, 0.1, 1.0 - 1e-9, 4)
+        assert nearly == pytest.approx(perfect, rel=1e-6)
+        hopeless = fast_verified_tokens_per_s(draft_token_s, verify_s, 0.1, 0.0, 4)
+        assert hopeless == pytest.approx(1.0 / (draft_token_s + verify_s + 0.1))
+
+
+@pytest.mark.parametrize(
+    ("draft_token_s", "verify_s", "round_trip_s", "tokens", "gain"),
+    [
+        (0.02437, 0.0720, 0.0478, 2.50, 20.19 / 17.87),
+        (0.02429, 0.0705, 0.0485, 1.88, 16.04 / 13.86),
+        (0.04276, 0.1456, 0.0491, 4.29, 17.22 / 16.64),
+    ],
+)
+def test_fast_verification_gains_what_picospec_tables_2_and_3_print(
+    draft_token_s: float, verify_s: float, round_trip_s: float, tokens: float, gain: float
+) -> None:
+    """Over eq. 8 without the tokens that it counts twice: the tables' row without Fast Verification."""
+    rate = acceptance_rate(tokens, 4)
+    whole = (tokens - rate**4) / round_picospec_s(4 * draft_token_s, verify_s, round_trip_s, rate, 4)
+    parts = fast_verified_tokens_per_s(draft_token_s, verify_s, round_trip_s, rate, 4)
+    assert parts / whole == pytest.approx(gain, rel=0.1)

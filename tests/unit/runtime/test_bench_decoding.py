@@ -58,6 +58,16 @@ def test_mended_formulas_expect_less_where_the_papers_leave_something_out() -> N
         assert formula is not None and mended is not None and mended < 0.95 * formula
 
 
+@pytest.mark.parametrize("name", ["picospec-qwen-gsm8k", "picospec-qwen-humaneval", "picospec-llama-gsm8k"])
+def test_picospec_is_as_fast_as_its_formula_with_fast_verification(name: str) -> None:
+    regime = regime_named(name)
+    config = comparison.configuration(regime, "picospec")
+    pair, world = comparison.synthetic_models(regime, 0), comparison.world_of(regime, config.scheme, 0)
+    texts = comparison.decode_all(config, pair, world, comparison.synthetic_requests(4))
+    row = comparison.figures_of(regime, "picospec", texts, None)
+    assert row.ratio_to_mended == pytest.approx(1.0, abs=0.1)
+
+
 def test_sizes_hold_the_papers_distributions() -> None:
     regime = regime_named("dssd-ntt20-100mbps")
     row = 50272 * 2
