@@ -103,6 +103,9 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     for part in ("regimes", "replayed"):
         assert set(figures[part]["fsd-go2"]) == set(STRATEGIES)
         assert figures[part]["fsd-go2"]["sd"]["tokens_per_round"] > 1.0
+    bound, row = figures["bounds"]["fsd-go2"], figures["regimes"]["fsd-go2"]["outrider"]
+    assert bound["outrider"] == pytest.approx(row["speedup_vs_ar"] / bound["speedup_vs_ar"])
+    assert bound["outrider"] == pytest.approx(row["fraction_of_limit"] / bound["fraction_of_limit"])
     sweep = figures["round_trips"]["fsd-go2"]["speedup_vs_ar"]
     assert sweep["sd"][0] > sweep["sd"][1]
     assert {path.name for path in plots.iterdir()} == {"fsd-go2_round_trips.png", "fsd-go2_timeline.png"}
