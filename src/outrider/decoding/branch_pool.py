@@ -54,11 +54,15 @@ class BranchPool:
         """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
         tokens: list[int] = []
         evidence: list[Evidence] = []
-        while len(tokens) < limit and (place := self._places.get(digest)) is not None:
+        while len(tokens) < limit:
+            if tokens:
+                digest = extend_digest(digest, tokens[-1:])
+            place = self._places.get(digest)
+            if place is None:
+                break
             token, proof = next(iter(place.offers.items()))
             tokens.append(token)
             evidence.append(proof)
-            digest = extend_digest(digest, (token,))
         return tuple(tokens), tuple(evidence)
 
     def holds(self, digest: int, tokens: Sequence[int]) -> bool:

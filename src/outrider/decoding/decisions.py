@@ -42,6 +42,8 @@ class Draws:
 
         `token_ids` (S,): which part of the vocabulary the logits are of. At temperature 0 they are untouched.
         """
+        if not self._row_of:
+            return logits
         groups: dict[tuple[float, float], list[int]] = {}
         for row, number in enumerate(numbers):
             sampling = self._draws[number].sampling
@@ -88,16 +90,19 @@ def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> Array:
     logits: (R, V). The lead is NaN where the logits are no numbers. Of equals the lowest id is chosen.
     """
     noisy = draws.noisy(logits, numbers)
-    best = noisy.topk(2, dim=-1).values
-    leads = (best[:, 0] - best[:, 1]).double()
+    best, chosen = noisy.max(-1, keepdim=True)
+    # Two passes for the two largest: a sort of some kind would take ten times as long.
+    second = noisy.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
+    leads = (best - second).double()
     if noisy is not logits:
-        leads *= draws.temperatures(numbers, noisy)
-    return torch.stack((noisy.argmax(-1).double(), leads), dim=1)
+        leads *= draws.temperatures(numbers, noisy)[:, None]
+    return torch.cat((chosen, leads), dim=-1)
 
 
 def decide_exit(logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array) -> Array:
     """float32 (R, 2): the place of an exit's choice on its shortlist `token_ids` (S,), and how sure it is."""
     noisy = draws.noisy(logits, numbers, token_ids)
-    best = logits.float().softmax(-1).max(-1)
-    chosen = best.indices if noisy is logits else noisy.argmax(-1)
-    return torch.stack((chosen.float(), best.values), dim=1)
+    sure, chosen = logits.float().softmax(-1).max(-1, keepdim=True)
+    if noisy is not logits:
+        chosen = noisy.argmax(-1, keepdim=True)
+    return torch.cat((chosen, sure), dim=-1)

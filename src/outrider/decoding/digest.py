@@ -31,7 +31,7 @@ class DigestedText:
     """A growing text of token ids that knows the digest of each of its prefixes."""
 
     def __init__(self, root_digest: int) -> None:
-        self._tokens: list[int] = []
+        self._tokens: tuple[int, ...] = ()
         self._digests = [root_digest]
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class DigestedText:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        return tuple(self._tokens)
+        return self._tokens
 
     @property
     def digest(self) -> int:
@@ -51,8 +51,9 @@ class DigestedText:
         return self._digests[position]
 
     def extend(self, token_ids: Iterable[int]) -> None:
-        for token_id in token_ids:
-            self._tokens.append(token_id)
+        new = tuple(token_ids)
+        self._tokens += new
+        for token_id in new:
             self._digests.append(extend_digest(self._digests[-1], (token_id,)))
 
 

@@ -41,7 +41,8 @@ class FleetText:
 
 @dataclass(frozen=True)
 class FleetWorld:
-    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire.
+    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire, `unpacking` gives
+    what makes of its bytes the frame again: at its real cost a verifier does that too.
 
     `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
     that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
@@ -55,6 +56,7 @@ class FleetWorld:
     seed: int = 0
     fill: int = 1
     fill_wait_s: float = 0.05
+    unpacking: Callable[[EdgeFrame], Callable[[], EdgeFrame]] = lambda frame: lambda: frame
 
 
 @dataclass
@@ -111,7 +113,7 @@ class FleetCloud:
         self._agenda = agenda
         self._service_s = 0.0
         self._service = VerifierService(target, world.limits, lambda: self._service_s)
-        self._inbox: list[tuple[Peer, EdgeFrame]] = []
+        self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
         self._busy = False
         self._look_s = -1.0
         self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
@@ -122,7 +124,7 @@ class FleetCloud:
         self._deliver[peer] = deliver
 
     def hear(self, peer: Peer, frame: EdgeFrame) -> None:
-        self._inbox.append((peer, frame))
+        self._inbox.append((peer, self._world.unpacking(frame)))
         if self._filled():
             self._turn()
         elif len(self._inbox) == 1:
@@ -138,7 +140,7 @@ class FleetCloud:
         began_s = time.thread_time()
         start_s = self._service_s = self._agenda.now_s
         inbox, self._inbox = self._inbox, []
-        replies = [reply for peer, frame in inbox for reply in self._service.receive(peer, frame)]
+        replies = [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
         jobs = self._service.next_jobs()
         hints: list[tuple[float, Reply]] = []
 

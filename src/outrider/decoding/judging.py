@@ -44,6 +44,8 @@ class JudgedBatch:
         ]
         self._draws = Draws(draws, vocab_size)
         self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
+        self._chosen = frozenset(place for place, job in enumerate(jobs) if job.scheme in DETERMINISTIC)
+        """Whose tokens are choices of the target, not tests of distributions."""
         self._shortlist: Array = None
         self._decided_known: dict[int, Array] = {}
 
@@ -61,11 +63,11 @@ class JudgedBatch:
         ]
         if not heard:
             return None
-        chosen = [one for one in heard if self._is_chosen(one[0])]
-        tested = [one for one in heard if not self._is_chosen(one[0])]
+        chosen = [one for one in heard if one[0] in self._chosen]
         places = [place for place, _ in chosen]
-        if not tested:
+        if len(chosen) == len(heard):
             return Reading(self._decided_exit(chosen), partial(self._hear_choices, index, places))
+        tested = [one for one in heard if one[0] not in self._chosen]
         parts = [self._decided_exit(chosen).flatten()] if chosen else []
         parts += [logits.float().flatten() for _, logits in tested]
         return Reading(_joined(parts), partial(self._hear, index, places, [place for place, _ in tested]))
@@ -75,7 +77,7 @@ class JudgedBatch:
         chosen = [
             place
             for place, one in enumerate(rows)
-            if not isinstance(one, Exception) and self._is_chosen(place)
+            if not isinstance(one, Exception) and place in self._chosen
         ]
         decided = self._decide(chosen, [rows[place] for place in chosen])
         return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
@@ -106,21 +108,17 @@ class JudgedBatch:
         kept = kept_run(job.draft, [int(choice) for choice, _ in decided], outcome.accepted)
         return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
 
-    def _is_chosen(self, place: int) -> bool:
-        """Whether a job's tokens are choices of the target, not tests of distributions."""
-        return self._jobs[place].scheme in DETERMINISTIC
-
     def _decided_exit(self, heard: Sequence[tuple[int, Array]]) -> Array:
         """Of every row of these jobs, also those that are final already: the choice and how sure it is."""
         assert self._exits is not None
-        numbers = [number for place, rows in heard for number in self._numbers[place][-len(rows) :]]
+        numbers = [number for place, rows in heard for number in self._numbers[place][-rows.shape[0] :]]
         logits = _joined([rows for _, rows in heard])
         if self._shortlist is None:
             self._shortlist = self._exits.token_ids.to(logits.device)
         table = decide_exit(logits, self._draws, numbers, self._shortlist)
         if all(self._asked[place].known is None for place, _ in heard):
             return table
-        parts = zip(heard, table.split([len(rows) for _, rows in heard]), strict=True)
+        parts = zip(heard, table.split([rows.shape[0] for _, rows in heard]), strict=True)
         return torch.cat([part for (place, _), own in parts for part in (*self._known(place), own)])
 
     def _known(self, place: int) -> list[Array]:
@@ -172,7 +170,7 @@ def _joined(parts: Sequence[Array]) -> Array:
 
 
 def _last(rows: Array, count: int) -> Array:
-    return rows if len(rows) == count else rows[-count:]
+    return rows if rows.shape[0] == count else rows[-count:]
 
 
 @lru_cache(maxsize=8)

@@ -138,5 +138,7 @@ class Pace:
     def _time(self, num_drafted: int) -> float:
         if num_drafted == 0:
             return self._step.value
-        nearest = min(self._verify, key=lambda n: abs(n - num_drafted))
-        return self._verify[nearest].value
+        known = self._verify.get(num_drafted)
+        if known is None:
+            known = self._verify[min(self._verify, key=lambda n: abs(n - num_drafted))]
+        return known.value

@@ -20,19 +20,18 @@ class Trust:
     """
 
     def __init__(self) -> None:
-        self._right: dict[tuple[int, bool, Stance], float] = {}
-        self._trials: dict[tuple[int, bool, Stance], float] = {}
+        self._right_of: dict[tuple[int, bool, Stance], tuple[float, float]] = {}
+        """How often right, of how many trials."""
 
     def on_outcome(self, exit_index: int, confidence: float, stance: Stance, right: bool) -> None:
         key = exit_index, confidence >= SURE, stance
-        self._trials[key] = MEMORY * self._trials.get(key, 0.0) + 1.0
-        self._right[key] = MEMORY * self._right.get(key, 0.0) + right
+        rights, trials = self._right_of.get(key, (0.0, 0.0))
+        self._right_of[key] = MEMORY * rights + right, MEMORY * trials + 1.0
 
     def chance(self, exit_index: int, confidence: float, stance: Stance) -> float:
         """The chance of that stance to be right; at first half of what the exit takes itself to be worth."""
-        key = exit_index, confidence >= SURE, stance
-        trials, right = self._trials.get(key, 0.0), self._right.get(key, 0.0)
-        return (right + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
+        rights, trials = self._right_of.get((exit_index, confidence >= SURE, stance), (0.0, 0.0))
+        return (rights + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
 
     def outcomes(self, hint: ExitHint, draft: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
         """How the verification of a draft may end, as an exit sees it, each with its chance.

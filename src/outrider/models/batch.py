@@ -75,7 +75,7 @@ class ExitSlices:
         """The logits (rows, S) of one forward, for some texts by their numbers."""
         complete = []
         for number, new in rows:
-            if len(new) == self._counts[number]:
+            if new.shape[0] == self._counts[number]:
                 complete.append((number, new))
                 continue
             slices = self._slices.setdefault((exit_index, number), [])

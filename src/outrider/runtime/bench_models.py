@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -97,7 +97,7 @@ def bench_models(
         graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
         *step_ratios(step),
-        overhead_ratio(beside, device),
+        *overhead_ratios(beside, device),
     ]
     figures = {
         "frames": frames,
@@ -257,17 +257,24 @@ def step_ratios(trial: StepTrial) -> list[Ratio]:
     ]
 
 
-def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> float:
+def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[str, float]:
+    """Milliseconds of a step that verifies a draft, and of one that has none."""
     from outrider.models import load_model
-    from outrider.runtime.host_overhead import measure_overhead_ms
+    from outrider.runtime.host_overhead import PROMPT_DRAFT_S, TARDY_DRAFT_S, measure_overhead_ms
 
-    draft = load_model(folder.parent / "draft", role="draft")
-    return measure_overhead_ms(Pair(load_model(folder, device=device), draft), prompts)
+    pair = Pair(load_model(folder, device=device), load_model(folder.parent / "draft", role="draft"))
+    cases = {"verification": PROMPT_DRAFT_S, "bare step": TARDY_DRAFT_S}
+    return {
+        what: measure_overhead_ms(pair, prompts, draft_token_s=draft_s) for what, draft_s in cases.items()
+    }
 
 
-def overhead_ratio(overhead_ms: float, device: str) -> Ratio:
-    what = "host's time beside the model, ms a target step"
-    return Ratio(what, overhead_ms, 0.5, True, f"shipped target on {device}: frames, hints, judging")
+def overhead_ratios(overhead_ms: Mapping[str, float], device: str) -> list[Ratio]:
+    detail = f"shipped target on {device}: frames, hints, judging"
+    return [
+        Ratio(f"host's time beside the model, ms a {what}", value, 0.5, True, detail)
+        for what, value in overhead_ms.items()
+    ]
 
 
 def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:

@@ -1,4 +1,4 @@
-"""What a verifier's step takes beside its model: frames out, hints, decisions, bookkeeping."""
+"""What a verifier's step takes beside its model: frames in and out, hints, decisions, bookkeeping."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.held_out import Pair
-from outrider.runtime.serving import frame_bytes
+from outrider.runtime.serving import frame_bytes, unpacking
 
 STRATEGY = "outrider"
+PROMPT_DRAFT_S, TARDY_DRAFT_S = 0.0005, 1.0
 
 
 class TimedModel:
@@ -75,12 +76,21 @@ class TimedModel:
         self._reading_s += time.thread_time() - began_s
 
 
-def measure_overhead_ms(pair: Pair, prompts: Sequence[Prompt], strategy: str = STRATEGY) -> float:
+def measure_overhead_ms(
+    pair: Pair,
+    prompts: Sequence[Prompt],
+    strategy: str = STRATEGY,
+    draft_token_s: float = PROMPT_DRAFT_S,
+) -> float:
     """Mean milliseconds of a verifier's step on this thread beside the model's, with one robot that writes
     a text after each prompt.
+
+    A robot whose draft takes PROMPT_DRAFT_S a token has a draft there for most steps; with TARDY_DRAFT_S the
+    verifier takes its steps alone.
     """
     timed = TimedModel(pair.target)
-    fleet = Fleet(timed, FleetWorld(frame_bytes, ComputeProfile(), LinkProfile(delay_s=0.001)))
+    compute, link = ComputeProfile(draft_token_s=draft_token_s), LinkProfile(delay_s=0.001)
+    fleet = Fleet(timed, FleetWorld(frame_bytes, compute, link, unpacking=unpacking))
     texts = (FleetText(prompt) for prompt in (prompts[0], *prompts))
     robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))
     turns = fleet.cloud.record.batch_s

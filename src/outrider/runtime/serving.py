@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 
-from outrider.core.frames import Frame
+from outrider.core.frames import EdgeFrame, Frame
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.values import Prompt
 from outrider.decoding.cloud import LEAST_SHARE, CloudLimits
@@ -20,7 +21,7 @@ from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, syn
 from outrider.decoding.theory import acceptance_rate
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.held_out import Pair
-from outrider.wire.codec import encode, wire_bytes
+from outrider.wire.codec import decode_edge_frame, encode, wire_bytes
 
 SERVER_MS = {1: 17.94, 2: 21.75, 3: 24.35, 4: 24.63, 8: 30.73, 12: 44.52, 16: 45.79, 32: 96.94, 64: 258.79}
 """Vicuna-7B on an A100 by batch size: FSD (arXiv 2505.21594), Table 9."""
@@ -50,12 +51,17 @@ def frame_bytes(frame: Frame) -> int:
     return wire_bytes(encode(frame))
 
 
+def unpacking(frame: EdgeFrame) -> Callable[[], EdgeFrame]:
+    """What makes of a frame's bytes the frame."""
+    return partial(decode_edge_frame, encode(frame))
+
+
 def real_world(
     compute: ComputeProfile, network: Network, robots: int, batch_s: BatchCost | None = None, seed: int = 0
 ) -> FleetWorld:
     """Robots with processors and links of their own; the verifier at its real cost, or a fitted one."""
     limits = CloudLimits(max_sessions=robots)
-    return FleetWorld(frame_bytes, compute, network.uplink, batch_s, limits, seed)
+    return FleetWorld(frame_bytes, compute, network.uplink, batch_s, limits, seed, unpacking=unpacking)
 
 
 def texts_of(
