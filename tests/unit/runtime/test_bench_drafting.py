@@ -72,7 +72,16 @@ def test_the_benchmark_runs_to_the_end(
     assert 1.0 <= rows["suffix"]["acceptance_length"] <= 5.0 and rows["suffix"]["model_share"] == 0.0
     assert (tmp_path / "drafting_toys.png").stat().st_size > 10_000
     told = capsys.readouterr().out
-    assert "model + suffix" in told and told.count("calibration and reuse over suffix alone") == 2
+    assert (
+        "model + suffix" in told and told.count("calibration and reuse over the suffix automaton alone") == 2
+    )
+    assert told.count("as sd.npu compares") == 2 and told.count("joined with the draft model") == 1
+    gain = bench.gain(
+        {tuple(name.split("+")): bench.DraftingFigures(**row) for name, row in rows.items()}, "tree", "long"
+    )
+    both = (rows["suffix+calibration+reuse+tree"], rows["suffix+long"])
+    assert gain == both[0]["acceptance_length"] / both[1]["acceptance_length"]
+    assert f"32 tokens each: {gain:.2f}" in told
     assert told.count("right, word for word: 0.83") == 1
 
 

@@ -9,7 +9,8 @@ and context differ, the record of which of them the target wrote decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from outrider.core.values import Successors
@@ -26,13 +27,20 @@ SURE, SURE_GUESS = 0.25, 0.4
 """Of a tree: the probability from which on a choice is a branch, and how often it is taken to be right before
 any has been seen.
 """
+OTHER, OTHER_GUESS = 0.15, 0.3
+"""The same of the choices after the first; the guess is a part of their probability."""
+HELD_GRADES = (0.0, 0.1, 0.5)
+"""Of a token of the context: by the probability that a model gave it there, the least of each grade."""
 
 
 class Rival(NamedTuple):
-    """What a model is sure to write where the context holds another token; `grade`: of its probability."""
+    """What a model may write where the context holds another token. `grade`: of its probability and its place
+    among the choices; `guess`: how likely it is right before any of its grade has been seen.
+    """
 
     token: int
     grade: int
+    guess: float
 
 
 class Turn(NamedTuple):
@@ -50,8 +58,8 @@ class Calibration:
         self._after: dict[int, tuple[Sequence[int], Sequence[float]]] = {}
         self._latest: dict[int, int] = {}
         self._record: dict[tuple[int, int], list[float]] = {}
-        self._sure: dict[int, Rival] = {}
-        """By index: the choices of SURE and more."""
+        self._rivals: dict[int, tuple[Rival, ...]] = {}
+        self._held: dict[int, int] = {}
         self._worth: dict[tuple[int, int], tuple[float, float]] = {}
         """By the rank of a place and the grade of a rival: how often it was right, of how often."""
 
@@ -59,9 +67,11 @@ class Calibration:
         """What was expected after the last of a prompt's `tokens`, the index after which is `end`."""
         for offset in range(1, min(len(tokens), len(successors.ids)) + 1):
             ids, probs = successors.ids[-offset], successors.probs[-offset]
-            self._after[end - offset] = ids, probs
-            if ids and probs[0] >= SURE:
-                self._sure[end - offset + 1] = Rival(ids[0], int(GRADES * probs[0]))
+            at = end - offset + 1
+            self._after[at - 1] = ids, probs
+            self._rivals[at] = tuple(_rivals(ids, probs))
+            if offset > 1:
+                self._held[at] = _held_grade(tokens[1 - offset], ids, probs)
         for index in range(end - len(tokens), end):
             self._latest[tokens[index - end]] = index
 
@@ -77,15 +87,18 @@ class Calibration:
         context, choice = self._rates(key)
         return Turn(token, choice, at + (self.skip(token, ahead) or 1)) if choice > context else None
 
-    def rival(self, at: int, context: int) -> Rival | None:
-        """What the model is sure to write rather than the context's token at an index."""
-        sure = self._sure.get(at)
-        return None if sure is None or sure.token == context else sure
+    def rivals(self, at: int, context: int) -> list[Rival]:
+        """What the model may write rather than the context's token at an index."""
+        return [rival for rival in self._rivals.get(at, ()) if rival.token != context]
+
+    def held(self, at: int) -> int:
+        """How likely the model held the context's token at an index: a grade from 1; 0 where none read it."""
+        return self._held.get(at, 0)
 
     def chance(self, rank: int, rival: Rival) -> float:
         """How likely a rival is right; `rank`: that of its place among those that may go on here."""
         right, trials = self._worth.get((rank, rival.grade), (0.0, 0.0))
-        return (right + PRIOR_TRIALS * SURE_GUESS) / (trials + PRIOR_TRIALS)
+        return (right + PRIOR_TRIALS * rival.guess) / (trials + PRIOR_TRIALS)
 
     def learn_rival(self, rank: int, rival: Rival, is_right: bool) -> None:
         """It was written or not, for the use of `chance`."""
@@ -127,3 +140,17 @@ class Calibration:
         expected, _ = self._after.get(self._latest.get(token, -1), ((), ()))
         places = [place for place in range(1, len(ahead)) if ahead[place] in expected]
         return places[0] if places else None
+
+
+def _rivals(ids: Sequence[int], probs: Sequence[float]) -> Iterator[Rival]:
+    """The choices that are likely enough for branches; the first one's grades come before the others'."""
+    for rank, (token, prob) in enumerate(zip(ids, probs, strict=True)):
+        if rank == 0 and prob >= SURE:
+            yield Rival(token, int(GRADES * prob), SURE_GUESS)
+        elif rank and prob >= OTHER:
+            yield Rival(token, GRADES + 1 + int(GRADES * prob), OTHER_GUESS * prob)
+
+
+def _held_grade(token: int, ids: Sequence[int], probs: Sequence[float]) -> int:
+    """1 for a token that is none of the choices."""
+    return 1 + bisect_right(HELD_GRADES, probs[ids.index(token)]) if token in ids else 1

@@ -72,21 +72,26 @@ class Credit:
         return right / (self._trials.get(key, 0.0) + PRIOR_TRIALS)
 
 
-class RankedOdds:
-    """What the beliefs of a ranking have proved to be worth: of those alike at a rank, the share that came
-    true. Begun with the belief itself.
+Kind = tuple[int, int]
+"""The rank of a token among those that may come next, and how likely a model has held it."""
+
+
+class KindOdds:
+    """What the beliefs of kinds have proved to be worth: of those alike, the share that came true.
+
+    Begun with the belief itself.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, int], tuple[float, float]] = {}
+        self._seen: dict[tuple[Kind, int], tuple[float, float]] = {}
 
-    def learn(self, rank: int, belief: float, is_right: bool) -> None:
-        key = rank, _grade(belief)
+    def learn(self, kind: Kind, belief: float, is_right: bool) -> None:
+        key = kind, _grade(belief)
         right, trials = self._seen.get(key, (0.0, 0.0))
         self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
 
-    def chance(self, rank: int, belief: float) -> float:
-        right, trials = self._seen.get((rank, _grade(belief)), (0.0, 0.0))
+    def chance(self, kind: Kind, belief: float) -> float:
+        right, trials = self._seen.get((kind, _grade(belief)), (0.0, 0.0))
         return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
 
 

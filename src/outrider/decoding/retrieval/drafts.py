@@ -8,7 +8,7 @@ from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.retrieval.lookup import PromptLookup
 from outrider.decoding.retrieval.reuse import INSIDE, SegmentReuse
-from outrider.decoding.retrieval.suffix import Spot, SuffixDrafter
+from outrider.decoding.retrieval.suffix import Detour, Spot, SuffixDrafter
 from outrider.decoding.retrieval.tree import TokenTree, Way, grown_tree
 
 _DRAFTERS: dict[str, Callable[[], Drafter]] = {
@@ -110,12 +110,12 @@ class RetrievedDrafts:
         elif way.spot is not None:
             yield from self._in_context(way.chance, way.spot)
 
-    def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | None) -> Way:
+    def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | Detour | None) -> Way:
         """The first token of a segment; `spot`: that of the tokens of the segment before it."""
         onward = None if self._suffix is None else self._suffix.after(spot, segment[0])
         return Way(chance, segment[0], onward, segment[1:])
 
-    def _in_context(self, chance: float, spot: Spot) -> Iterator[Way]:
+    def _in_context(self, chance: float, spot: Spot | Detour) -> Iterator[Way]:
         assert self._suffix is not None
         for token, share, onward in self._suffix.steps(spot):
             yield Way(chance * share, token, onward)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from outrider.core.values import Successors
 from outrider.decoding.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
-from outrider.decoding.retrieval.calibration import WINDOW, Calibration, Rival
-from outrider.decoding.retrieval.continuation import Continuation, RankedOdds
+from outrider.decoding.retrieval.calibration import WINDOW, Calibration
+from outrider.decoding.retrieval.continuation import Continuation, KindOdds
 
 HISTORY_TOKENS = 16_384
 """Tokens of a store that is full; two are kept, some 20 MB together."""
@@ -44,7 +44,26 @@ class Spot(NamedTuple):
         return RESUMED if self.is_resumed else 1.0
 
 
-Step = tuple[int, float, Spot]
+class Detour(NamedTuple):
+    """A rival in place of the context's token at an index, after a cursor's text. Where the copy goes on from
+    there is found once it is asked for, which it is not for most.
+    """
+
+    store: _Store
+    cursor: Cursor
+    token: int
+    at: int
+
+    def resumed(self) -> Spot:
+        """Ahead of the index, where something tells, else wherever the token stood."""
+        store, texts = self.store, self.store.texts
+        skipped = store.calibration.skip(self.token, texts.following(self.at, WINDOW))
+        if skipped is None:
+            return Spot(store, texts.step(self.cursor, self.token))
+        return Spot(store, texts.place(self.at + skipped), True)
+
+
+Step = tuple[int, float, Spot | Detour]
 """A token that may come next, how likely, and where one stands then."""
 
 
@@ -67,7 +86,7 @@ class SuffixDrafter:
         self._in_old = START
         self._prompt: Sequence[int] = ()
         self._prompt_end = 0
-        self._odds = RankedOdds()
+        self._odds = KindOdds()
         self._resumed_at: list[Spot] = []
         self._grows_trees = False
         """Only who does has a use for what is learnt about branches."""
@@ -118,21 +137,23 @@ class SuffixDrafter:
             return Spot(self._old, self._in_old)
         return Spot(self._new, self._new.texts.end)
 
-    def after(self, spot: Spot | None, token: int) -> Spot:
+    def after(self, spot: Spot | Detour | None, token: int) -> Spot:
         """Where one stands a token further; from None: where this token by itself stands."""
-        texts, cursor = self._new.texts, START if spot is None else spot.cursor
+        texts, cursor = self._new.texts, START if spot is None else _found(spot).cursor
         return Spot(self._new, texts.step(cursor, token))
 
-    def steps(self, spot: Spot) -> Iterator[Step]:
+    def steps(self, spot: Spot | Detour) -> Iterator[Step]:
         """What may come next: by what came next in the context, and by what the model would rather write."""
+        spot = _found(spot)
         store, cursor = spot.store, spot.cursor
         for rank, (token, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
             onward = store.texts.step(cursor, token)
-            yield token, self._odds.chance(rank, spot.trust * belief), Spot(store, onward)
-            at, rival = _rival(store, onward, token)
-            if rival is not None:
+            at = _stood_at(store, onward)
+            kind = rank, store.calibration.held(at)
+            yield token, self._odds.chance(kind, spot.trust * belief), Spot(store, onward)
+            for rival in store.calibration.rivals(at, token):
                 chance = store.calibration.chance(rank - spot.first_rank, rival)
-                yield rival.token, chance, _resumed(store, cursor, rival.token, at)
+                yield rival.token, chance, Detour(store, cursor, rival.token, at)
 
     def _learn(self, token: int) -> None:
         match = self._new.texts.match(self._new.texts.end)
@@ -147,15 +168,17 @@ class SuffixDrafter:
             self._judge(spot, token)
         self._resumed_at = []
         for rank, (successor, _) in enumerate(texts.successors(end)):
-            at, rival = _rival(store, texts.step(end, successor), successor)
-            if rival is not None:
+            at = _stood_at(store, texts.step(end, successor))
+            for rival in store.calibration.rivals(at, successor):
                 store.calibration.learn_rival(rank, rival, rival.token == token)
-            if rival is not None and rival.token == token:
-                self._resumed_at.append(_resumed(store, end, token, at))
+                if rival.token == token:
+                    self._resumed_at.append(Detour(store, end, token, at).resumed())
 
     def _judge(self, spot: Spot, token: int) -> None:
-        for rank, (successor, belief) in enumerate(spot.store.texts.successors(spot.cursor), spot.first_rank):
-            self._odds.learn(rank, spot.trust * belief, successor == token)
+        store, cursor = spot.store, spot.cursor
+        for rank, (successor, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
+            kind = rank, store.calibration.held(_stood_at(store, store.texts.step(cursor, successor)))
+            self._odds.learn(kind, spot.trust * belief, successor == token)
 
     def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
         """The context from a match on, calibrated; it ends with its text."""
@@ -170,21 +193,11 @@ class SuffixDrafter:
         return Continuation(self.source, tuple(tokens), tuple(beliefs))
 
 
-def _rival(store: _Store, cursor: Cursor, token: int) -> tuple[int, Rival | None]:
-    """Where the last token of a cursor's text stood last, and what a model that has read the prompt there
-    would rather write.
-    """
+def _found(spot: Spot | Detour) -> Spot:
+    return spot.resumed() if isinstance(spot, Detour) else spot
+
+
+def _stood_at(store: _Store, cursor: Cursor) -> int:
+    """The index where the last token of a cursor's text stood last; 0 if it never followed the one before."""
     match = store.texts.match(cursor)
-    if match is None or match.length < 2:
-        return 0, None
-    return match.at - 1, store.calibration.rival(match.at - 1, token)
-
-
-def _resumed(store: _Store, cursor: Cursor, token: int, at: int) -> Spot:
-    """Where the copy goes on after a token that the context does not have at an index: ahead of it, where
-    something tells, else wherever the token stood.
-    """
-    skipped = store.calibration.skip(token, store.texts.following(at, WINDOW))
-    if skipped is None:
-        return Spot(store, store.texts.step(cursor, token))
-    return Spot(store, store.texts.place(at + skipped), True)
+    return 0 if match is None or match.length < 2 else match.at - 1

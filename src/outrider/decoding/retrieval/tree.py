@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from outrider.decoding.retrieval.suffix import Spot
+from outrider.decoding.retrieval.suffix import Detour, Spot
 
 _Node = dict[int, Any]
 """By token: the nodes after this one."""
@@ -23,7 +23,7 @@ class Way(NamedTuple):
 
     chance: float
     token: int
-    spot: Spot | None
+    spot: Spot | Detour | None
     rest: tuple[int, ...] = ()
 
 

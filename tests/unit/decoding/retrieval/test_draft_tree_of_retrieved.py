@@ -60,6 +60,30 @@ def test_the_models_choice_by_its_prefill_is_a_branch_that_goes_on_in_the_contex
     assert tree.holds((2, 4, 5, 6)), "without the word that the model would leave out"
 
 
+def test_further_choices_that_are_likely_are_branches_too() -> None:
+    prompt = (1, 2, 3, 4, 5, 6, 7, 1)
+    made = drafts("suffix", "calibration", prompt=prompt)
+    made.calibrate(Successors([(8, 9, 10)] * len(prompt), [(0.5, 0.3, 0.1)] * len(prompt)))
+    tree = made.tree(32)
+    assert tree.holds((2,)) and tree.holds((8,)) and tree.holds((9,)) and not tree.holds((10,))
+
+
+def test_of_two_copies_the_one_that_the_model_held_likely_comes_first_once_that_has_proved_right() -> None:
+    made = RetrievedDrafts(("suffix", "calibration"), EOS)
+    is_right = []
+    for start in range(100, 900, 10):
+        earlier, later = start + 1, start + 2
+        prompt = (start, 1, earlier, start, 1, later, start)
+        wanted = (earlier, later)[start // 10 % 2]
+        made.begin(prompt)
+        expected = [(4,), (wanted,), (4,), (4,), (wanted,), (4,), (4,)]
+        made.calibrate(Successors(expected, [(0.2,)] * len(prompt)))
+        made.extend((1,))
+        is_right.append(made.tree(1).chain[0] == wanted)
+        made.extend((wanted,))
+    assert not all(is_right[:4]) and all(is_right[-10:])
+
+
 def test_rejected_segments_are_branches_for_a_while() -> None:
     made = drafts("suffix", "reuse", prompt=(1, 2, 3))
     made.keep((7, 8, 9))
