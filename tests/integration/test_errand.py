@@ -152,6 +152,9 @@ def test_the_last_sighting_is_told_without_motion(world: World) -> None:
     assert "red ball" in answer and "2.0 m ahead" in answer and "ago" in answer
     assert "far left" in world.say("where did you last see a blue cup?").message
     assert "blue cup" in world.say("where did you last see the cup?").message, "a kind will do"
+    world.say("remember that my cup is on the desk")
+    both = world.say("where did you last see my cup?").message
+    assert both.index("on the desk") < both.index("i saw the blue cup"), "but what was said comes first"
     assert "have not seen any up" in world.say("where did you last see any up?").message
     assert "have not seen any red box" in world.say("Where did you see the red box?").message
     assert len(world.listener.prompts) == 1 and world.side.simulator.truth() == pose

@@ -88,7 +88,7 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
 
 
 STUCK_NODE = """
-import sys
+import ctypes, sys
 from outrider.nodes import base
 
 class Stuck(base.OutriderNode):
@@ -98,8 +98,7 @@ class Stuck(base.OutriderNode):
         print("active", flush=True)
 
     def destroy_node(self):
-        while True:
-            pass
+        ctypes.PyDLL(None).sleep(600)  # in C, and no other thread of Python runs
 
 base.LEAVE_S = 0.2
 sys.exit(base.run_node(Stuck))

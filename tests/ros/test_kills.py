@@ -6,12 +6,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
-from outrider.nodes.kill_trials import Sample, driven, last_action, to_zero_s, wait_for
+from outrider.nodes.kill_trials import Sample, driven, last_action, to_zero_s, try_kill, wait_for
+from outrider.runtime.paths import models_folder
 from outrider.runtime.process_kills import evaluate_kills
 
 pytestmark = pytest.mark.ros
@@ -28,6 +30,16 @@ def test_a_killed_verifier_costs_no_token_and_a_killed_camera_stops_the_robot(tm
     # How soon is a matter of the machine's load here; that it stands within the time watched is not.
     assert camera["kills"] == camera["moving"] == 1 and camera["worst_to_zero_s"] < 1.0
     assert json.loads((tmp_path / "kills.json").read_text())["runs"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["console", "record"])
+def test_without_the_console_the_robot_stands_and_without_a_recorder_it_gets_there(
+    name: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    (kill,) = try_kill(tmp_path, 3, name, models_folder(None), rng)
+    assert kill.moving and kill.to_zero_s < 1.0 and kill.reached is (True if name == "record" else None)
 
 
 def test_the_time_to_zero_ends_with_the_last_moving_command() -> None:

@@ -34,7 +34,16 @@ from outrider.core.values import Velocity
 from outrider.nodes import convert, qos
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.graph import NODES, SIM_GRAPH, graph_parameters, write_parameter_file
-from outrider.runtime.process_kills import BYSTANDERS, KILLED_NODES, RESULT_FILE, Kill, Run, write_result
+from outrider.runtime.process_kills import (
+    BYSTANDERS,
+    KILLED_NODES,
+    RECORDING_FILE,
+    RESULT_FILE,
+    RUN_FOLDER,
+    Kill,
+    Run,
+    write_result,
+)
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port
 from outrider.simulation.homes import generate_home
@@ -49,7 +58,6 @@ WATCH_S = 1.5
 # How long before the end of the watch the last velocity may have come, and how long what was verified before
 # a kill may take to be told.
 CONTINUES_S, IN_FLIGHT_S = 0.5, 0.1
-SETTLED_S = 0.5
 MOMENTS = ("decoding", "moving", "any")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
 
@@ -123,22 +131,20 @@ class Observer:
         last = self.texts[-1] if self.texts else None
         return last is not None and last.state == VerifiedText.DECODING and last.verified_tokens > 0
 
-    def stands(self) -> bool:
-        """Whether the base has been told to stand for a while."""
-        return all(not sample.moves for sample in self.told if sample.time_s > time.time() - SETTLED_S)
-
 
 class Scene:
-    """All processes of one run, in one home. `more`: nodes that a goal does not need."""
+    """All processes of one run, in one home. `more`: nodes that a goal does not need.
+
+    `folder` is taken for this run alone; a recorder's file in it is RECORDING_FILE.
+    """
 
     def __init__(
         self, folder: Path, seed: int, placement: str, models: Path, more: Sequence[str] = ()
     ) -> None:
         self.seed, self.placement = seed, placement
-        self.record = folder / f"run{seed:03}.mcap"
         self.console_port = free_port()
         self._folder, self._more = folder, more
-        self._parameters = _parameters(seed, placement, models, folder, self.record)
+        self._parameters = _parameters(seed, placement, models, folder)
         self._parameters["console"]["port"] = self.console_port
         self._parameters["navigator"]["use_memory"] = "memory" in more
 
@@ -212,9 +218,7 @@ class Goal:
         self.result = future.result().result
 
 
-def _parameters(
-    seed: int, placement: str, models: Path, folder: Path, record: Path
-) -> dict[str, dict[str, Any]]:
+def _parameters(seed: int, placement: str, models: Path, folder: Path) -> dict[str, dict[str, Any]]:
     arguments = {
         "instruction": TASK,
         "seed": seed,
@@ -223,7 +227,7 @@ def _parameters(
         "draft_model": str(models / "draft"),
         "model": str(models / "target"),
         "memory_store": str(folder / "memory"),
-        "record": str(record),
+        "record": str(folder / RECORDING_FILE),
     }
     base = {"navigator": {"link_patience_s": START_S, "answer_deadline_s": START_S}}
     parameters: dict[str, dict[str, Any]] = dict(graph_parameters(SIM_GRAPH, base, arguments))
@@ -365,8 +369,9 @@ def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
     scene.await_ready()
     page = hold_button(f"http://127.0.0.1:{scene.console_port}/")
     threading.Thread(target=asyncio.run, args=(page,), daemon=True).start()
-    wait_for(lambda: scene.observer.moves, UNDER_WAY_S, "a robot that is driven by hand")
-    time.sleep(float(rng.uniform(0.0, 1.0)))
+    for pause_s in (float(rng.uniform(0.0, 1.0)), 0.0):
+        wait_for(lambda: scene.observer.moves, UNDER_WAY_S, "a robot that is driven by hand")
+        time.sleep(pause_s)
     return _kill_and_watch(scene, "console")
 
 
@@ -413,18 +418,20 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
         left = verifier_kills - sum(len(run.kills) for run in runs)
         if left <= 0:
             break
-        with Scene(folder, seed + index, "hidden", models, ["record"]) as scene:
+        own = folder / f"{RUN_FOLDER}{index:03}"
+        with Scene(own, seed + index, "hidden", models, ["record"]) as scene:
             runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
         write_result(folder / RESULT_FILE, runs, kills)
         print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
     for index in track(range(TRIES * node_kills), "kills", console=Console(stderr=True)):
         if len(kills) == node_kills:
             break
-        kills += _try_kill(folder, seed + index, KILLED_NODES[len(kills) % len(KILLED_NODES)], models, rng)
+        name = KILLED_NODES[len(kills) % len(KILLED_NODES)]
+        kills += try_kill(folder / f"kill{index:03}", seed + index, name, models, rng)
         write_result(folder / RESULT_FILE, runs, kills)
 
 
-def _try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator) -> list[Kill]:
+def try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator) -> list[Kill]:
     """One kill of a node; none where it did not come to it, for a reason that is printed."""
     more = [name] if name in ("console", *BYSTANDERS) else []
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
 import struct
 import tempfile
@@ -21,13 +22,16 @@ RTP_GROUP, RTP_PORT = "230.1.1.1", 1720
 _OPEN_MS, _READ_MS = 5000, 500
 _RETRY_S = 0.5
 _WAIT_S = 0.5
+_END_S = (_OPEN_MS + _READ_MS) / 1e3
+# What joins a group on a given interface came with FFmpeg 5; older ones take any.
+_FIRST_AVFORMAT = 59
 _SIOCGIFADDR = 0x8915
 _FFMPEG_OPTIONS = "OPENCV_FFMPEG_CAPTURE_OPTIONS"
 
 
 class LiveSource:
     """The picture that a camera takes when asked. A thread of its own takes every one from the driver, whose
-    queue would give old ones, and decodes those that are wanted. Opened anew when it gives nothing, as when
+    queue would give old ones, and hands on those that are wanted. Opened anew when it gives nothing, as when
     it is unplugged for a while.
 
     `name` and `advice` are for errors. Raises FrameError where it gives nothing at first.
@@ -55,9 +59,9 @@ class LiveSource:
         return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
     def close(self) -> None:
-        """Ends the thread, which frees the camera; one that OpenCV waits for is freed a little later."""
+        """Ends the thread, which frees the camera; at once, but for one that OpenCV waits for."""
         self._closing.set()
-        self._thread.join(_WAIT_S)
+        self._thread.join(_END_S)
 
     def _run(self, capture: cv2.VideoCapture) -> None:
         while not self._closing.is_set():
@@ -82,7 +86,10 @@ class LiveSource:
             self._changed.notify()
 
     def _open(self) -> cv2.VideoCapture:
-        capture = self._open_capture()
+        try:
+            capture = self._open_capture()
+        except (OSError, cv2.error) as error:
+            raise FrameError(f"{self._name} cannot be opened: {error}") from error
         if not capture.grab():  # a stream can be opened before anything comes
             capture.release()
             raise FrameError(f"{self._name} gives no picture: {self._advice}")
@@ -100,8 +107,9 @@ def open_device(device: int) -> LiveSource:
 def open_rtp(interface: str, port: int = RTP_PORT) -> LiveSource:
     """The Go2's camera stream on a network interface; FrameError where nothing comes.
 
-    Decoded by FFmpeg, which the OpenCV of PyPI and that of Ubuntu both have.
+    Decoded by OpenCV's FFmpeg.
     """
+    _check_ffmpeg()
     address = interface_address(interface)
     return LiveSource(
         lambda: _open_stream(address, port),
@@ -119,6 +127,15 @@ def interface_address(interface: str) -> str:
     raise FrameError(
         f"interface={interface!r} is no network interface with an IPv4 address: there are {names}"
     )
+
+
+def _check_ffmpeg() -> None:
+    found = re.search(r"avformat: +YES \((\d+)", cv2.getBuildInformation())
+    if found is None or int(found[1]) < _FIRST_AVFORMAT:
+        raise FrameError(
+            "source=rtp needs an OpenCV with FFmpeg 5 or later, as opencv-python has: install that, or set "
+            "source:=videohub"
+        )
 
 
 def _open_stream(address: str, port: int) -> cv2.VideoCapture:

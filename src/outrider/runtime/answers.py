@@ -125,7 +125,7 @@ def ask_once(
         raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")
     meaning = understand(question)
     if isinstance(meaning, Find):  # there is no robot here to lead the way
-        meaning = AskSeen(meaning.what, question.lower())
+        meaning = AskSeen(meaning.what, " ".join(question.lower().split()))
     if not isinstance(meaning, (Ask, AskSeen)):
         raise ConfigError(f'{question!r} asks nothing of memory: try "where are my keys?"')
     peers = None

@@ -43,6 +43,8 @@ OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
 # Of a base that is gone only the other end of the wire is left to look at.
 ROW_NAMES = {"simulation": "simulation (cmd_vel)"}
 RESULT_FILE = "result.json"
+# Only a recorder that nobody killed leaves a recording to be judged by.
+RUN_FOLDER, RECORDING_FILE = "run", "run.mcap"
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def evaluate_kills(
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)
-        recordings = sorted(Path(scratch).glob("*.mcap"))
+        recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
         texts = _check_recordings(recordings, folder)
     figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
     Console().print(_table(figures))

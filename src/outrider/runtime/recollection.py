@@ -42,7 +42,8 @@ class Recollection:
             return self._remember(meaning, pose)
         records = self._records(meaning)
         if records:
-            return seen_answer(records[0], pose, self.home, self.now_s())
+            told = records if isinstance(meaning, AskSeen) else records[:1]
+            return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in told)
         return nothing_known_answer() if isinstance(meaning, Ask) else not_seen_answer(meaning.what)
 
     def documents(self, meaning: AskSeen | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
@@ -83,14 +84,13 @@ class Recollection:
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
     def _records(self, meaning: AskSeen | Ask) -> list[Record]:
-        """What answers a question, best first; where a thing is by its own eyes, else by what was told."""
+        """What answers a question, best first; where a thing is by its own eyes, else by what was told and by
+        the sight of something of the kind.
+        """
         if isinstance(meaning, AskSeen):
             what = meaning.what
-            return (
-                self.memory.seen(what, limit=1)
-                or self.memory.seen_of_kind(what, limit=1)
-                or self._told_about(what)
-            )
+            seen = self.memory.seen(what, limit=1)
+            return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(what, limit=1)]
         found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
         return [one.record for one in found if one.similarity >= ANSWERS]
 

@@ -90,7 +90,7 @@ FAULTS = (
     Fault("action node killed", lambda w, g: setattr(w.switches, "action", False), _restart_action),
     Fault("base's DDS peer killed", *_switch("base", False, True)),
     Fault("verifier killed", *_switch("link", False, True)),
-    Fault("network blackout", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
+    Fault("network blackout, once missed", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
     Fault("camera silent", *_switch("camera", "silent", "ok")),
     Fault("camera frozen", *_switch("camera", "frozen", "ok")),
     Fault("camera repeats itself", *_switch("camera", "repeating", "ok"), at_speed=True),

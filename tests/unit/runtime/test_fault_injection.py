@@ -31,7 +31,14 @@ def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["navigator killed", "action node killed", "network blackout", "camera frozen", "late verdict"]
+    "name",
+    [
+        "navigator killed",
+        "action node killed",
+        "network blackout, once missed",
+        "camera frozen",
+        "late verdict",
+    ],
 )
 def test_the_search_goes_on_once_the_cause_is_gone(name: str) -> None:
     assert trial_of(name).reached
