@@ -23,7 +23,8 @@ from outrider.navigation.limits import Footprint, MotionLimits
 from outrider.navigation.safety import clamp
 
 NOTHING_SEEN = scan_points(RangeScan((), 0.0, 0.0, 0.0))
-BASE_LAG_S = 0.25
+# How late a base follows: ahead a little more is allowed for, as no move ahead is taken back.
+BASE_LAG_S, TURN_LAG_S = 0.28, 0.25
 SETTLED_MPS, SETTLED_RPS = 0.02, 0.03
 STUCK_AFTER_S = 1.0
 PROGRESS_M, PROGRESS_RAD = 0.01, math.radians(1.0)
@@ -196,7 +197,7 @@ class MotionController:
         if self._stuck():
             return self._give_up()
         sense = math.copysign(1.0, self.motion.turn_rad * remaining_rad)
-        ahead_rad = abs(remaining_rad) - BASE_LAG_S * abs(odometry.velocity.wz)
+        ahead_rad = abs(remaining_rad) - TURN_LAG_S * abs(odometry.velocity.wz)
         rate = self._ramp(
             self._braking_speed(ahead_rad, self.limits.yaw_acceleration_rps2, CREEP_RPS), forward=False
         )

@@ -16,24 +16,26 @@ STEP_S = 0.05
 
 @pytest.mark.parametrize("distance_m", [0.25, 0.5, 0.75])
 @pytest.mark.parametrize("lag_s", [0.0, 0.1, 0.25])
-def test_a_move_ahead_covers_its_distance_within_five_per_cent(distance_m, lag_s):
-    robot = Flatland(lag_s=lag_s, noise=0.02, seed=1)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_move_ahead_covers_its_distance_within_five_per_cent(distance_m, lag_s, seed):
+    robot = Flatland(lag_s=lag_s, noise=0.02, seed=seed)
     command = carry_out(robot, Motion(forward_m=distance_m))
     assert command.error is None and not command.blocked
     robot.drive(Velocity(), 1.0)
-    assert robot.pose.x == pytest.approx(distance_m, rel=0.05, abs=0.015)
+    assert robot.pose.x == pytest.approx(distance_m, rel=0.05)
     assert abs(robot.pose.y) < 0.02 and abs(robot.pose.yaw) < 0.02
 
 
 @pytest.mark.parametrize("turn_deg", [15, -15, 30, -30, 45, -45])
 @pytest.mark.parametrize("lag_s", [0.0, 0.1, 0.25])
-def test_a_turn_covers_its_angle_within_five_per_cent(turn_deg, lag_s):
-    robot = Flatland(lag_s=lag_s, noise=0.02, seed=2, start=Pose2D(1, 2, 3.1))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_turn_covers_its_angle_within_five_per_cent(turn_deg, lag_s, seed):
+    robot = Flatland(lag_s=lag_s, noise=0.02, seed=seed, start=Pose2D(1, 2, 3.1))
     command = carry_out(robot, Motion(turn_rad=math.radians(turn_deg)))
     assert command.error is None and not command.blocked
     robot.drive(Velocity(), 1.0)
     turned = math.degrees(math.remainder(robot.pose.yaw - 3.1, 2 * math.pi))
-    assert turned == pytest.approx(turn_deg, rel=0.05, abs=0.8)
+    assert turned == pytest.approx(turn_deg, rel=0.05)
 
 
 def test_a_stop_never_moves_whatever_surrounds_it():
