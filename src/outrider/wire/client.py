@@ -73,7 +73,10 @@ class DealerLink:
             self._wait(timeout_s)
         if not int(self._socket.getsockopt(zmq.EVENTS)) & _READABLE:
             return None
-        parts = self._socket.recv_multipart(zmq.DONTWAIT)
+        try:
+            parts = self._socket.recv_multipart(zmq.DONTWAIT)
+        except zmq.Again:  # the connection ended in between
+            return None
         try:
             if len(parts) != 1:
                 raise ProtocolError("a frame has one part")
