@@ -107,7 +107,8 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     except ImportError as error:
         raise ModelError(
             f"{folder} is quantized in a form whose package is missing ({error}): "
-            "pip install 'outrider[quantized]', or choose the checkpoint that is not quantized"
+            "install it (torchao: pip install 'outrider[quantized]'), or choose the checkpoint that is not "
+            "quantized"
         ) from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error

@@ -15,6 +15,8 @@ from outrider.models.stored import read_format
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.01, "int4": 0.57}
 """Of a packed weight, its scales included."""
+STORED_BYTES = 26.0
+"""Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
 FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
 
@@ -30,7 +32,7 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
         if stored_bits is not None and name.endswith("qweight"):
             numbers = count * 32 // stored_bits
             packed += numbers * BYTES[precision]
-            largest = max(largest, 4.0 * numbers)
+            largest = max(largest, STORED_BYTES / 2 * numbers)
             continue
         one = count * (4 if precision == "fp32" else file_bytes)
         read += one

@@ -64,14 +64,14 @@ def read_format(config_file: Path) -> StoredFormat | None:
         return None
     form, bits, group_size = _form(given, method), given.get("bits", 0), given.get("group_size", 128)
     known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]
-    wrong = {
-        "bits": None if bits in ((4,) if method == "awq" else (4, 8)) else bits,
-        "layout": None if form in known else form,
-        "zero_point": None if given.get("zero_point", True) else False,
-        "group_size": None if _is_group(group_size) else group_size,
-    }
-    for name, value in wrong.items():
-        if value is not None:
+    checks = (
+        ("bits", bits, bits in ((4,) if method == "awq" else (4, 8))),
+        ("layout", form, form in known),
+        ("zero_point", given.get("zero_point"), bool(given.get("zero_point", True))),
+        ("group_size", group_size, _is_group(group_size)),
+    )
+    for name, value, is_read in checks:
+        if not is_read:
             raise ModelError(f"{config_file}: {method} with {name} {value!r} cannot be read: {_REMEDY}")
     return StoredFormat(method, bits, group_size, bool(given.get("sym", False)), int(form == "gptq"))
 
@@ -147,7 +147,7 @@ def integer_weight(tensors: dict[str, Tensor], layout: StoredFormat) -> IntegerW
     size = inputs if layout.group_size == -1 else layout.group_size
     if inputs % size or scales.shape != (outputs, inputs // size) or zeros.t().shape != scales.shape:
         raise ValueError(f"levels {tuple(levels.shape)}, scales {tuple(scales.shape)}, groups of {size}")
-    order = _order(tensors.get("g_idx"), size)
+    order = _order(tensors.get("g_idx"), inputs, size)
     values = (levels if order is None else levels[:, order]) - half
     whole = IntegerWeight(
         values.to(torch.int8).contiguous(), scales.contiguous(), bits, _zeros(zeros, layout), order
@@ -177,14 +177,16 @@ def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
     return zeros.t().to(torch.int8).contiguous()
 
 
-def _order(groups: Tensor | None, size: int) -> Tensor | None:
+def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
     """The inputs group by group, where they do not lie so."""
-    if groups is None or bool((groups.diff() >= 0).all()):
+    if groups is None:
         return None
     counts = torch.bincount(groups.long())
-    if not bool((counts == size).all()):
-        raise ValueError(f"g_idx has groups of {counts.min()} to {counts.max()} inputs")
-    return groups.argsort(stable=True)
+    if groups.shape != (inputs,) or not bool((counts == size).all()):
+        raise ValueError(
+            f"g_idx puts {tuple(groups.shape)} inputs into groups of {counts.min()} to {counts.max()}"
+        )
+    return None if bool((groups.diff() >= 0).all()) else groups.argsort(stable=True)
 
 
 def _regrouped(weight: IntegerWeight) -> IntegerWeight:
