@@ -1,8 +1,9 @@
 """General knowledge for a fleet: the same passages in Qdrant, which many verifiers may share.
 
 `http(s)://HOST:PORT` is a server, whose key is in $QDRANT_API_KEY; `qdrant:FOLDER` is Qdrant's own local
-form, for one process and thousands of passages. The collection carries the embedder's name, so that vectors
-of different embedders never meet.
+form, the local mode of its client: the server's calls answered in this process from a folder, for thousands
+of passages. The tests run on that form. The collection carries the embedder's name, so that vectors of
+different embedders never meet.
 """
 
 from __future__ import annotations
