@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024

@@ -18,7 +18,7 @@ with mass) * 2^-33, under 2e-5 for 151,936 tokens.
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from outrider.core.ports import Array
 from outrider.decoding.config import Sampling
@@ -65,11 +65,10 @@ def draft_distribution(logits: Array, sampling: Sampling) -> Array:
     return on_grid(probabilities(logits, sampling).cpu(), DRAFT_BITS)
 
 
-def counts_of(rows: Array, bits: int) -> Array:
+def counts_of(rows: Array, bits: int) -> np.ndarray:
     """int64 (..., V): gridded distributions in units of 2^-bits. Raises ValueError for any other."""
-    counts = rows * 2.0**bits
-    whole = counts.to(torch.int64)
-    total_is_one = bool((whole.sum(-1) == 1 << bits).all())
-    if not torch.equal(whole.double(), counts) or int(whole.min()) < 0 or not total_is_one:
+    counts = rows.numpy() * 2.0**bits
+    whole = counts.astype(np.int64)
+    if (whole != counts).any() or whole.min() < 0 or (whole.sum(-1) != 1 << bits).any():
         raise ValueError(f"not a distribution on the grid of {bits} bits: use target_ or draft_distribution")
     return whole

@@ -2,9 +2,9 @@
 
 Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the
 number of tokens with mass, their ids as gaps and their counts, all varints; or, where most tokens have mass,
-a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Whatever arrives is checked as
-if an adversary had sent it: ProtocolError is the only outcome of bytes that do not spell a distribution over
-the vocabulary, and memory stays in proportion to them.
+a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Several are one over their
+vocabularies end to end. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only
+outcome of bytes that do not spell a distribution over the vocabulary, and memory stays in proportion to them.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Reader:
             raise ProtocolError("a packed distribution is followed by more bytes")
 
     def entries(self, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ascending token ids and their counts, each count at least 1."""
+        """Ascending ids below `vocab_size` and their counts, each count at least 1."""
         size = int(self.take(1)[0])
         if size == 0:
             counts = self.take(vocab_size)
@@ -140,27 +140,26 @@ def _positive(counts: np.ndarray) -> np.ndarray:
 
 def _pack_rows(rows: Array, bits: int) -> bytes:
     """Distributions (n, V) on a grid."""
-    return encode_varints(np.concatenate([_row_numbers(counts) for counts in counts_of(rows, bits).numpy()]))
+    counts = counts_of(rows, bits).ravel()
+    (ids,) = counts.nonzero()
+    if 2 * len(ids) > len(counts):
+        return encode_varints(np.concatenate(([0], counts)))
+    return encode_varints(_entry_numbers(ids, counts[ids]))
 
 
 def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> Array:
     """float64 (num_rows, vocab_size). Raises ProtocolError for anything but distributions on that grid."""
     reader = _Reader(payload)
-    entries = [reader.entries(vocab_size) for _ in range(num_rows)]
+    probs = np.zeros(num_rows * vocab_size)
+    if num_rows:
+        ids, counts = reader.entries(len(probs))
+        probs[ids] = counts * 2.0**-bits
     reader.finish()
-    rows = np.zeros((num_rows, vocab_size))
-    for row, (ids, counts) in zip(rows, entries, strict=True):
-        if (total := int(counts.sum())) != 1 << bits:
-            raise ProtocolError(f"a packed distribution sums to {total * 2.0**-bits:g}, not to 1")
-        row[ids] = counts * 2.0**-bits
+    rows = probs.reshape(num_rows, vocab_size)
+    totals = rows.sum(1)
+    if not (totals == 1.0).all():
+        raise ProtocolError(f"a packed distribution sums to {totals[totals != 1.0][0]:g}, not to 1")
     return torch.from_numpy(rows)
-
-
-def _row_numbers(counts: np.ndarray) -> np.ndarray:
-    (ids,) = counts.nonzero()
-    if 2 * len(ids) > len(counts):
-        return np.concatenate(([0], counts))
-    return _entry_numbers(ids, counts[ids])
 
 
 def _entry_numbers(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:

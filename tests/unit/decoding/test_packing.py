@@ -100,7 +100,7 @@ def test_a_large_vocabulary_is_compact():
     assert len(packing.pack_residue(sparse_residue(dense, 0, CounterChance(0), 32, 8))) < 40 * 8
 
 
-HALF = 1 << TARGET_BITS - 1
+HALF, FULL = 1 << TARGET_BITS - 1, 1 << DRAFT_BITS
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,28 @@ HALF = 1 << TARGET_BITS - 1
 def test_a_false_distribution_is_refused_with_a_reason(numbers, reason):
     with pytest.raises(ProtocolError, match=reason):
         packing.unpack_target_row(packed(*numbers), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ((1, 0, FULL), "sums to 0, not"),
+        ((2, 0, 0, FULL, FULL), "sums to 2, not"),
+        ((2, 0, 2 * VOCABULARY, FULL, FULL), "token 19 is not in the vocabulary of 18"),
+        ((2, 0, VOCABULARY - 1, FULL, FULL, 1), "more bytes"),
+    ],
+)
+def test_each_of_several_distributions_must_be_one(numbers, reason):
+    with pytest.raises(ProtocolError, match=reason):
+        packing.unpack_draft_rows(packed(*numbers), 2, VOCABULARY)
+
+
+def test_distributions_lie_end_to_end():
+    rows = packing.unpack_draft_rows(packed(2, 0, VOCABULARY - 1, FULL, FULL), 2, VOCABULARY)
+    assert rows[0, 0] == rows[1, 0] == 1.0
+    assert packing.unpack_draft_rows(b"", 0, VOCABULARY).shape == (0, VOCABULARY)
+    with pytest.raises(ProtocolError, match="more bytes"):
+        packing.unpack_draft_rows(packed(1), 0, VOCABULARY)
 
 
 @pytest.mark.parametrize(
