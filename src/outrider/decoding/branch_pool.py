@@ -19,10 +19,11 @@ Evidence = Any
 
 @dataclass
 class _Place:
-    """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence."""
+    """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence and the
+    digest of the text with it."""
 
     length: int
-    offers: dict[int, Evidence] = field(default_factory=dict)
+    offers: dict[int, tuple[Evidence, int]] = field(default_factory=dict)
 
 
 class BranchPool:
@@ -38,8 +39,7 @@ class BranchPool:
             del trail[len(trail) - run.back :]
             preferred = run.preferred
             for token in run.tokens:
-                self._offer(length + len(trail) - 1, trail[-1], token, None, preferred)
-                trail.append(extend_digest(trail[-1], (token,)))
+                trail.append(self._offer(length + len(trail) - 1, trail[-1], token, None, preferred))
                 preferred = False
 
     def add_branch(
@@ -47,20 +47,14 @@ class BranchPool:
     ) -> None:
         """One branch with the evidence for each of its tokens."""
         for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
-            self._offer(length + offset, digest, token, proof, False)
-            digest = extend_digest(digest, (token,))
+            digest = self._offer(length + offset, digest, token, proof, False)
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
         tokens: list[int] = []
         evidence: list[Evidence] = []
-        while len(tokens) < limit:
-            if tokens:
-                digest = extend_digest(digest, tokens[-1:])
-            place = self._places.get(digest)
-            if place is None:
-                break
-            token, proof = next(iter(place.offers.items()))
+        while len(tokens) < limit and (place := self._places.get(digest)) is not None:
+            token, (proof, digest) = next(iter(place.offers.items()))
             tokens.append(token)
             evidence.append(proof)
         return tuple(tokens), tuple(evidence)
@@ -71,19 +65,22 @@ class BranchPool:
             place = self._places.get(digest)
             if place is None or token not in place.offers:
                 return False
-            digest = extend_digest(digest, (token,))
+            _, digest = place.offers[token]
         return True
 
     def drop_before(self, length: int) -> None:
         """Forget what can no longer follow a text of this length."""
         self._places = {digest: place for digest, place in self._places.items() if place.length >= length}
 
-    def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> None:
+    def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
+        """Keep a token after a text; the digest of both."""
         place = self._places.get(digest)
         if place is None:
             if len(self._places) >= MAX_TOKENS:
                 del self._places[next(iter(self._places))]
             place = self._places[digest] = _Place(length)
+        after = extend_digest(digest, (token,))
         if preferred:
-            place.offers = {token: evidence, **place.offers}
-        place.offers[token] = evidence
+            place.offers = {token: (evidence, after), **place.offers}
+        place.offers[token] = evidence, after
+        return after

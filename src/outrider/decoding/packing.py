@@ -9,6 +9,7 @@ outcome of bytes that do not spell a distribution over the vocabulary, and memor
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,18 +27,18 @@ _TARGET_TOTAL = 1 << TARGET_BITS
 
 def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
     """Q(x) of each draft token, 2 bytes each: the count minus one, for a drawn token has at least one."""
-    counts = np.asarray(draft_token_probs, dtype=np.float64) * 2.0**DRAFT_BITS
-    if not ((counts == np.floor(counts)) & (counts >= 1) & (counts <= 1 << DRAFT_BITS)).all():
+    counts = [prob * 2.0**DRAFT_BITS for prob in draft_token_probs]
+    if not all(1 <= count <= 1 << DRAFT_BITS and count.is_integer() for count in counts):
         raise ValueError("not probabilities of tokens drawn from a draft_distribution")
-    return (counts - 1).astype("<u2").tobytes()
+    return struct.pack(f"<{len(counts)}H", *(int(count) - 1 for count in counts))
 
 
 def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
     """Q(x) of each of num_tokens draft tokens, in (0, 1]. Raises ProtocolError for another length."""
     if len(payload) != 2 * num_tokens:
         raise ProtocolError(f"{len(payload)} bytes of draft probabilities for {num_tokens} tokens")
-    counts = np.frombuffer(payload, dtype="<u2").astype(np.float64) + 1.0
-    return tuple((counts * 2.0**-DRAFT_BITS).tolist())
+    counts = struct.unpack(f"<{num_tokens}H", payload)
+    return tuple((count + 1) * 2.0**-DRAFT_BITS for count in counts)
 
 
 def pack_draft_rows(draft_probs: Array) -> bytes:
