@@ -20,3 +20,9 @@ DEFAULT_MAX_LENGTH = 512
 
 DEVICES = ("cpu", "cuda")
 """Where a target's weights may lie."""
+
+ROWS_TOGETHER = {"cpu": 8, "cuda": 16}
+"""As many of a session's tokens as a device takes in one forward beside those of others."""
+
+ROWS_OF_A_BATCH = {"cpu": 72, "cuda": 128}
+"""As many tokens of all sessions as take a device little longer than one."""

@@ -28,6 +28,7 @@ from outrider.core.frames import (
     Resume,
     Settled,
 )
+from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
 from outrider.decoding.fairness import FairShares
@@ -37,9 +38,6 @@ from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
 
 _NO_LIMIT = 1e12
-LEAST_SHARE = 8
-"""A robot's tokens of a batch that it shares, however many share it: a chunk that would need another forward
-for its last tokens would make all of them wait for these."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +45,33 @@ class CloudLimits:
     """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
     one whose text is complete for `rest_s` where somebody else needs it.
 
-    A batch verifies about `batch_tokens` tokens, of one robot or of several. A robot has at most
-    `tokens_per_s` verified on average, right or wrong.
+    A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
+    `shared_tokens` of them, however many they are: a chunk that would need another forward for its last
+    tokens would make all wait for these. A robot has at most `tokens_per_s` verified on average, right or
+    wrong.
     """
 
     max_sessions: int = 8
     idle_s: float = 120.0
     rest_s: float = 30.0
-    batch_tokens: int = 72
+    batch_tokens: int = ROWS_OF_A_BATCH["cpu"]
+    shared_tokens: int = ROWS_TOGETHER["cpu"]
     tokens_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("max_sessions", "batch_tokens"):
+        for name in ("max_sessions", "batch_tokens", "shared_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
         for name in ("idle_s", "rest_s", "tokens_per_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)} must be positive")
+
+    def on(self, device: str) -> CloudLimits:
+        """With the batches that a device takes; one that is not known takes the CPU's."""
+        kind = device.partition(":")[0]
+        rows = ROWS_OF_A_BATCH.get(kind, self.batch_tokens)
+        together = ROWS_TOGETHER.get(kind, self.shared_tokens)
+        return replace(self, batch_tokens=rows, shared_tokens=together)
 
 
 @dataclass(frozen=True)
@@ -157,9 +165,9 @@ class CloudMachine:
     def _batch(self, jobs: Sequence[Verify]) -> list[Verify]:
         """As many as fit. Beside others a robot has its share of the rows, to which a longer chunk is cut."""
         owners = {job.key.peer.owner for job in jobs}
-        share = self._limits.batch_tokens if len(owners) == 1 else LEAST_SHARE
+        share = self._limits.batch_tokens if len(owners) == 1 else self._limits.shared_tokens
         room = dict.fromkeys(owners, share)
-        total, batch = max(LEAST_SHARE, self._limits.batch_tokens), []
+        total, batch = max(share, self._limits.batch_tokens), []
         for job in jobs:
             length = min(len(job.draft) + 1, room[job.key.peer.owner], total)
             if length > min(1, len(job.draft)):

@@ -14,6 +14,7 @@ from itertools import accumulate, zip_longest
 import torch
 from torch import Tensor
 
+from outrider.core.model_options import ROWS_TOGETHER
 from outrider.core.ports import ExitReader, Reading
 from outrider.models.attention import Segment
 from outrider.models.cache import StaticCache
@@ -21,7 +22,7 @@ from outrider.models.exits import ExitHeads
 from outrider.models.positions import text_positions
 from outrider.models.text_stack import TextStack
 
-DECODE_ROWS = 8
+DECODE_ROWS = ROWS_TOGETHER["cpu"]
 """Every forward after the prompt runs a multiple of this many rows, so that one token and a whole draft give
 equal bits."""
 SPAN_STEP = 128

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
 from outrider.core.ports import Reading
 from outrider.models.attention import fold, unfold
 from outrider.models.batch import Appended, ExitSlices, decode_slices
@@ -27,10 +28,10 @@ from outrider.models.cache import CacheBlock, StaticCache
 from outrider.models.exits import ExitHeads
 from outrider.models.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
 
-STEP_ROWS = 16
+STEP_ROWS = ROWS_TOGETHER["cuda"]
 """A sequence's rows in a step: the least share of a batch fits."""
-BLOCK_SEQUENCES = 8
-"""A block's sequences at most: 128 rows, which take no longer than reading the weights."""
+BLOCK_SEQUENCES = ROWS_OF_A_BATCH["cuda"] // STEP_ROWS
+"""A block's sequences at most: its rows take no longer than reading the weights."""
 SHORTEST_SPAN = 1024
 """A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
 

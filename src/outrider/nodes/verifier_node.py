@@ -48,7 +48,11 @@ class VerifierNode(OutriderNode):
 
     def activate(self) -> None:
         self._verifier = Verifier(
-            self._model, self.value("endpoint"), key_file=self._key_file(), knowledge=self._knowledge
+            self._model,
+            self.value("endpoint"),
+            CloudLimits().on(self.value("device")),
+            self._key_file(),
+            self._knowledge,
         )
         self._stop = threading.Event()
         self._server = threading.Thread(

@@ -140,7 +140,7 @@ def serve(
         max_length=max_length,
         device=device,
     )
-    limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s)
+    limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
         loading = False
         if corpus or metrics_port:

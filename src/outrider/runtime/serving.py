@@ -12,7 +12,7 @@ from itertools import cycle, islice
 from outrider.core.frames import EdgeFrame, Frame
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import LEAST_SHARE, CloudLimits
+from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.jobs import CloudJob, Verify
@@ -155,7 +155,7 @@ def published_fleet(
         ComputeProfile(draft_prefill_s=0.0, draft_token_s=JETSON_DRAFT_MS / 1e3),
         LinkProfile(delay_s=0.005),
         published_server,
-        CloudLimits(max_sessions=robots, batch_tokens=LEAST_SHARE * robots),
+        CloudLimits(max_sessions=robots, batch_tokens=CloudLimits().shared_tokens * robots),
         seed,
         fill,
     )

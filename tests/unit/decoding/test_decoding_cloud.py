@@ -324,6 +324,16 @@ def test_a_robot_has_its_share_of_a_batch_and_no_more():
     assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (7, 5)
 
 
+def test_a_robots_share_is_what_the_device_takes_at_once():
+    for device, longest in (("cpu", 7), ("cuda", 15), ("cuda:0", 15)):
+        limits = CloudLimits().on(device)
+        cloud = service(batch_tokens=limits.batch_tokens, shared_tokens=limits.shared_tokens)
+        both_opened(cloud, max_new_tokens=80)
+        cloud.receive(ALICE, draft(0, own(60)[:50]))
+        cloud.receive(BOB, draft(0, own()[:5]))
+        assert {len(job.draft) for job in cloud.next_jobs()} == {longest, 5}
+
+
 def test_a_robot_alone_has_the_whole_batch():
     cloud = service(batch_tokens=18)
     opened(cloud, max_new_tokens=80)

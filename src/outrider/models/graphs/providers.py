@@ -10,6 +10,7 @@ import onnxruntime
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PROVIDERS
+from outrider.models.graphs.allocation import map_weights_apart
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def find_provider(name: str) -> Provider:
 
 def open_graph(path: Path, provider: Provider, threads: int) -> Any:
     """A session on a graph file. What a provider cannot run goes to the CPU. Raises ModelError."""
+    map_weights_apart()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3

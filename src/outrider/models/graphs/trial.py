@@ -30,7 +30,8 @@ class GraphTrial:
     """A prompt on prefill graphs alone (plain), and with the switch to decode graphs beside it.
 
     plain_s, switching_s: of the computing thread's processor. loaded_s, waited_s: loading decode graphs, and
-    waiting for them. plain_mb, switching_mb: the most memory held, above what the process began with.
+    waiting for them. plain_mb, switching_mb: the most memory held, above what the process began with; pages
+    of mapped files are left out, which the system takes back when it needs them.
     """
 
     num_layers: int
@@ -78,7 +79,7 @@ def _write(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> None:
 
 def _measure(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> GraphTrial:
     torch.set_num_threads(1)
-    before_mb = _resident_mb()
+    before_mb = _held_mb()
     language = _open(folder, widths, next_span(num_tokens))
     blocks, cache = language.blocks, language.open_cache()
     hidden = language.embed([index % VOCABULARY for index in range(num_tokens)])
@@ -103,11 +104,11 @@ def _open(folder: Path, widths: Widths, num_slots: int) -> GraphLanguage:
 
 def _watched(work: Callable[[], object]) -> tuple[float, float]:
     """Seconds of this thread, and the most memory held on the way, sampled every millisecond."""
-    peak_mb, done = [_resident_mb()], threading.Event()
+    peak_mb, done = [_held_mb()], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.001):
-            peak_mb[0] = max(peak_mb[0], _resident_mb())
+            peak_mb[0] = max(peak_mb[0], _held_mb())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -119,5 +120,7 @@ def _watched(work: Callable[[], object]) -> tuple[float, float]:
     return took_s, peak_mb[0]
 
 
-def _resident_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MB
+def _held_mb() -> float:
+    """What is resident and no file's."""
+    resident, of_files = Path("/proc/self/statm").read_text().split()[1:3]
+    return (int(resident) - int(of_files)) * _PAGE_MB
