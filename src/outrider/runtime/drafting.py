@@ -20,16 +20,19 @@ MODEL = "model"
 
 @dataclass
 class Yield:
-    """What verifications came to. `retrieval_s` and `calibration_s`: processor time, learning included."""
+    """What verifications came to. Processor time: `draft_s` of retrieving the draft of each, `learning_s` of
+    taking in prompts and what was verified.
+    """
 
     verifications: int = 0
     emitted: int = 0
     drafted: int = 0
     model_tokens: int = 0
-    retrieval_s: float = 0.0
+    learning_s: float = 0.0
     calibration_s: float = 0.0
     calibrated_tokens: int = 0
     texts: list[tuple[int, ...]] = field(default_factory=list)
+    draft_s: list[float] = field(default_factory=list)
 
     @property
     def acceptance_length(self) -> float:
@@ -88,9 +91,10 @@ class Drafting:
         return tuple(text)
 
     def _begin(self, prompt: Prompt, total: Yield) -> None:
+        tokens = self._tokenizer.encode(prompt.text)
         started_s = time.thread_time()
-        self._retrieved.begin(self._tokenizer.encode(prompt.text))
-        total.retrieval_s += time.thread_time() - started_s
+        self._retrieved.begin(tokens)
+        total.learning_s += time.thread_time() - started_s
 
     def _keep_rejected(
         self, chain: Sequence[int], choices: Sequence[int], emitted: Sequence[int], total: Yield
@@ -101,7 +105,7 @@ class Drafting:
         run = longest_run(chain[past:], choices[past : len(chain)])
         if run:
             self._retrieved.keep(chain[past + run[0] : past + run[1]])
-        total.retrieval_s += time.thread_time() - started_s
+        total.learning_s += time.thread_time() - started_s
 
     def _calibrate(self, total: Yield) -> None:
         """By the draft model's prefill, as on the robot; without one, as in sd.npu, by the target's."""
@@ -116,11 +120,12 @@ class Drafting:
     def _learn(self, emitted: Sequence[int], total: Yield) -> None:
         started_s = time.thread_time()
         self._retrieved.extend(emitted)
-        total.retrieval_s += time.thread_time() - started_s
+        total.learning_s += time.thread_time() - started_s
 
     def _chain(self, text: Sequence[int], total: Yield) -> list[int]:
         """Retrieved tokens where they are likelier to be right than the draft model's, else the model's."""
         self._by_model = {}
+        total.draft_s.append(0.0)
         chain: list[int] = []
         while len(chain) < self._limit and self._eos_id not in chain[-1:]:
             retrieved = self._retrieve(chain, total)
@@ -141,7 +146,7 @@ class Drafting:
             if chance < least:
                 break
             tokens.append(token)
-        total.retrieval_s += time.thread_time() - started_s
+        total.draft_s[-1] += time.thread_time() - started_s
         return tokens
 
     def _model_token(self, text: Sequence[int], total: Yield) -> int:
@@ -170,7 +175,7 @@ class TreeDrafting(Drafting):
         while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
             started_s = time.thread_time()
             tree = self._retrieved.tree(self._limit)
-            total.retrieval_s += time.thread_time() - started_s
+            total.draft_s.append(time.thread_time() - started_s)
             choices = self._target.logits([*text, *tree.chain], len(tree.chain)).argmax(-1).tolist()
             emitted = self._way_through(tree, text)
             self._learn(emitted, total)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 _ROOT = 0
 _NOWHERE = -1
 _BOUNDARY = -1
-ENDS = 6
+ENDS = 4
 MOST_RANKED = 3
 """Of what came after a text, the longest ends that are looked at, and the tokens that are told."""
 
