@@ -225,6 +225,7 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
         "x",
         "text ms",
         "x",
+        "round x",
         "batch",
         "passes",
     ):
@@ -238,6 +239,7 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
                 f"{row.tokens_per_s / some[0].tokens_per_s:.2f}",
                 f"{1e3 * row.text_s:.0f}",
                 f"{row.text_s / some[0].text_s:.2f}",
+                f"{row.round_s / some[0].round_s:.2f}",
                 f"{row.batch:.1f}",
                 f"{row.passes_per_token:.2f}",
             )

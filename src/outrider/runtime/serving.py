@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
 
@@ -71,6 +71,12 @@ def texts_of(
     return (FleetText(prompt, tokens, pause_s) for prompt in islice(cycle(prompts), first, first + number))
 
 
+def _later(texts: Iterator[FleetText], by_s: float) -> Iterator[FleetText]:
+    """The same texts, all of them later."""
+    for number, text in enumerate(texts):
+        yield text if number else replace(text, pause_s=text.pause_s + by_s)
+
+
 def run_fleet(
     pair: Pair,
     prompts: Sequence[Prompt],
@@ -80,11 +86,18 @@ def run_fleet(
     texts: int,
     pause_s: float,
 ) -> tuple[list[RobotRecord], CloudRecord]:
-    """Every robot writes the same texts, beginning with another one."""
+    """Every robot writes the same texts, beginning with another one and at another time within a pause.
+
+    Robots do not stop at the same instant; prompts that all come at once wait for each other.
+    """
     fleet = Fleet(pair.target, world)
     step = max(1, len(prompts) // robots)
     records = [
-        fleet.add(texts_of(prompts, robot * step, texts, pause_s), pair.draft, config)
+        fleet.add(
+            _later(texts_of(prompts, robot * step, texts, pause_s), pause_s * robot / robots),
+            pair.draft,
+            config,
+        )
         for robot in range(robots)
     ]
     fleet.run()
