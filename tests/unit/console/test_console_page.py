@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,23 @@ def test_typing_does_not_drive(page: Any, robot: FakeRobot) -> None:
     assert page.input_value("#words") == "was" and robot.drives == []
 
 
+def release(page: Any) -> None:
+    """By a click; where a stop was still on its way, by another, which the page then asks for."""
+    from playwright.sync_api import TimeoutError as NotYetError
+
+    for _ in range(10):
+        with suppress(NotYetError):
+            page.click("#banner button", timeout=2000)
+            page.wait_for_selector("body:not(.stopped)", timeout=2000)
+            return
+    raise AssertionError("the stop was not released")
+
+
 def test_the_emergency_stop_is_one_click_and_one_key(page: Any, robot: FakeRobot) -> None:
     page.click("#e-stop")
     page.wait_for_selector(".banner.bad")
     assert True in robot.e_stops and "nothing moves" in page.inner_text("#banner")
-    page.click("#banner button")
-    page.wait_for_selector("body:not(.stopped)")
+    release(page)
     assert robot.e_stops[-1] is False
     page.keyboard.press("Escape")
     page.wait_for_selector("body.stopped")
