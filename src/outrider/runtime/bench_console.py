@@ -45,8 +45,6 @@ from outrider.runtime.supervisor import Supervisor, free_port
 NODES_BESIDE = ("camera", "action", "console")
 START_S = 60.0
 CROWD_NICENESS = 19
-# As the Go2's; the console hands on ten of them.
-CAMERA_HZ = 15.0
 TEXT_S = 60.0
 
 
@@ -182,7 +180,7 @@ def _console(prompt: Prompt) -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory(prefix="outrider-") as name:
         folder = Path(name)
         parameters: dict[str, dict[str, Any]] = {
-            "camera": {"source": "file", "path": str(_picture(prompt, folder)), "rate_hz": CAMERA_HZ},
+            "camera": {"source": "file", "path": str(_picture(prompt, folder))},
             "action": {"use_scan": False},
             "console": {"port": port},
         }
