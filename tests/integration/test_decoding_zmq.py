@@ -121,7 +121,7 @@ def test_no_verifier_is_a_link_error_at_the_deadline(endpoint):
         started_s = time.monotonic()
         with pytest.raises(LinkError, match=r"cannot be reached.*outrider verifier"):
             decoder.decode(request(deadline_s=0.3))
-        assert 0.25 < time.monotonic() - started_s < 10.0
+        assert 0.25 < time.monotonic() - started_s < 2.0
 
 
 @pytest.mark.parametrize("strategy", ["ar", "sd"])

@@ -55,7 +55,7 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
     silent_s = speaker.silence()
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "sign of life" in report.message
-    assert base.stands_after(silent_s, within_s=1.0)
+    assert base.stands_after(silent_s, within_s=0.6)
 
 
 @pytest.mark.parametrize("cause", ["odometry", "link", "withdrawal", "deactivation"])
@@ -76,7 +76,7 @@ def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome != MotionReport.DONE
     wait_until(lambda: not base.is_moving(), "a stop")
-    assert base.stands_after(moment_s, within_s=1.0)
+    assert base.stands_after(moment_s, within_s=0.8)
 
 
 def test_a_latched_emergency_stop_is_heard_by_a_node_that_starts_later(run_node: Run, client: Client) -> None:
@@ -106,7 +106,7 @@ def test_a_plain_emergency_stop_ends_a_motion(run_node: Run, client: Client) -> 
     client.publish(Bool(data=True), "e_stop", qos.COMMAND)
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.EMERGENCY_STOP
-    assert base.stands_after(moment_s, within_s=1.0)
+    assert base.stands_after(moment_s, within_s=0.5)
 
 
 def test_the_emergency_stop_is_a_service_too(run_node: Run, client: Client) -> None:

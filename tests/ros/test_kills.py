@@ -12,7 +12,8 @@ from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
-from outrider.nodes.kill_trials import Sample, driven, last_action, to_zero_s, try_kill, wait_for
+from outrider.nodes.kill_scene import Sample, wait_for
+from outrider.nodes.kill_trials import driven, last_action, to_zero_s, try_kill
 from outrider.runtime.paths import models_folder
 from outrider.runtime.process_kills import evaluate_kills
 

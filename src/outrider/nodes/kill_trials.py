@@ -1,56 +1,35 @@
-"""The trials of `outrider eval kills`: starts the processes, drives goals, kills, and watches over DDS."""
+"""The trials of `outrider eval kills`: drives goals, kills at some moment of each, judges what was driven."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import rclpy
-from geometry_msgs.msg import Twist, TwistStamped
-from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import SimulationState, VerifiedText
-from rclpy.action import ActionClient
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.signals import SignalHandlerOptions
+from outrider_interfaces.msg import VerifiedText
 from rich.console import Console
 from rich.progress import track
-from sensor_msgs.msg import Image
 
 from outrider.console.crowd import hold_button
 from outrider.core.errors import OutriderError
-from outrider.core.values import Velocity
-from outrider.nodes import convert, qos
-from outrider.runtime.episode import stands_at_target
-from outrider.runtime.graph import NODES, SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.nodes.kill_scene import START_S, Goal, Sample, Scene, wait_for
 from outrider.runtime.process_kills import (
     BYSTANDERS,
     KILLED_NODES,
-    RECORDING_FILE,
     RESULT_FILE,
     RUN_FOLDER,
     Kill,
     Run,
     write_result,
 )
-from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port
-from outrider.simulation.homes import generate_home
-from outrider.simulation.vocabulary import target_of
 
-TASK = "find the silver bottle"
-START_S, GOAL_S, UNDER_WAY_S = 180.0, 400.0, 60.0
+GOAL_S, UNDER_WAY_S = 400.0, 60.0
 KILLS_PER_RUN = 4
 # Runs for each that is needed, where goals end too soon to kill anything.
 TRIES = 2
@@ -59,200 +38,6 @@ WATCH_S = 1.5
 # a kill may take to be told.
 CONTINUES_S, IN_FLIGHT_S = 0.5, 0.1
 MOMENTS = ("decoding", "moving", "any")
-RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
-
-
-@dataclass
-class Sample:
-    """A velocity and when it held from, in seconds of the system's clock."""
-
-    time_s: float
-    velocity: Velocity
-
-    @property
-    def moves(self) -> bool:
-        return self.velocity != Velocity()
-
-
-@dataclass
-class Observer:
-    """What the graph says, as it comes; and a client of its action. Times are the system clock's."""
-
-    texts: list[VerifiedText] = field(default_factory=list)
-    told: list[Sample] = field(default_factory=list)
-    commanded: list[Sample] = field(default_factory=list)
-    state: SimulationState | None = None
-    pictures: int = 0
-
-    def __post_init__(self) -> None:
-        self.node = rclpy.create_node("kill_trials")
-        listen = self.node.create_subscription
-        listen(VerifiedText, "verified_text", self.texts.append, qos.EVENTS)
-        listen(TwistStamped, "base_velocity", self._on_told, qos.EVENTS)
-        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
-        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
-        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
-        self.goals = ActionClient(self.node, Navigate, "navigate")
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self.node.destroy_node()
-
-    def _spin(self) -> None:
-        executor = SingleThreadedExecutor()
-        executor.add_node(self.node)
-        with contextlib.suppress(ExternalShutdownException):
-            while not self._stopping.is_set():
-                executor.spin_once(timeout_sec=0.02)
-
-    def _on_told(self, message: TwistStamped) -> None:
-        self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
-
-    def _on_commanded(self, message: Twist) -> None:
-        self.commanded.append(Sample(time.time(), convert.velocity_of(message)))
-
-    def _on_state(self, message: SimulationState) -> None:
-        self.state = message
-
-    def _on_picture(self, message: Image) -> None:
-        self.pictures += 1
-
-    @property
-    def moves(self) -> bool:
-        return bool(self.told) and self.told[-1].moves
-
-    @property
-    def decodes(self) -> bool:
-        """Whether a text is on its way right now."""
-        last = self.texts[-1] if self.texts else None
-        return last is not None and last.state == VerifiedText.DECODING and last.verified_tokens > 0
-
-
-class Scene:
-    """All processes of one run, in one home. `more`: nodes that a goal does not need.
-
-    `folder` is taken for this run alone; a recorder's file in it is RECORDING_FILE.
-    """
-
-    def __init__(
-        self, folder: Path, seed: int, placement: str, models: Path, more: Sequence[str] = ()
-    ) -> None:
-        self.seed, self.placement = seed, placement
-        self.console_port = free_port()
-        self._folder, self._more = folder, more
-        self._parameters = _parameters(seed, placement, models, folder)
-        self._parameters["console"]["port"] = self.console_port
-        self._parameters["navigator"]["use_memory"] = "memory" in more
-
-    def __enter__(self) -> Scene:
-        # A domain of its own: what was killed in the last one is taken to be there for a while yet.
-        domain = free_domain()
-        rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
-        self.observer = Observer()
-        self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
-        file = self._folder / "parameters.yaml"
-        write_parameter_file(file, self._parameters)
-        for name in ("verifier", "simulation", "camera", "action", "navigator", *self._more):
-            self.supervisor.start(name, file, arguments=RELAYED if name == "simulation" else ())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.supervisor.stop_all()
-        self.observer.close()
-        rclpy.try_shutdown()
-
-    def await_ready(self) -> None:
-        """Until the navigator takes goals and everything that it needs is there."""
-        observer = self.observer
-        wait_for(observer.goals.server_is_ready, START_S, "the navigator")
-        wait_for(lambda: observer.state is not None, START_S, "the simulation")
-        seen = observer.pictures
-        wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
-        # The reports' publisher comes with the action node, the record's subscriptions within its period.
-        wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
-        if "record" in self._more:
-            wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
-        if "memory" in self._more:
-            wait_for(lambda: observer.node.count_services("recall"), START_S, "the memory")
-        if "markers" in self._more:
-            wait_for(lambda: observer.node.count_publishers("markers"), START_S, "the markers")
-        if "console" in self._more:
-            wait_for(lambda: _listens(self.console_port), START_S, "the console")
-
-    def begin_goal(self) -> Goal:
-        return Goal(self.observer)
-
-    def kill(self, name: str) -> float:
-        """As by kill -9; the moment of it."""
-        at_s = time.time()
-        self.supervisor.kill(name)
-        return at_s
-
-    def start_again(self, name: str) -> None:
-        self.supervisor.start_again(name)
-
-    def at_target(self) -> bool:
-        state = self.observer.state
-        home = generate_home(self.seed, target_of(TASK), self.placement)
-        return state is not None and stands_at_target(home, convert.pose_of(state.pose))
-
-
-class Goal:
-    """A goal that was sent; `result` is None until it has ended."""
-
-    def __init__(self, observer: Observer) -> None:
-        self.result: Any = None
-        self._handle: Any = None
-        sent = observer.goals.send_goal_async(Navigate.Goal(instruction=TASK))
-        sent.add_done_callback(self._on_answer)
-
-    def _on_answer(self, future: Any) -> None:
-        self._handle = future.result()
-        self._handle.get_result_async().add_done_callback(self._on_result)
-
-    def _on_result(self, future: Any) -> None:
-        self.result = future.result().result
-
-
-def _parameters(seed: int, placement: str, models: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    arguments = {
-        "instruction": TASK,
-        "seed": seed,
-        "placement": placement,
-        "endpoint": f"tcp://127.0.0.1:{free_port()}",
-        "draft_model": str(models / "draft"),
-        "model": str(models / "target"),
-        "memory_store": str(folder / "memory"),
-        "record": str(folder / RECORDING_FILE),
-    }
-    base = {"navigator": {"link_patience_s": START_S, "answer_deadline_s": START_S}}
-    parameters: dict[str, dict[str, Any]] = dict(graph_parameters(SIM_GRAPH, base, arguments))
-    parameters["camera"] = dict(NODES["camera"].checked({"source": "topic", "topic": "image_in"}))
-    return parameters
-
-
-def _listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-        return True
-    return False
-
-
-def wait_for(
-    condition: Callable[[], Any], limit_s: float, what: str, ended: Callable[[], Any] = lambda: False
-) -> bool:
-    """Until the condition is true, or False once `ended` is. Raises OutriderError after `limit_s`."""
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        if ended():
-            return False
-        if time.monotonic() > deadline_s:
-            raise OutriderError(f"{what}: not within {limit_s:.0f} s")
-        time.sleep(0.002)
-    return True
 
 
 def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bool = True) -> float:
