@@ -3,7 +3,7 @@
 from launch import LaunchDescription
 
 from outrider.nodes.launching import describe, gazebo_processes
-from outrider.runtime.graph import GAZEBO_GRAPH
+from outrider.runtime.graphs import GAZEBO_GRAPH
 
 
 def generate_launch_description() -> LaunchDescription:

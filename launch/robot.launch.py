@@ -3,7 +3,7 @@
 from launch import LaunchDescription
 
 from outrider.nodes.launching import describe
-from outrider.runtime.graph import ROBOT_GRAPH
+from outrider.runtime.graphs import ROBOT_GRAPH
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -11,15 +11,15 @@ launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
-from outrider.runtime.graph import (  # noqa: E402
+from outrider.runtime.graphs import (  # noqa: E402
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
     ROBOT_GRAPH,
     SIM_GRAPH,
     TELEOP_GRAPH,
     Graph,
-    graph_parameters,
 )
+from outrider.runtime.parameter_values import graph_parameters  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"

@@ -18,7 +18,8 @@ from support_ros import Goals
 from outrider.core.values import Pose2D
 from outrider.nodes import convert, qos
 from outrider.runtime.episode import stands_at_target
-from outrider.runtime.graph import SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.graphs import SIM_GRAPH
+from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port
 from outrider.simulation.homes import generate_home

@@ -17,7 +17,8 @@ from conftest import wait_until
 from outrider.core.errors import ConfigError, InstructionError, ModelError, OutriderError
 from outrider.runtime import supervisor as supervision
 from outrider.runtime.decoders import probe_verifier
-from outrider.runtime.graph import SIM_GRAPH, graph_parameters, wanted_nodes, write_parameter_file
+from outrider.runtime.graphs import SIM_GRAPH, wanted_nodes
+from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, check_endpoint_free, free_port, run_demo
 

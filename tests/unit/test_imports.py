@@ -126,7 +126,7 @@ def test_the_test_objects(part, module):
         ("core", "outrider.core.values"),
         ("navigation", "outrider.core.values"),
         ("runtime", "outrider.wire.codec"),
-        ("nodes", "outrider.runtime.graph"),
+        ("nodes", "outrider.runtime.graphs"),
         ("nodes", "sensor_msgs.msg"),
         ("cli", "outrider.runtime.evaluation"),
         ("wire", "zmq"),

@@ -26,7 +26,8 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
-from outrider.runtime.graph import NODES, NodeSpec, Parameter, Value
+from outrider.runtime.node_specs import NODES
+from outrider.runtime.parameters import NodeSpec, Parameter, Value
 
 DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3

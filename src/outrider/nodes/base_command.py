@@ -16,7 +16,7 @@ from outrider.navigation.pilot import MotionExecutor
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.convert import header, twist_message
-from outrider.runtime.graph import COMMAND_INTERFACES
+from outrider.runtime.node_specs import COMMAND_INTERFACES
 
 
 class BaseCommand(Protocol):

@@ -25,7 +25,9 @@ from outrider.core.values import Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.base import spin_once
 from outrider.runtime.episode import stands_at_target
-from outrider.runtime.graph import NODES, SIM_GRAPH, graph_parameters, write_parameter_file
+from outrider.runtime.graphs import SIM_GRAPH
+from outrider.runtime.node_specs import NODES
+from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.process_kills import (
     RECORDING_FILE,
 )

@@ -1,4 +1,4 @@
-"""The graph as a launch description: arguments, nodes and parameters all come from `runtime.graph`."""
+"""The graph as a launch description: arguments, nodes, parameters all come from `graphs` and `node_specs`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ from launch_ros.actions import Node
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.gazebo import check_installed, prepare_gazebo
-from outrider.runtime.graph import (
-    NODES,
-    Graph,
+from outrider.runtime.graphs import Graph, wanted_nodes
+from outrider.runtime.node_specs import NODES
+from outrider.runtime.parameter_values import (
     argument_help,
     argument_value,
     graph_parameters,
     laid_over,
     read_parameter_file,
-    wanted_nodes,
 )
 from outrider.runtime.paths import config_file
 

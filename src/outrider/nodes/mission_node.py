@@ -25,8 +25,9 @@ from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
-from outrider.runtime.graph import MISSION, Value
 from outrider.runtime.live_view import LiveState, LiveView
+from outrider.runtime.node_specs import MISSION
+from outrider.runtime.parameters import Value
 from outrider.runtime.recorder import Recorder, Truth
 from outrider.runtime.report import write_report
 from outrider.simulation.homes import Home, generate_home

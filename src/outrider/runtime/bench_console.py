@@ -36,8 +36,9 @@ from outrider.decoding.service import VerifierService
 from outrider.runtime.bench_verifier import verifier_process
 from outrider.runtime.decoders import connect_decoder
 from outrider.runtime.figures import write_figures
-from outrider.runtime.graph import NODES, write_parameter_file
 from outrider.runtime.held_out import check_frames, held_out_prompts
+from outrider.runtime.node_specs import NODES
+from outrider.runtime.parameter_values import write_parameter_file
 from outrider.runtime.paths import models_folder
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.writing import writing_to
-from outrider.runtime.graph import Value
+from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file
 from outrider.simulation.homes import generate_home
 from outrider.simulation.sdf import RELEASES, world_sdf

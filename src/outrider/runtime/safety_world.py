@@ -18,7 +18,7 @@ from outrider.navigation.camera_check import RepeatWatch
 from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
 from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
-from outrider.runtime.graph import ACTION
+from outrider.runtime.node_specs import ACTION
 from outrider.runtime.simulated_base import SimulatedBase
 from outrider.simulation.simulator import Simulator
 

@@ -23,19 +23,11 @@ from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
 from outrider.runtime.figures import REPORT_FILE, amend_figures
-from outrider.runtime.graph import (
-    CONSOLE,
-    NODES,
-    RECORD,
-    SIM_GRAPH,
-    Graph,
-    graph_parameters,
-    read_parameter_file,
-    wanted_nodes,
-    write_parameter_file,
-)
+from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.links import load_network
 from outrider.runtime.memory import PeakMemory
+from outrider.runtime.node_specs import CONSOLE, NODES, RECORD
+from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
 from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.recording import check_new
 from outrider.runtime.ros_env import free_domain, ros_environment

@@ -9,16 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from outrider.runtime.graph import (
-    CONSOLE,
-    MISSION,
-    SIM_GRAPH,
-    Value,
-    graph_parameters,
-    read_parameter_file,
-    wanted_nodes,
-    write_parameter_file,
-)
+from outrider.runtime.graphs import SIM_GRAPH, wanted_nodes
+from outrider.runtime.node_specs import CONSOLE, MISSION
+from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
+from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port, stopping_on_signals

@@ -8,7 +8,7 @@ import yaml
 
 from outrider.navigation.clearance import CONTACT_MARGIN_M
 from outrider.navigation.limits import Footprint
-from outrider.runtime.graph import ACTION
+from outrider.runtime.node_specs import ACTION
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 

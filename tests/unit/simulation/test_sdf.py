@@ -16,7 +16,7 @@ from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import ConfigError
 from outrider.core.values import Pose2D
 from outrider.runtime.gazebo import bridge_text, prepare_gazebo, release_of
-from outrider.runtime.graph import GAZEBO
+from outrider.runtime.node_specs import GAZEBO
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model
 from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, SCAN_HEIGHT_M, world_sdf

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.graph import (
+from outrider.runtime.graphs import (
     ARGUMENTS,
     CLOUD_GRAPH,
-    COMMAND_INTERFACES,
     GAZEBO_GRAPH,
-    NODES,
     ROBOT_GRAPH,
     SIM_GRAPH,
     TELEOP_GRAPH,
     Graph,
+    wanted_nodes,
+)
+from outrider.runtime.node_specs import COMMAND_INTERFACES, NODES
+from outrider.runtime.parameter_values import (
     argument_help,
     argument_value,
     graph_parameters,
     laid_over,
     read_parameter_file,
-    wanted_nodes,
     write_parameter_file,
 )
 

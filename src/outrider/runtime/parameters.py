@@ -1,0 +1,75 @@
+"""What a node and its parameters are: names, types, what is allowed, and the check of given values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from outrider.core.errors import ConfigError
+
+Value = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its type is its default's, and what it may be."""
+
+    name: str
+    default: Value
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+
+    def checked(self, value: Any, owner: str) -> Value:
+        """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""
+        kind = type(self.default)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(f"{owner}: parameter {self.name}={value!r} must be of type {kind.__name__}")
+        if self.choices and value not in self.choices:
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} must be one of {', '.join(self.choices)}"
+            )
+        if isinstance(value, (int, float)) and not self._in_range(value):
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} must lie between {self.minimum} and {self.maximum}"
+            )
+        return value
+
+    def _in_range(self, value: float) -> bool:
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return low <= value <= high
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node: its name in the graph, the executable that ROS starts, and its parameters.
+
+    Where `wanted_by` names a parameter, the node is started only if that is set.
+    """
+
+    name: str
+    executable: str
+    parameters: tuple[Parameter, ...]
+    wanted_by: str = ""
+
+    @property
+    def module(self) -> str:
+        """What `python -m` starts where no executable is installed."""
+        return f"outrider.nodes.{self.executable}"
+
+    def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
+        """All parameters, given ones validated; ConfigError for a wrong or an unknown one."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ConfigError(
+                f"{self.name}: unknown parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}"
+            )
+        return {name: p.checked(values.get(name, p.default), self.name) for name, p in known.items()}
