@@ -1,0 +1,108 @@
+"""A cloud machine to talk to: peers, frames for it, and its jobs one at a time."""
+
+from __future__ import annotations
+
+from support.toys import JPEG, own_text, request, toy_pair
+
+from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules
+from outrider.core.values import Prompt
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.digest import extend_digest, prompt_digest
+from outrider.decoding.jobs import CloudJob, CloudResult
+from outrider.decoding.packing import pack_token_probs
+from outrider.decoding.service import VerifierService
+from outrider.decoding.token_runs import Run, pack_runs
+
+PROMPT = Prompt("find the chair", JPEG)
+ROOT = prompt_digest(PROMPT)
+ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def service(**limits) -> VerifierService:
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    return VerifierService(target, CloudLimits(**limits), Clock())
+
+
+def opening(
+    epoch: int = 1,
+    tokens: tuple[int, ...] = (),
+    when_idle="wait",
+    acceptance="greedy",
+    hints: str = "none",
+    digest: int | None = None,
+    **changes,
+) -> Open:
+    digest = extend_digest(ROOT, tokens) if digest is None else digest
+    values = {"text": PROMPT.text, "jpeg": JPEG, "max_new_tokens": 20, **changes}
+    return Open(
+        5,
+        epoch,
+        digest,
+        values["text"],
+        values["jpeg"],
+        tokens,
+        values["max_new_tokens"],
+        values.get("tokenizer", "toy-32-0"),
+        Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 7, True, hints, "confidence"),
+        values.get("model", ""),
+    )
+
+
+def frames(replies: list) -> list:
+    return [reply.frame for reply in replies]
+
+
+def step(cloud: VerifierService) -> list:
+    """The replies of one job, hints included; [] where there is none."""
+    replies: list = []
+    cloud.step(replies.append)
+    return replies
+
+
+def next_job(cloud: VerifierService) -> CloudJob | None:
+    """The only job there is, if any."""
+    jobs = cloud.next_jobs()
+    assert len(jobs) <= 1
+    return jobs[0] if jobs else None
+
+
+def run(cloud: VerifierService, job: CloudJob) -> CloudResult:
+    [result] = cloud.run([job], lambda job, hint: None)
+    return result
+
+
+def opened(cloud: VerifierService, peer: Peer = ALICE, **options) -> None:
+    assert frames(cloud.receive(peer, opening(**options))) == []
+    assert isinstance(frames(step(cloud))[0], Opened)
+
+
+def both_opened(cloud: VerifierService, **options) -> None:
+    for peer in (ALICE, BOB):
+        assert frames(cloud.receive(peer, opening(**options))) == []
+    waiting = 2
+    while waiting:
+        waiting -= sum(isinstance(frame, Opened) for frame in frames(step(cloud)))
+
+
+def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT) -> Draft:
+    """Branches that all grow from one text."""
+    lengths = [0, *(len(tokens) for tokens in runs)]
+    return Draft(5, epoch, base, digest, pack_runs(map(Run, lengths, runs)))
+
+
+def own(max_new_tokens: int = 20) -> tuple[int, ...]:
+    """What the service's target writes alone."""
+    return own_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, max_new_tokens))
+
+
+def proposal(text: tuple[int, ...], tokens: tuple[int, ...], settled: int | None = None) -> Proposal:
+    """Tokens that were drawn with certainty, for `split` and `sparse`."""
+    digest = extend_digest(ROOT, text)
+    return Proposal(5, 1, len(text), digest, settled, tokens, pack_token_probs([1.0] * len(tokens)))

@@ -1,0 +1,79 @@
+"""The cloud machine alone: which words of early exits it passes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, service
+
+from outrider.core.frames import Cancel
+from outrider.decoding.jobs import ExitHint
+from outrider.wire.codec import decode_cloud_frame, encode
+
+
+def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200):
+    """A cloud that runs a verification of `draft`, and the job it runs."""
+    cloud = service()
+    opened(cloud, hints=hints, when_idle=when_idle, max_new_tokens=max_new_tokens)
+    cloud.receive(ALICE, draft(0, own(70)[:64]))
+    job = next_job(cloud)
+    assert len(job.draft) == 64
+    return cloud, job
+
+
+def test_all_hints_are_passed_on_where_all_are_wanted():
+    cloud, job = hinting("all")
+    said = [ExitHint(0, 1, 9, 0.4), ExitHint(1, 1, 9, 0.41), ExitHint(2, 2, 7, 1.0)]
+    answers = [frames(cloud.hint(job, hint)) for hint in said]
+    expected = [(0, 40, (job.draft[0], 9)), (1, 41, (job.draft[0], 9)), (2, 100, (*job.draft[:2], 7))]
+    assert [(hint.exit, hint.confidence, hint.tokens) for [hint] in answers] == expected
+    assert all(hint.base == 0 for [hint] in answers)
+
+
+def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0) -> ExitHint:
+    """An exit that contradicts the draft at one place."""
+    choices = (*job.draft[:at], token, *job.draft[at + 1 :], 7)
+    return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
+
+
+def test_a_useful_hint_is_news_that_deserves_trust():
+    cloud, job = hinting("useful")
+    [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
+    assert first.tokens == (9,)
+    assert first.confidence < 100, "a hint is not believed by its own word alone"
+    assert cloud.hint(job, doubting(job, 1, 0, 9)) == [], "no news"
+    assert cloud.hint(job, doubting(job, 2, 0, 8, 0.1)) == [], "hardly to be trusted"
+    assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
+
+
+def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatch):
+    monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.02)
+    cloud, job = hinting("useful")
+    once = doubting(job, 0, 1, 9)
+    twice = replace(once, choices=(*once.choices[:3], 8, *once.choices[4:]))
+    said = frames(cloud.hint(job, twice))
+    assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
+    assert said[0].confidence > said[1].confidence > 0
+
+
+def test_useful_hints_keep_to_their_allowance():
+    cloud, job = hinting("useful")
+    sent = sum(len(cloud.hint(job, doubting(job, 0, 0, token))) for token in range(1, 32))
+    assert 1 <= sent < 12
+
+
+def test_hints_end_with_the_text_and_fit_the_wire():
+    cloud, job = hinting("all")
+    [hint] = frames(cloud.hint(job, ExitHint(0, 64, 9, 1.0)))
+    assert decode_cloud_frame(encode(hint)) == hint
+    assert hint.tokens == job.draft
+    [short] = frames(cloud.hint(job, ExitHint(0, 2, 0, 1.0)))
+    assert short.tokens == (*job.draft[:2], 0)
+
+
+def test_a_hint_on_a_text_that_has_moved_on_is_dropped():
+    cloud, job = hinting("all")
+    cloud.finish(job, run(cloud, job), 0.1)
+    assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []
+    cloud.receive(ALICE, Cancel(5, 1))
+    assert cloud.hint(job, ExitHint(0, 1, 9, 1.0)) == []

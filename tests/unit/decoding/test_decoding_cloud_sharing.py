@@ -1,0 +1,219 @@
+"""The cloud machine alone: robots share batches and time, and cannot hurt each other."""
+
+from __future__ import annotations
+
+import pytest
+from cloud_machine import (
+    ALICE,
+    BOB,
+    PROMPT,
+    ROOT,
+    both_opened,
+    draft,
+    next_job,
+    opened,
+    opening,
+    own,
+    service,
+    step,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.toys import JPEG, own_text, request, toy_pair
+
+from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
+from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.jobs import PrefillTarget
+from outrider.decoding.local import LocalLink
+from outrider.decoding.service import VerifierService
+from outrider.decoding.token_runs import Run, pack_runs
+from outrider.decoding.toy import ToySession
+
+
+def test_sessions_share_a_batch():
+    cloud = service()
+    both_opened(cloud, when_idle="step")
+    for _ in range(6):
+        assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
+
+
+def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
+    cloud = service()
+    both_opened(cloud, when_idle="step", max_new_tokens=200)
+    cloud.receive(ALICE, Cancel(5, 1))
+    cloud.receive(ALICE, opening(epoch=2, when_idle="step"))
+    kinds = []
+    for epoch in range(3, 23):
+        jobs = cloud.next_jobs()
+        kinds.append(type(jobs[0]))
+        compute_s = 0.03 if kinds[-1] is PrefillTarget else 0.01
+        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), compute_s)
+        if kinds[-1] is PrefillTarget:
+            cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
+    assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
+
+
+def test_a_robot_has_its_share_of_a_batch_and_no_more():
+    cloud = service(batch_tokens=18)
+    both_opened(cloud, max_new_tokens=80)
+    cloud.receive(ALICE, draft(0, own(60)[:50]))
+    cloud.receive(BOB, draft(0, own()[:5]))
+    jobs = {job.key.peer: job for job in cloud.next_jobs()}
+    assert (len(jobs[ALICE].draft), len(jobs[BOB].draft)) == (7, 5)
+
+
+def test_a_robots_share_is_what_the_device_takes_at_once():
+    for device, longest in (("cpu", 7), ("cuda", 15), ("cuda:0", 15)):
+        limits = CloudLimits().on(device)
+        cloud = service(batch_tokens=limits.batch_tokens, shared_tokens=limits.shared_tokens)
+        both_opened(cloud, max_new_tokens=80)
+        cloud.receive(ALICE, draft(0, own(60)[:50]))
+        cloud.receive(BOB, draft(0, own()[:5]))
+        assert {len(job.draft) for job in cloud.next_jobs()} == {longest, 5}
+
+
+def test_a_robot_alone_has_the_whole_batch():
+    cloud = service(batch_tokens=18)
+    opened(cloud, max_new_tokens=80)
+    cloud.receive(ALICE, draft(0, own(60)[:50]))
+    assert len(next_job(cloud).draft) == 17
+
+
+def test_who_was_left_out_of_a_batch_comes_first_in_the_next():
+    cloud = service(batch_tokens=9)
+    both_opened(cloud)
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, draft(0, own()[:7]))
+    served = []
+    for _ in range(2):
+        jobs = cloud.next_jobs()
+        cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        served.append({job.key.peer for job in jobs})
+    assert served in ([{ALICE}, {BOB}], [{BOB}, {ALICE}])
+
+
+def test_a_robot_beyond_its_rate_waits_and_the_others_do_not():
+    cloud = service(tokens_per_s=4.0)
+    both_opened(cloud, max_new_tokens=40)
+    text = own()
+    cloud.receive(ALICE, draft(0, text[:7]))
+    cloud.receive(BOB, draft(0, text[:1]))
+    assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
+    cloud.receive(ALICE, draft(8, (1,), digest=extend_digest(ROOT, text[:8])))
+    cloud.receive(BOB, draft(2, (1,), digest=extend_digest(ROOT, text[:2])))
+    assert {reply.peer for reply in step(cloud)} == {BOB}
+    assert step(cloud) == []
+    assert cloud.next_look_s() == pytest.approx(1.0, abs=0.01)
+    cloud._clock.now_s += 1.01
+    assert {reply.peer for reply in step(cloud)} == {ALICE}
+
+
+def test_a_verification_that_fails_in_a_batch_fails_alone(monkeypatch, caplog):
+    cloud = service()
+    both_opened(cloud)
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, draft(0, own()[:3]))
+    forward, calls = ToySession.forward, []
+
+    def failing(session, token_ids, on_exit=None):
+        calls.append(session)
+        if session is calls[0]:
+            raise RuntimeError("boom")
+        return forward(session, token_ids, on_exit)
+
+    monkeypatch.setattr(ToySession, "forward", failing)
+    answers = {reply.peer: reply.frame for reply in step(cloud)}
+    assert isinstance(answers[ALICE], Refused) and answers[ALICE].reason == "internal"
+    assert isinstance(answers[BOB], Verdict)
+
+
+small = st.integers(0, 3)
+tokens = st.lists(st.integers(0, 40), max_size=4).map(tuple)
+any_digest = st.sampled_from([ROOT, 7])
+any_rules = st.builds(
+    Rules,
+    st.sampled_from(["wait", "step", "adaptive"]),
+    st.sampled_from(["greedy", "coupled", "rejection", "split", "sparse"]),
+    st.sampled_from([0.0, 1.0, -1.0, float("nan")]),
+    st.sampled_from([1.0, 0.5, 0.0]),
+    small,
+    st.booleans(),
+    st.sampled_from(["none", "all", "useful"]),
+    st.sampled_from(["confidence", "fifo", "random"]),
+)
+any_frame = st.one_of(
+    st.builds(
+        Open,
+        small,
+        small,
+        any_digest,
+        st.just(PROMPT.text),
+        st.sampled_from([JPEG, b""]),
+        tokens,
+        st.integers(1, 9),
+        st.sampled_from(["toy-32-0", "other"]),
+        any_rules,
+    ),
+    st.builds(Resume, small, small, small, any_digest, small),
+    st.builds(
+        Draft,
+        small,
+        small,
+        small,
+        any_digest,
+        st.binary(max_size=6) | tokens.map(lambda t: pack_runs([Run(0, t)])),
+    ),
+    st.builds(
+        Proposal,
+        small,
+        small,
+        small,
+        any_digest,
+        st.none() | st.integers(0, 40),
+        tokens,
+        st.binary(max_size=8),
+    ),
+    st.builds(Cancel, small, small),
+    st.builds(Close, small, small),
+    st.builds(Ping, small, small),
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(any_frame, st.booleans()), max_size=30), st.integers(0, 10))
+def test_no_peer_can_disturb_another(noise, seed):
+    """A stranger sends any well-formed frames, the same session number included, between another's own."""
+    target, draft = toy_pair(seed, 0.7)
+    cloud = VerifierService(target, CloudLimits(max_sessions=3))
+    link = _NoisyLink(cloud, noise)
+    decoder = LinkedDecoder(link, draft, target.tokenizer, DecodingConfig(), 1, "the target")
+    assert decoder.decode(request()).token_ids == own_text(target, request())
+    assert cloud.stats.open_sessions <= 3
+
+
+class _NoisyLink(LocalLink):
+    """After each frame of its own it lets a stranger speak."""
+
+    def __init__(self, cloud: VerifierService, noise: list) -> None:
+        super().__init__(cloud)
+        self._cloud = cloud
+        self._noise = iter(noise)
+
+    def send(self, frame) -> int:
+        sent = super().send(frame)
+        for noise_frame, steps in self._noise:
+            for reply in self._cloud.receive(BOB, noise_frame):
+                assert reply.peer == BOB
+                assert not isinstance(reply.frame, Refused) or reply.frame.reason in (
+                    "protocol",
+                    "busy",
+                    "model",
+                    "frame",
+                )
+            if steps:
+                self._inbox.extend(reply.frame for reply in step(self._cloud) if reply.peer != BOB)
+                break
+        return sent

@@ -1,0 +1,211 @@
+"""The cloud machine alone: which text it holds, who has a place, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from cloud_machine import (
+    ALICE,
+    BOB,
+    PROMPT,
+    ROOT,
+    draft,
+    frames,
+    next_job,
+    opened,
+    opening,
+    own,
+    proposal,
+    run,
+    service,
+    step,
+)
+
+from outrider.core.frames import (
+    Cancel,
+    Close,
+    Draft,
+    Opened,
+    Peer,
+    Ping,
+    Pong,
+    PrefillAgain,
+    Proposal,
+    Resume,
+    Verdict,
+)
+from outrider.core.values import Prompt
+from outrider.decoding.digest import extend_digest, prompt_digest
+
+
+def test_a_lost_prefix_is_never_continued_from_an_empty_cache():
+    cloud = service()
+    again = [PrefillAgain(5, 1)]
+    assert frames(cloud.receive(ALICE, draft(0, (1,)))) == again
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == again
+    opened(cloud)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 3, ROOT))) == again
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT + 1))) == again
+    for other in (draft(3, (1,), digest=extend_digest(ROOT, (1, 2, 3))), draft(0, (1,), digest=ROOT + 1)):
+        assert cloud.receive(ALICE, other) == []
+        assert step(cloud) == []
+
+
+def test_a_robot_that_wants_another_model_is_told_which_one_is_served():
+    cloud = service()
+    opened(cloud)
+    [refused] = frames(cloud.receive(BOB, opening(model="target:another")))
+    assert (refused.reason, refused.epoch) == ("model", 1)
+    assert "'target:another'" in refused.message and "'toy-1'" in refused.message
+    assert cloud.stats.open_sessions == 1
+    assert frames(cloud.receive(BOB, opening(model="toy-1"))) == []
+    cloud.receive(ALICE, draft(0, own()[:2]))
+    assert isinstance(frames(step(cloud))[0], Opened)
+    assert isinstance(frames(step(cloud))[0], Verdict)
+
+
+def test_an_open_with_tokens_continues_after_them():
+    cloud = service()
+    text = own()
+    opened(cloud, tokens=text[:7], when_idle="step")
+    [verdict] = frames(step(cloud))
+    assert (verdict.base, verdict.tokens) == (7, (text[7],))
+
+
+def test_the_edges_word_on_the_text_wins_even_over_a_running_job():
+    """After a lost link the edge may have gone on alone."""
+    cloud = service()
+    opened(cloud, when_idle="step")
+    text = frames(step(cloud))[0].tokens + frames(step(cloud))[0].tokens
+    job = next_job(cloud)
+    result = run(cloud, job)
+    theirs = (text[0], text[1] % 31 + 1)
+    assert theirs != text
+    assert len(frames(cloud.receive(ALICE, opening(tokens=theirs, when_idle="step")))) == 1
+    assert cloud.finish(job, result, 0.1) == []
+    [verdict] = frames(step(cloud))
+    assert verdict.base == 2
+    assert verdict.digest == extend_digest(ROOT, theirs)
+
+
+def test_stale_epochs_are_dropped_and_newer_ones_replace():
+    cloud = service()
+    opened(cloud, epoch=3)
+    assert frames(cloud.receive(ALICE, opening(epoch=2))) == []
+    assert frames(cloud.receive(ALICE, draft(0, (1,), epoch=2))) == []
+    assert step(cloud) == []
+    opened(cloud, epoch=4)
+    cloud.receive(ALICE, Cancel(5, 4))
+    assert frames(cloud.receive(ALICE, opening(epoch=4))) == []
+    assert step(cloud) == []
+
+
+def test_the_result_of_a_cancelled_job_is_dropped():
+    cloud = service()
+    cloud.receive(ALICE, opening())
+    job = next_job(cloud)
+    cloud.receive(ALICE, Cancel(5, 1))
+    assert cloud.finish(job, run(cloud, job), 0.1) == []
+
+
+def test_the_table_is_bounded_and_idle_places_are_freed():
+    cloud = service(max_sessions=1, idle_s=10.0)
+    opened(cloud)
+    [refusal] = frames(cloud.receive(BOB, opening()))
+    assert refusal.reason == "busy"
+    assert isinstance(frames(cloud.receive(BOB, Ping(0, 0)))[0], Pong)
+    cloud._clock.now_s = 11.0
+    opened(cloud, BOB)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
+    cloud.receive(BOB, Close(5, 0))
+    assert cloud.stats.open_sessions == 0
+
+
+def test_refused_texts_keep_no_place_from_those_who_need_one():
+    cloud = service(max_sessions=2)
+    opened(cloud, ALICE)
+    strangers = [Peer("", b"stranger %d" % number) for number in range(5)]
+    no_picture = opening(jpeg=b"none", digest=prompt_digest(Prompt(PROMPT.text, b"none")))
+    for stranger in strangers:
+        for bad, reason in ((opening(digest=ROOT + 1), "protocol"), (no_picture, "frame")):
+            answers = frames([*cloud.receive(stranger, Close(5, 0)), *cloud.receive(stranger, bad)])
+            [refusal] = answers or frames(step(cloud))
+            assert refusal.reason == reason
+            assert frames(cloud.receive(stranger, Resume(5, 1, 0, ROOT))) == [refusal]
+    opened(cloud, BOB)
+    [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
+    assert refusal.reason == "busy", "a text that is decoded keeps its place"
+    cloud.receive(ALICE, Cancel(5, 1))
+    [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
+    assert refusal.reason == "busy", "so does one that was cancelled"
+
+
+def test_bad_opens_are_refused_with_the_reason_again_and_again():
+    for bad, word in [
+        (opening(digest=ROOT + 1), "digest"),
+        (opening(tokens=(31, 32)), "vocabulary"),
+        (opening(tokens=(1,) * 21), "allowed"),
+    ]:
+        cloud = service()
+        [refusal] = frames(cloud.receive(ALICE, bad))
+        assert (refusal.reason, word in refusal.message) == ("protocol", True)
+        assert step(cloud) == []
+    cloud = service()
+    cloud.receive(ALICE, opening(jpeg=b"none", digest=prompt_digest(Prompt(PROMPT.text, b"none"))))
+    [refusal] = frames(step(cloud))
+    assert refusal.reason == "frame"
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [refusal]
+
+
+def test_a_text_that_outgrows_the_model_is_a_config_refusal():
+    cloud = service()
+    cloud.receive(ALICE, opening(max_new_tokens=4000))
+    [refusal] = frames(step(cloud))
+    assert refusal.reason == "config"
+    assert "max_new_tokens=4000" in refusal.message
+
+
+def test_an_unexpected_failure_ends_one_text_only(caplog):
+    cloud = service()
+    opened(cloud, ALICE)
+    cloud.receive(BOB, opening())
+    job = next_job(cloud)
+    [refusal] = frames(cloud.finish(job, RuntimeError("boom"), 0.0))
+    assert refusal.reason == "internal"
+    cloud.receive(ALICE, draft(0, (1,)))
+    assert isinstance(frames(step(cloud))[0], Verdict)
+
+
+def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():
+    cloud = service(max_sessions=1, rest_s=1.0)
+    opened(cloud, ALICE, max_new_tokens=1, when_idle="step")
+    step(cloud)
+    [refusal] = frames(cloud.receive(BOB, opening()))
+    assert refusal.reason == "busy", "its robot may not have heard the end yet"
+    cloud._clock.now_s += 1.1
+    opened(cloud, BOB)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "frame", "word"),
+    [
+        ("greedy", proposal((), (1,)), "send Draft"),
+        ("coupled", proposal((), (1,)), "send Draft"),
+        ("rejection", draft(0, (1,)), "send Proposal"),
+        ("split", draft(0, (1,)), "send Proposal"),
+        ("sparse", draft(0, (1,)), "send Proposal"),
+        ("greedy", draft(0, (1, 32)), "vocabulary"),
+        ("split", proposal((), (1, 32)), "vocabulary"),
+        ("split", proposal((), (1,), settled=32), "vocabulary"),
+        ("greedy", Draft(5, 1, 0, ROOT, b"\x05"), "cut short"),
+        ("split", Proposal(5, 1, 0, ROOT, None, (1, 2), b"\x00\x00"), "probabilities"),
+    ],
+)
+def test_a_frame_against_the_rules_ends_its_text_and_says_why(acceptance, frame, word):
+    cloud = service()
+    opened(cloud, acceptance=acceptance)
+    opened(cloud, BOB, when_idle="step")
+    [refusal] = frames(cloud.receive(ALICE, frame))
+    assert (refusal.reason, word in refusal.message) == ("protocol", True)
+    assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [refusal]
+    assert [reply.peer for reply in step(cloud)] == [BOB]

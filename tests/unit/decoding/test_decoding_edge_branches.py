@@ -1,0 +1,210 @@
+"""The edge machine alone: it drafts ahead on hints and on its own guesses, and tells them in time."""
+
+from __future__ import annotations
+
+import pytest
+from edge_machine import ROOT, draft, drafted, edge, grow, hint, prefill, verdict
+
+from outrider.core.frames import Draft, Opened
+from outrider.decoding.branch_pool import BranchPool
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.edge import Commit, EdgeMachine, Send
+from outrider.decoding.jobs import Choices
+from outrider.decoding.outlook import MARGIN
+from outrider.decoding.token_runs import unpack_runs
+
+
+def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert machine.next_job() is None
+    assert machine.receive(hint((3, 9)), 1.0) == []
+    assert machine.next_job().prefixes == ((3, 9),)
+    assert grow(machine, (5,)) == grow(machine, (6,)) == []
+    assert machine.next_job() is None
+    answer = verdict((3, 9), 0, drafted=2)
+    assert machine.receive(answer, 2.0) == [
+        Commit((3, 9), 2, 1, answer, foreseen=True, exit=1),
+        drafted((3, 9), 5, 6),
+    ]
+
+
+def test_fsd_misses_where_no_hint_was_right():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.receive(hint((3, 9)), 1.0)
+    grow(machine, (5,))
+    answer = verdict((3, 8), 0, drafted=2)
+    assert machine.receive(answer, 2.0) == [Commit((3, 8), 2, 1, answer)]
+    assert machine.next_job().prefixes == ((3, 8),)
+
+
+def test_a_hit_is_the_first_exits_that_said_so():
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.receive(hint((7,), exit_index=0), 1.0)
+    machine.receive(hint((3, 9), exit_index=2), 1.0)
+    machine.receive(hint((3, 9), exit_index=3), 1.0)
+    [commit] = machine.receive(verdict((3, 9), 0, drafted=2), 2.0)
+    assert (commit.exit, commit.foreseen) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("order", "prefixes"),
+    [("confidence", [(8,), (9,), (7,)]), ("fifo", [(7,), (8,), (9,)])],
+)
+def test_pre_drafts_come_in_the_order_of_the_edges_queue(order, prefixes):
+    machine = edge(strategy="fsd", num_draft_tokens=1, workers=1, edge_hint_order=order)
+    draft(machine, 3)
+    for token, confidence in ((7, 8), (8, 60), (9, 20)):
+        machine.receive(hint((token,), confidence), 1.0)
+    seen = []
+    while machine.next_job() is not None:
+        seen += machine.next_job().prefixes
+        grow(machine, (1,))
+    assert seen == prefixes
+
+
+def test_the_edges_own_draft_comes_before_hints_and_workers_share_a_batch():
+    machine = edge(strategy="fsd", num_draft_tokens=2, workers=2)
+    draft(machine, 3)
+    for token in (7, 8):
+        machine.receive(hint((token,)), 1.0)
+    first, second = machine.next_job().prefixes
+    assert first == (3,)
+    assert second in ((7,), (8,))
+
+
+def test_a_hint_whose_drafting_has_begun_is_finished_before_a_surer_one_is_begun():
+    machine = edge(strategy="fsd", num_draft_tokens=2, workers=1)
+    draft(machine, 3, 4)
+    machine.receive(hint((7,), 60), 1.0)
+    assert machine.next_job().prefixes == ((7,),)
+    grow(machine, (1,))
+    machine.receive(hint((8,), 90), 1.1)
+    assert machine.next_job().prefixes == ((7, 1),)
+    grow(machine, (1,))
+    assert machine.next_job().prefixes == ((8,),)
+
+
+def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
+    machine = edge(strategy="fsd", num_draft_tokens=1)
+    draft(machine, 3)
+    for one in (hint((9,), base=2), hint((32,)), hint(())):
+        assert machine.receive(one, 1.0) == []
+    assert machine.next_job() is None
+
+
+def opened_outrider(**options) -> EdgeMachine:
+    """After a link of 0.2 s and a verification were measured; it drafts four branches at a time."""
+    machine = edge(strategy="outrider", num_draft_tokens=2, workers=4, **options)
+    machine.receive(Opened(5, 1, 0, ROOT, 100_000), 0.3)
+    prefill(machine, 0.3)
+    return machine
+
+
+def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
+    machine = opened_outrider()
+    grow(machine, (3, 8), now_s=0.31)
+    machine.receive(hint((9,), confidence=98), 0.32)
+    assert machine.next_job().prefixes[0] == (9,)
+    sent = []
+    for step in range(6):
+        job = machine.next_job()
+        choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
+        sent += machine.complete(job, choices, 0.33 + 0.01 * step, 0.01)
+    assert (9, 11, 12) in told(sent), "the branch on the hint lies at the cloud before the verdict"
+    [commit, *after] = machine.receive(verdict((9,), 0), 0.5)
+    assert (commit.tokens, commit.foreseen, commit.exit) == ((9,), True, 1)
+    assert machine.next_job().prefixes[0][:3] == (9, 11, 12)
+    assert (9, 11) not in told(after, (9,)), "what lies there is not sent again"
+
+
+def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
+    """From the edge's tree over the bytes of its frames to the cloud's pool."""
+    machine = opened_outrider()
+    pool = BranchPool()
+
+    def draft_on(rounds: int, now_s: float) -> None:
+        for number in range(rounds):
+            job = machine.next_job()
+            choices = [Choices((10 + len(prefix), 20)) for prefix in job.prefixes]
+            for action in machine.complete(job, choices, now_s + 0.01 * number, 0.01):
+                runs = unpack_runs(action.frame.runs)
+                parent = ROOT if action.frame.digest is None else action.frame.digest
+                pool.add_runs(action.frame.base, parent, runs)
+
+    draft_on(3, 0.31)
+    assert pool.best(ROOT, 2)[0] == (10, 11)
+    machine.receive(hint((9,), confidence=98), 0.35)
+    draft_on(5, 0.36)
+    assert pool.best(ROOT, 2)[0] == (9, 11)
+    assert pool.holds(ROOT, (10, 11))
+
+
+def beside_a_stepping_cloud() -> EdgeMachine:
+    """One-way 0.1 s; a step takes 40 ms and a verification 50 ms. The last verdict left at 1.0 s."""
+    machine = opened_outrider()
+    machine.receive(verdict((3,), 0), 0.5)
+    machine.receive(verdict((3, 4, 5), 1, drafted=1, verify_us=50_000), 1.0)
+    machine.receive(verdict((3, 4, 5, 6), 3, verify_us=40_000), 1.1)
+    return machine
+
+
+def test_a_draft_that_grows_no_more_is_kept_until_it_is_just_in_time():
+    """The cloud looks at 1.04, 1.08 ... s; what is drafted at 1.2 s arrives for its look at 1.32 s."""
+    machine = beside_a_stepping_cloud()
+    assert grow(machine, (8,), now_s=1.19) == []
+    assert machine.next_look_s is None, "it still grows"
+    assert grow(machine, (0,), now_s=1.2) == []
+    assert machine.next_job() is None
+    look_s = machine.next_look_s
+    assert look_s == pytest.approx(1.32 - 0.1 - MARGIN * 0.05)
+    assert machine.look(look_s - 1e-3) == []
+    assert machine.next_look_s == pytest.approx(look_s)
+    assert machine.look(look_s) == [drafted((3, 4, 5, 6), 8, 0)]
+    assert machine.next_look_s is None
+    assert machine.look(look_s + 1.0) == [], "once is enough"
+
+
+def test_a_hint_changes_what_would_have_left():
+    machine = beside_a_stepping_cloud()
+    grow(machine, (0,), now_s=1.2)
+    assert machine.receive(hint((9,), confidence=99, base=4), 1.21) == []
+    assert machine.next_job().prefixes == ((3, 4, 5, 6, 9),)
+    grow(machine, (0,), now_s=1.212)
+    [sent] = machine.look(machine.next_look_s)
+    assert unpack_runs(sent.frame.runs)[0].tokens == (9, 0)
+
+
+def test_a_text_that_has_ended_is_looked_at_no_more():
+    machine = beside_a_stepping_cloud()
+    for token in (7, 8, 0):
+        grow(machine, (token,), now_s=1.2)
+    assert machine.next_look_s is not None
+    machine.receive(verdict((3, 4, 5, 6, 0), 4), 1.21)
+    assert machine.done
+    assert machine.next_look_s is None
+    assert machine.look(1.3) == []
+
+
+def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:
+    """The texts that the Drafts among these actions tell, given what they may grow from."""
+    texts = {extend_digest(ROOT, text[:end]): text[:end] for end in range(len(text) + 1)} | {None: text}
+    for action in actions:
+        if isinstance(action, Send) and isinstance(action.frame, Draft):
+            trail = list(texts[action.frame.digest])
+            assert len(trail) == action.frame.base
+            for back, tokens, _ in unpack_runs(action.frame.runs):
+                del trail[len(trail) - back :]
+                for token in tokens:
+                    trail.append(token)
+                    texts[extend_digest(ROOT, trail)] = tuple(trail)
+    return set(texts.values())
+
+
+def test_outrider_guesses_its_own_second_choices():
+    machine = opened_outrider()
+    assert machine.next_job().num_choices == 2
+    grow(machine, (3, 8), now_s=0.31)
+    assert set(machine.next_job().prefixes) == {(3,), (8,)}

@@ -1,0 +1,150 @@
+"""The edge machine alone: what it does about loss and refusals, and how it goes on without a link."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from edge_machine import PROMPT, ROOT, draft, drafted, edge, grow, hint, prefill, verdict
+
+from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
+from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
+from outrider.decoding.estimates import DraftOdds
+from outrider.decoding.jobs import Choices
+from outrider.decoding.toy import ToyTokenizer
+from outrider.wire.codec import decode_edge_frame, encode
+
+
+def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
+    machine = edge(strategy="ar")
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.0)
+    text = (3, 4, 5, 6)
+    assert machine.receive(verdict(text, 2), 1.0) == [Send(Resume(5, 1, 0, ROOT))]
+    assert machine.receive(verdict(text, 3), 1.0) == []
+    committed = machine.receive(verdict(text[:2], 0), 1.0)
+    assert [commit.tokens for commit in committed] == [(3, 4), (5, 6)]
+
+
+def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
+    machine = edge(num_draft_tokens=1)
+    draft(machine, 3)
+    machine.receive(verdict((3, 9), 0, drafted=1), 1.0)
+    grow(machine, (7,), now_s=1.0)
+    frames = [action.frame for action in machine.receive(PrefillAgain(5, 1), 1.0)]
+    assert isinstance(frames[0], Open)
+    assert frames[0].tokens == (3, 9)
+    assert frames[1:] == [drafted((3, 9), 7).frame]
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        ("frame", FrameError),
+        ("config", ConfigError),
+        ("model", ModelError),
+        ("protocol", ProtocolError),
+        ("internal", LinkError),
+    ],
+)
+def test_a_refusal_becomes_the_right_error(reason, error):
+    [failure] = edge().receive(Refused(5, 1, reason, "because"), 1.0)
+    assert isinstance(failure, Fail)
+    assert type(failure.error) is error
+    assert "because" in str(failure.error)
+
+
+def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
+    machine = edge()
+    assert machine.receive(Refused(5, 1, "busy", "all taken"), 1.0) == []
+    assert isinstance(machine.turned_away, BusyError)
+    assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
+    [again, *_] = machine.ask_again(3.0)
+    assert isinstance(again, Send) and isinstance(again.frame, Open)
+    machine.receive(Opened(5, 1, 0, ROOT, 0), 3.1)
+    assert machine.turned_away is None
+
+
+def test_a_busy_verifier_leaves_the_draft_to_go_on_alone_where_that_is_the_policy():
+    machine = edge(link_loss="draft_only")
+    draft(machine, 3, 4)
+    [commit] = machine.receive(Refused(5, 1, "busy", "all taken"), 1.0)
+    assert isinstance(commit, Commit) and commit.tokens == (3, 4)
+    [commit] = grow(machine, (7,))
+    assert isinstance(commit, Commit) and commit.tokens == (7,)
+
+
+def test_alone_only_where_the_policy_allows():
+    assert edge().go_alone(1.0) == []
+    machine = edge(link_loss="draft_only", num_draft_tokens=2)
+    draft(machine, 3)
+    assert machine.go_alone(1.0) == [Commit((3,), 0, 0, None)]
+    assert grow(machine, (4,)) == [Commit((4,), 0, 0, None)]
+    [opening] = machine.ask_again(2.0)
+    assert opening.frame.tokens == (3, 4)
+    assert machine.next_job().prefixes == ((3, 4),)
+    assert grow(machine, (5,)) == []
+    assert grow(machine, (6,)) == [drafted((3, 4), 5, 6)]
+
+
+@pytest.mark.parametrize("strategy", ["sd", "fsd", "outrider"])
+def test_alone_it_commits_the_drafts_own_text_up_to_its_length(strategy):
+    machine = edge(strategy=strategy, link_loss="draft_only", num_draft_tokens=2, max_new_tokens=5)
+    prefill(machine)
+    grow(machine, (3, 9))
+    actions = machine.go_alone(1.0)
+    while not machine.done:
+        actions += grow(machine, (machine.tokens[-1] + 1, 9))
+    assert [action.tokens for action in actions] == [(3,), (4,), (5,), (6,), (7,)]
+    assert machine.tokens == (3, 4, 5, 6, 7)
+
+
+def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
+    machine = edge(link_loss="draft_only", num_draft_tokens=2)
+    draft(machine, 3)
+    machine.go_alone(1.0)
+    [opening] = machine.receive(verdict((8,), 0), 2.0)
+    assert opening.frame.tokens == (3,) == machine.tokens
+
+
+def test_a_storm_of_prefill_again_opens_once():
+    """Drafts that overtake the Open are each answered so."""
+    machine = edge(silence_s=2.0)
+    answers = [machine.receive(PrefillAgain(5, 1), 0.01 * number) for number in range(20)]
+    assert answers == [[]] * 20
+    assert isinstance(machine.receive(PrefillAgain(5, 1), 1.0)[0].frame, Open)
+    assert machine.receive(PrefillAgain(5, 1), 1.1) == []
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.2)
+    assert isinstance(machine.receive(PrefillAgain(5, 1), 1.3)[0].frame, Open)
+    assert machine.receive(PrefillAgain(5, 1), 1.4) == []
+
+
+def test_after_silence_it_repeats_what_may_be_lost():
+    machine = edge(num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert [type(action.frame) for action in machine.ask_again(1.0)] == [Open, Draft]
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.5)
+    assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
+
+
+@pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
+def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
+    """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
+    config = DecodingConfig(strategy=strategy, num_draft_tokens=MAX_CHUNK_TOKENS, workers=8)
+    machine = EdgeMachine(5, config, ToyTokenizer(20_000))
+    actions = machine.begin(PROMPT, 2000, 0.0)
+    prefill(machine)
+    row = torch.zeros(20_000, dtype=torch.float64)
+    row[19_000] = 1.0
+    machine._outlook.odds = DraftOdds((1.0, 1.0))
+    machine._outlook._purse.earn(10**9)
+    machine.receive(hint((19_999,), confidence=50), 0.0)
+    for _ in range(700):
+        job = machine.next_job()
+        if job is not None:
+            choices = [Choices((19_000, 19_001)[: job.num_choices], row) for _ in job.prefixes]
+            actions += machine.complete(job, choices, 0.0, 0.01)
+    actions += machine.ask_again(5.0)
+    assert len(actions) >= 3
+    for action in actions:
+        assert decode_edge_frame(encode(action.frame)) == action.frame

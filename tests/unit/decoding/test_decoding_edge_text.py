@@ -1,0 +1,133 @@
+"""The edge machine alone: drafts leave, verdicts become text."""
+
+from __future__ import annotations
+
+import pytest
+from edge_machine import PROMPT, ROOT, TOKENIZER, draft, drafted, edge, grow, hint, prefill, verdict
+from support.toys import JPEG
+
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import Cancel, Open, Opened, PrefillAgain, Refused, Rules, Verdict
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.edge import Commit, EdgeMachine, Send
+from outrider.decoding.jobs import Choices
+
+
+def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():
+    config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=2, wanted_model="large")
+    machine = EdgeMachine(5, config, TOKENIZER)
+    rules = Rules("wait", "greedy", 0.0, 1.0, config.sampling_for(PROMPT).seed, True, "none", "confidence")
+    assert machine.begin(PROMPT, 20, 0.0) == [
+        Send(Open(5, 1, ROOT, PROMPT.text, JPEG, (), 20, TOKENIZER.fingerprint, rules, "large"))
+    ]
+    assert prefill(machine) == []
+    assert grow(machine, (3,)) == []
+    assert grow(machine, (4,)) == [drafted((), 3, 4)]
+    assert machine.next_job() is None
+
+
+def test_a_verdict_commits_accepted_drafts_and_the_targets_token():
+    machine = edge(num_draft_tokens=3)
+    draft(machine, 3, 4, 5)
+    answer = verdict((3, 4, 9), 0, drafted=3)
+    actions = machine.receive(answer, 1.0)
+    assert actions == [Commit((3, 4, 9), 3, 2, answer)]
+    assert (actions[0].rejected, actions[0].ahead) == ((5,), ())
+    assert machine.next_job().prefixes == ((3, 4, 9),)
+
+
+def test_drafting_stops_at_the_end_token_and_before_the_last():
+    machine = edge(num_draft_tokens=4)
+    assert draft(machine, 3, 0) == [drafted((), 3, 0)]
+    assert machine.next_job() is None
+    machine = edge(num_draft_tokens=4, max_new_tokens=3)
+    assert draft(machine, 3, 4) == [drafted((), 3, 4)]
+    assert machine.next_job() is None
+
+
+def test_doubled_late_and_foreign_frames_change_nothing():
+    machine = edge(num_draft_tokens=1)
+    draft(machine, 3)
+    answer = verdict((3, 9), 0, drafted=1)
+    machine.receive(answer, 1.0)
+    assert machine.receive(answer, 1.0) == []
+    assert machine.receive(verdict((3, 9, 1), 2, epoch=0), 1.0) == []
+    assert machine.receive(Refused(6, 1, "busy", "not for us"), 1.0) == []
+    assert machine.tokens == (3, 9)
+
+
+def test_a_verdict_with_a_wrong_digest_is_not_believed():
+    machine = edge(strategy="ar")
+    wrong = Verdict(5, 1, 0, 123, (3,), 0, 1, 10)
+    assert isinstance(machine.receive(wrong, 1.0)[0].frame, Open)
+    assert machine.tokens == ()
+
+
+def test_passes_before_a_restart_still_count():
+    machine = edge(strategy="ar")
+    machine.receive(verdict((3,), 0), 1.0)
+    machine.receive(PrefillAgain(5, 1), 1.0)
+    machine.receive(verdict((3, 4), 1), 1.0)
+    assert machine.target_passes == 2
+
+
+def test_nothing_counts_after_the_end_token():
+    machine = edge(strategy="ar")
+    machine.receive(verdict((3, 0, 4), 0), 1.0)
+    assert machine.tokens == (3, 0)
+    assert machine.done
+    assert machine.ask_again(1.0) == [] == machine.cancel()
+
+
+def test_a_job_from_before_a_verdict_or_a_new_text_is_dropped():
+    machine = edge(num_draft_tokens=2)
+    draft(machine, 3)
+    stale = machine.next_job()
+    machine.receive(verdict((5,), 0), 1.0)
+    assert machine.complete(stale, [Choices((4,))], 1.0, 0.01) == []
+    assert machine.next_job().prefixes == ((5,),)
+    machine.begin(PROMPT, 20, 2.0)
+    assert machine.complete(stale, [Choices((4,))], 2.0, 0.01) == []
+
+
+def test_cancel_tells_the_cloud_and_ends_the_text():
+    machine = edge()
+    assert machine.cancel() == [Send(Cancel(5, 1))]
+    assert machine.next_job() is None
+    assert machine.receive(verdict((3,), 0), 1.0) == []
+
+
+def test_a_token_beyond_the_vocabulary_is_refused():
+    [failure] = edge(strategy="ar").receive(verdict((32,), 0), 1.0)
+    assert isinstance(failure.error, ProtocolError)
+
+
+def test_an_answer_that_says_nothing_new_changes_nothing():
+    machine = edge(num_draft_tokens=2)
+    draft(machine, 3, 4)
+    assert machine.receive(verdict((), 0), 1.0) == []
+    machine.receive(verdict((3, 9), 0, drafted=2), 1.0)
+    assert machine.receive(verdict((3, 9), 2), 1.0) == []
+    assert machine.receive(verdict((3,), 0), 1.0) == []
+    assert machine.tokens == (3, 9)
+
+
+def test_statistics_of_the_verifier_are_passed_on():
+    machine = edge(strategy="ar")
+    machine.receive(Opened(5, 1, 0, ROOT, 250_000), 1.0)
+    assert machine.target_prefill_s == pytest.approx(0.25)
+    machine.receive(verdict((3,), 0, passes=4), 1.0)
+    machine.receive(verdict((3, 4), 0, passes=3), 1.0)
+    assert machine.target_passes == 4
+
+
+def test_sd_drafts_whole_chunks_and_is_silent_until_the_verdict():
+    machine = edge(num_draft_tokens=3)
+    assert draft(machine, 3, 4) == []
+    assert grow(machine, (5,)) == [drafted((), 3, 4, 5)]
+    assert machine.next_job() is None
+    assert machine.receive(hint((3, 8)), 1.0) == []
+    assert machine.next_job() is None
+    assert len(machine.receive(verdict((3, 4, 5, 6), 0, drafted=3), 1.0)) == 1
+    assert machine.next_job().prefixes == ((3, 4, 5, 6),)
+    assert machine.next_job().num_choices == 1
