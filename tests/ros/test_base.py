@@ -115,7 +115,32 @@ def test_a_process_that_cannot_leave_the_graph_is_ended() -> None:
     assert process.stdout is not None and process.stdout.readline() == "active\n"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGALRM
+    assert process.returncode == 0, "as without the hindrance"
+
+
+STUCK_MISSION = """
+import ctypes, rclpy, sys
+from outrider.nodes import base, mission_node
+
+base.LEAVE_S = 0.2
+rclpy.try_shutdown = lambda: ctypes.PyDLL(None).sleep(600)
+sys.exit(mission_node.main())
+"""
+
+
+def test_a_mission_that_cannot_leave_the_graph_keeps_its_exit_status() -> None:
+    command = [sys.executable, "-c", STUCK_MISSION, "--ros-args", "-p", "sped:=1"]
+    env = ros_environment(free_domain())
+    ended = subprocess.run(command, env=env, text=True, capture_output=True, timeout=60)
+    assert ended.returncode == 2 and "unknown parameter sped" in ended.stderr
+
+
+def test_a_process_ends_in_time_with_the_status_it_was_given() -> None:
+    code = (
+        "import ctypes; from outrider.nodes.ending import end_process_after;"
+        "end_process_after(0.05, 130); ctypes.PyDLL(None).sleep(600)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 130
 
 
 class DestroyedMeanwhile(Waitable):

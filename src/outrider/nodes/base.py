@@ -26,6 +26,7 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.nodes.ending import end_process_after
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value
 
@@ -34,6 +35,8 @@ PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
+# What the interpreter ends with after an exception that nobody caught.
+BROKEN = 1
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
 SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
@@ -309,6 +312,7 @@ def run_node(
     One that comes while a model is loaded does not wait for it.
     """
     starting, stopping = False, threading.Event()
+    status = BROKEN
 
     def ask_to_stop(*_: object) -> None:
         nonlocal starting
@@ -329,28 +333,28 @@ def run_node(
             node.start()
         starting = False
         spin_until(node, make_executor(), stopping)
+        status = 0
     except KeyboardInterrupt:
-        pass
+        status = 0
     except OutriderError as error:
         starting = False
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        status = 2
     finally:
         starting = False
         if node is not None:
             node.end()
-        leave_ros(node)
-    return 0
+        leave_ros(status, node)
+    return status
 
 
-def leave_ros(node: Node | None = None) -> None:
-    """Say goodbye to the graph, as the last act of a process.
+def leave_ros(status: int, node: Node | None = None) -> None:
+    """Say goodbye to the graph, as the last act of a process that ends with this status.
 
     Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
-    no Python runs then: the kernel ends the process, whose robot stands already.
+    no Python runs then: a timer of the C library ends the process, whose robot stands already.
     """
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, LEAVE_S)
+    end_process_after(LEAVE_S, status)
     if node is not None:
         node.destroy_node()
     rclpy.try_shutdown()

@@ -22,7 +22,7 @@ from sensor_msgs.msg import Image
 from outrider.core.errors import LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
 from outrider.nodes import convert, qos, step_messages
-from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
+from outrider.nodes.base import BROKEN, declare_parameters, init_ros, leave_ros, ros_parameters
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.live_view import LiveState, LiveView
@@ -199,15 +199,17 @@ def main() -> int:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
+    status = BROKEN
     try:
         init_ros()
         with LiveView() as view:
-            return MissionNode().run(view, stopping)
+            status = MissionNode().run(view, stopping)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        status = 2
     finally:
-        leave_ros()
+        leave_ros(status)
+    return status
 
 
 if __name__ == "__main__":
