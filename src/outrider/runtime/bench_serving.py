@@ -102,11 +102,14 @@ def bench_serving(
     }
     write_figures(json_file, figures)
     if plots is not None:
-        curves = {
-            name: [row.tokens_per_s / some[0].tokens_per_s for row in some] for name, some in rows.items()
-        }
-        draw_ablation(plots / "serving.png", "throughput over that of one robot", "robots", ROBOTS, curves)
+        draw_throughput(plots / "serving.png", rows)
     return figures
+
+
+def draw_throughput(file: Path, rows: Mapping[str, Sequence[ServingRow]]) -> None:
+    """The tokens of fleets of ROBOTS robots over those of one. Raises ConfigError without matplotlib."""
+    curves = {name: [row.tokens_per_s / some[0].tokens_per_s for row in some] for name, some in rows.items()}
+    draw_ablation(file, "throughput over that of one robot", "robots", ROBOTS, curves)
 
 
 def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import msgspec
 import pytest
+from rich.console import Console
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
+from outrider.runtime import bench_aggregation as bench
 from outrider.runtime.aggregation_comparison import (
     METHODS,
     decode_texts,
@@ -42,6 +46,17 @@ def test_the_papers_reductions_are_reached(at_300_ms, method: str) -> None:
     assert summary["over_device"] <= 0.15
     assert summary["bytes_a_token"] < 500
     assert at_300_ms[method].first_token_ms <= 1.01 * at_300_ms["device"].first_token_ms
+
+
+def test_a_regime_is_drawn_for_each_place_of_its_delay(
+    at_300_ms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {method: (row,) for method, row in at_300_ms.items()}
+    monkeypatch.setattr(bench, "compare", lambda *_: rows)
+    regime = msgspec.structs.replace(OPT, extra_delays_ms=(300.0,))
+    result = bench._measure_regime(Console(quiet=True), "opt", regime, TEXTS, 0, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {f"opt_{place}.png" for place in result}
+    assert set(result["both"]["methods"]) == set(METHODS)
 
 
 def test_the_coupled_rule_is_the_faster(at_300_ms) -> None:

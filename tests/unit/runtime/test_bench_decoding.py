@@ -1,6 +1,7 @@
 """The decoding benchmark: its figures against the papers' formulas, and what it writes."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,18 +112,20 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     assert {path.name for path in plots.iterdir()} == {"fsd-go2_round_trips.png", "fsd-go2_timeline.png"}
 
 
-def test_ablations_have_a_value_for_every_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    regime = regime_named(ablations.REGIME)
-    pair, requests = comparison.synthetic_models(regime, seed=0), comparison.synthetic_requests(1, 40)
+def test_ablations_have_a_value_for_every_setting_and_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ablations, "synthetic_requests", partial(comparison.synthetic_requests, tokens=40))
     monkeypatch.setattr(ablations, "WORKERS", (1, 30))
     monkeypatch.setattr(ablations, "DRAFT_LENGTHS", (1, 10))
     monkeypatch.setattr(ablations, "QUEUE_WORKERS", (3,))
-    workers = ablations.ablate_workers(regime, pair, requests, seed=0)
+    figures = ablations.bench_ablations(texts=1, seed=0, plots=tmp_path)
+    workers, lengths = figures["workers"], figures["draft_length"]
     assert workers["cache_miss_rate"][1] <= workers["cache_miss_rate"][0] < 1.0
-    lengths = ablations.ablate_draft_length(regime, pair, requests, seed=0)
     assert lengths["fsd_vs_sd"][1] > lengths["fsd_vs_sd"][0]
-    queues = ablations.ablate_queues(regime, pair, requests, seed=0)
+    queues = figures["queues"]["cache_miss_rate"]
     assert len(queues) == 6 and all(0.0 <= rates[0] < 1.0 for rates in queues.values())
+    assert {path.name for path in tmp_path.iterdir()} == {"fsd_workers.png", "fsd_draft_length.png"}
 
 
 @pytest.mark.parametrize(("texts", "seed"), [(0, 0), (1, -1)])

@@ -1,11 +1,16 @@
 """Pictures are drawn without a display, and bubbles are where the cloud's model stood idle."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
+import pytest
 
 from outrider.decoding.timeline import TimelineEvent
-from outrider.runtime.bench_plots import bubbles, draw_ablation, draw_speedups, draw_timelines
+from outrider.runtime import bench_plots
+from outrider.runtime.bench_plots import bubbles
 
 RUN = (
     TimelineEvent("draft", 0.0, 0.1),
@@ -27,10 +32,23 @@ def test_bubbles_are_the_gaps_of_the_cloud() -> None:
     assert bubbles(RUN) == [(0.4, 0.5)]
 
 
-def test_pictures_are_written(tmp_path: Path) -> None:
-    draw_speedups(tmp_path / "speed.png", "lan", (0.0, 100.0), {"ar": (1.0, 1.0), "outrider": (2.0, 1.8)})
-    draw_ablation(tmp_path / "workers.png", "workers", "workers", (1, 2), {"miss rate": (0.9, 0.5)})
-    draw_timelines(tmp_path / "deep" / "run.png", "one text", {"sd": RUN, "outrider": RUN})
-    for name in ("speed.png", "workers.png", "deep/run.png"):
-        picture = cv2.imread(str(tmp_path / name))
-        assert picture is not None and picture.std() > 1.0
+DRAWN: dict[Callable[..., None], tuple] = {
+    bench_plots.draw_speedups: ("lan", (0.0, 100.0), {"ar": (1.0, 1.0), "outrider": (2.0, 1.8)}),
+    bench_plots.draw_ablation: ("workers", "workers", (1, 2), {"miss rate": (0.9, 0.5)}),
+    bench_plots.draw_ratios: ("models", {"a token over a step": (1.9, 1.0), "verify over step": (1.1, 1.3)}),
+    bench_plots.draw_timelines: ("one text", {"sd": RUN, "outrider": RUN}),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
+def test_a_picture_is_written(draw: Callable[..., None], tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "picture.png"
+    draw(file, *DRAWN[draw])
+    picture = cv2.imread(str(file))
+    assert picture is not None and picture.std() > 1.0
+
+
+def test_no_picture_is_left_out_here() -> None:
+    assert {draw.__name__ for draw in DRAWN} == {
+        name for name in dir(bench_plots) if name.startswith("draw_")
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.toys import JPEG, toy_pair
 
@@ -12,10 +14,11 @@ from outrider.decoding.fleet import CloudRecord
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
-from outrider.runtime.bench_serving import fitted, measure_sharing
+from outrider.runtime.bench_serving import ROBOTS, draw_throughput, fitted, measure_sharing
 from outrider.runtime.held_out import Pair
 from outrider.runtime.serving import (
     BatchCost,
+    ServingRow,
     published_fleet,
     published_server,
     real_world,
@@ -64,11 +67,19 @@ def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch) ->
     assert all(share > 0.9 for share in sharing.beside.values())
 
 
+def fleet_row(robots: int, texts: int) -> ServingRow:
+    world = real_world(ComputeProfile(), Network(), robots, BatchCost(0.002, 0.0, 0.0001, 0.004))
+    config = DecodingConfig(strategy="sd")
+    return row_of(*run_fleet(Pair(*toy_pair(3, 0.8)), PROMPTS, world, config, robots, texts, 0.0))
+
+
+def test_the_throughput_of_fleets_is_drawn(tmp_path: Path) -> None:
+    draw_throughput(tmp_path / "serving.png", {"sd, 0 s": [fleet_row(robots, 1) for robots in ROBOTS]})
+    assert (tmp_path / "serving.png").stat().st_size > 1000
+
+
 def test_a_row_tells_what_a_fleet_did() -> None:
-    pair = Pair(*toy_pair(3, 0.8))
-    world = real_world(ComputeProfile(), Network(), 4, BatchCost(0.002, 0.0, 0.0001, 0.004))
-    records, cloud = run_fleet(pair, PROMPTS, world, DecodingConfig(strategy="sd"), 4, 4, 0.0)
-    row = row_of(records, cloud)
+    row = fleet_row(4, 4)
     assert row.robots == 4
     assert 1.0 < row.batch <= 4.0
     assert 0.0 < row.round_s < row.text_s
