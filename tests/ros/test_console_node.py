@@ -24,7 +24,9 @@ from outrider.core.errors import OutriderError
 from outrider.core.values import Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.action_node import ActionNode
-from outrider.nodes.console_node import INACTIVE, ConsoleNode, _Sent, picture_of, sights_of
+from outrider.nodes.console_messages import picture_of, sights_of
+from outrider.nodes.console_node import INACTIVE, ConsoleNode
+from outrider.nodes.goal_sender import Sent
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
@@ -221,7 +223,7 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
     page.read("state", e_stop=True, unheard=True)
     wait_until(lambda: heard, "the stop")
     ends: list[GoalEnd] = []
-    console._sent = _Sent(ends.append, -math.inf)
+    console._goals._sent = Sent(ends.append, -math.inf)
     wait_until(lambda: ends, "the end of a command whose navigator has gone")
     assert not ends[0].success and "gone" in ends[0].message
 

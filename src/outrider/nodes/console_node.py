@@ -5,34 +5,25 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
-import cv2
-import numpy as np
-from action_msgs.srv import CancelGoal
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
-from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, VerifiedText
 from outrider_interfaces.srv import Recall
-from rclpy.action import ActionClient
 from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
 
-from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import FrameError
 from outrider.core.token_bucket import TokenBucket
-from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.memory.scene import place_of, things_seen
-from outrider.navigation.pilot import Ending
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.nodes import console_messages as shown
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.runtime.goal_run import StepState
+from outrider.nodes.goal_sender import GoalSender
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
@@ -45,29 +36,10 @@ STILL_MPS, STILL_RPS = 0.05, 0.1
 MOTION_S = 0.5
 """What was last seen of a motion counts for this long."""
 E_STOP_REPEATS = 3
-NAVIGATOR_WAIT_S = 5.0
 DIAGNOSTICS_LAG_S = 1.5
-ORIGINS = "awrd"
 WATCHED = {"outrider/navigator": "navigator", "outrider/action": "action"}
 STOPPER = "action"
 INACTIVE = "the console is not active: it stops the robot, and moves nothing"
-
-
-@dataclass(frozen=True)
-class _Unsent:
-    """A command that waits for a navigator."""
-
-    instruction: str
-    on_end: Callable[[GoalEnd], None]
-    until_s: float
-
-
-@dataclass(eq=False)
-class _Sent:
-    """A command that the navigator has; `seen_s` is when there last was one."""
-
-    on_end: Callable[[GoalEnd], None]
-    seen_s: float
 
 
 class ConsoleNode(OutriderNode):
@@ -86,10 +58,7 @@ class ConsoleNode(OutriderNode):
         self._camera: Any = None
         self._e_stop_s = -math.inf
         self._moved_s: dict[str, float] = {}
-        self._unsent: _Unsent | None = None
-        self._sent: _Sent | None = None
         self._sending = threading.Lock()
-        self._cancelled = 0
         self._told: dict[str, object] = {}
         self._open_outputs()
         self._console = ConsoleServer(self, self._settings())
@@ -111,12 +80,9 @@ class ConsoleNode(OutriderNode):
     def _open_outputs(self) -> None:
         self._joystick = self.publisher(Twist, "cmd_vel_console", qos.COMMAND)
         self._e_stop = self.publisher(Bool, "e_stop", qos.LATCHED)
-        self._goals = ActionClient(self, Navigate, "navigate")
-        self.keep(self._goals, lambda entity: entity.destroy())
-        self._cancels = self.create_client(CancelGoal, "navigate/_action/cancel_goal")
+        self._goals = GoalSender(self, INACTIVE)
         self._recalls = self.create_client(Recall, "recall")
-        for client in (self._cancels, self._recalls):
-            self.keep(client, self.destroy_client)
+        self.keep(self._recalls, self.destroy_client)
 
     def _open_inputs(self) -> None:
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
@@ -131,6 +97,7 @@ class ConsoleNode(OutriderNode):
 
     def activate(self) -> None:
         self._active = True
+        self._goals.open()
         self._warnings[""] = ""
         self._tell_warnings()
         self.active_timer(LOOK_PERIOD_S, self._look)
@@ -144,9 +111,7 @@ class ConsoleNode(OutriderNode):
             if self._driving:
                 self._joystick.publish(Twist())
                 self._driving = False
-            unsent, self._unsent = self._unsent, None
-        if unsent is not None:
-            unsent.on_end(GoalEnd(False, INACTIVE))
+        self._goals.close(INACTIVE)
         self._warnings[""] = INACTIVE
         self._tell_warnings()
 
@@ -175,77 +140,16 @@ class ConsoleNode(OutriderNode):
         return any(listener.node_name == STOPPER for listener in listeners)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        with self._sending:
-            active = self._active
-            if active:
-                self._unsent = _Unsent(instruction, on_end, self.now_s() + NAVIGATOR_WAIT_S)
-        if active:
-            self._send_unsent()
-        else:
-            on_end(GoalEnd(False, INACTIVE))
-
-    def _send_unsent(self) -> None:
-        """A navigator that has just started may take a moment to be found."""
-        with self._sending:
-            unsent, ready = self._unsent, self._goals.server_is_ready()
-            if unsent is None or not (ready or self.now_s() > unsent.until_s):
-                return
-            self._unsent, cancelled = None, self._cancelled
-            sent = self._sent = _Sent(unsent.on_end, self.now_s())
-        if not ready:
-            self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
-            return
-        answer = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
-        answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
-
-    def _end(self, sent: _Sent, end: GoalEnd) -> None:
-        """Once, whatever is heard of it later."""
-        with self._sending:
-            if self._sent is not sent:
-                return
-            self._sent = None
-        sent.on_end(end)
-
-    def _watch_navigator(self) -> None:
-        """One that dies ends no goal: it is missed here."""
-        sent = self._sent
-        if sent is None:
-            return
-        if self._goals.server_is_ready():
-            sent.seen_s = self.now_s()
-        elif self.now_s() - sent.seen_s > NAVIGATOR_WAIT_S:
-            self._end(sent, GoalEnd(False, "the navigator has gone"))
+        self._goals.send(instruction, on_end)
 
     def cancel_goal(self) -> None:
-        """Whoever gave it: an empty request means all goals."""
-        with self._sending:
-            unsent, self._unsent = self._unsent, None
-            self._cancelled += 1
-        if unsent is not None:
-            unsent.on_end(GoalEnd(False, "cancelled"))
-        if self._cancels.service_is_ready():
-            self._cancels.call_async(CancelGoal.Request())
-
-    def _on_answer(self, handle: Any, sent: _Sent, cancelled: int) -> None:
-        if not handle.accepted:
-            self._end(sent, GoalEnd(False, "the navigator is busy with another goal: stop it first"))
-            return
-
-        def on_result(future: Any) -> None:
-            result = future.result().result
-            self._end(sent, GoalEnd(result.success, result.message))
-
-        handle.get_result_async().add_done_callback(on_result)
-        if cancelled != self._cancelled:
-            # Between its sending and its acceptance, when the navigator did not know it yet.
-            handle.cancel_goal_async()
+        self._goals.cancel()
 
     # What the robot tells.
 
     def _look(self) -> None:
         """With nobody looking, no picture is even received."""
-        self._send_unsent()
-        self._watch_navigator()
+        self._goals.look()
         self._tell_motion()
         watched = self._console.num_viewers > 0
         self._watch_camera(watched)
@@ -271,7 +175,9 @@ class ConsoleNode(OutriderNode):
         if not self._is_due("picture", 1.0 / self.value("picture_hz")):
             return
         try:
-            jpeg = picture_of(convert.rgb_of(message), self.value("picture_width"), self.value("quality"))
+            jpeg = shown.picture_of(
+                convert.rgb_of(message), self.value("picture_width"), self.value("quality")
+            )
         except FrameError as error:
             self.get_logger().error(str(error), throttle_duration_sec=5.0)
             return
@@ -291,9 +197,7 @@ class ConsoleNode(OutriderNode):
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
-        scan = convert.scan_of(message, self.now_s())
-        met = tuple(range_m if range_m < message.range_max else math.inf for range_m in scan.ranges)
-        self._console.show_scan(self._pose, RangeScan(met, scan.angle_min, scan.angle_step, scan.stamp_s))
+        self._console.show_scan(self._pose, shown.met_by(message, self.now_s()))
 
     def _update(self, **fields: object) -> None:
         """What is repeated many times a second wakes the server only where it is new."""
@@ -318,50 +222,28 @@ class ConsoleNode(OutriderNode):
         self._console.update(e_stop=message.data)
 
     def _on_text(self, message: VerifiedText) -> None:
-        state = _name_of(StepState, message.state)
-        if not state:
+        text = shown.text_of(message)
+        if text is None:
             return
         self._update(link=message.link_state)
         key = message.session_id, message.step
         if key not in self._steps and self._pose is not None:
             # A text speaks of its frame: the robot stands from there until the action begins.
             self._steps = {key: self._pose}
-        withdrawn = message.state == VerifiedText.WITHDRAWN
-        self._console.show(
-            m.Text(
-                session=message.session_id,
-                step=message.step,
-                state=state,
-                text="" if withdrawn else message.text,
-                action=message.action if message.action_complete else "",
-                latency_s=message.latency_s,
-                tokens_per_s=message.tokens_per_s,
-                tokens_per_round=message.tokens_per_round,
-                note=message.text if withdrawn else "",
-            )
-        )
+        self._console.show(text)
         if message.state == VerifiedText.FINISHED and key in self._steps:
-            self._console.show(sights_of(message.text, self._steps[key]))
+            self._console.show(shown.sights_of(message.text, self._steps[key]))
 
     def _on_tokens(self, message: DecodedTokens) -> None:
-        origins = "".join(ORIGINS[fate] for fate in message.fates if fate < len(ORIGINS))
-        self._console.show(
-            m.Tokens(message.session_id, message.step, message.first, tuple(message.pieces), origins)
-        )
+        self._console.show(shown.tokens_of(message))
 
     def _on_round(self, message: SpeculationStats) -> None:
-        self._console.show(
-            m.Round(
-                message.drafted, message.accepted, message.emitted, message.round_trip_s, message.verify_s
-            )
-        )
+        self._console.show(shown.round_of(message))
 
     def _on_motion(self, message: MotionReport) -> None:
-        outcome = _name_of(Ending, message.outcome)
-        if outcome:
-            self._console.show(
-                m.Motion(message.session_id, message.step, message.action, outcome, message.message)
-            )
+        motion = shown.motion_of(message)
+        if motion is not None:
+            self._console.show(motion)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -394,29 +276,7 @@ class ConsoleNode(OutriderNode):
         self._recalls.call_async(request).add_done_callback(self._on_memories)
 
     def _on_memories(self, future: Any) -> None:
-        records = future.result().records
-        self._console.show(
-            m.Memories(
-                tuple(m.Thing(record.text, record.x, record.y) for record in records if record.has_place)
-            )
-        )
-
-
-def picture_of(rgb: np.ndarray[Any, Any], max_width: int, quality: int) -> bytes:
-    """A picture for a page: uint8 (H, W, 3) as JPEG, at most `max_width` wide."""
-    height, width, _ = rgb.shape
-    if width > max_width:
-        size = max_width, max(1, round(height * max_width / width))
-        rgb = cv2.resize(rgb, size, interpolation=cv2.INTER_AREA)
-    return bytes(cv2.imencode(".jpg", rgb[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])[1])
-
-
-def sights_of(text: str, pose: Pose2D) -> m.Sights:
-    """Where a text says that things are, seen from a pose; the goal is the first thing that it approaches."""
-    things = [(thing.what, place_of(thing, pose, "")) for thing in things_seen(text)]
-    seen = tuple(m.Thing(what, round(place.x, 2), round(place.y, 2)) for what, place in things)
-    approaches = text.partition("\n")[2].startswith("approach:")
-    return m.Sights(seen, seen[0] if seen and approaches else None)
+        self._console.show(shown.memories_of(future.result()))
 
 
 def _moves(odometry: Odometry) -> bool:
@@ -427,11 +287,6 @@ def _moves(odometry: Odometry) -> bool:
 def _is_finite(odometry: Odometry) -> bool:
     pose, velocity = odometry.pose, odometry.velocity
     return all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz)))
-
-
-def _name_of(values: type[Enum], value: int) -> str:
-    """In words; empty for a value of another version."""
-    return next((one.name.lower().replace("_", " ") for one in values if one.value == value), "")
 
 
 def main() -> int:
