@@ -1,0 +1,101 @@
+"""The README names what exists: its tree, and the commands, options and launch arguments in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from outrider.cli import app
+from outrider.runtime.graphs import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+GRAPHS = {
+    "sim": SIM_GRAPH,
+    "robot": ROBOT_GRAPH,
+    "cloud": CLOUD_GRAPH,
+    "teleop": TELEOP_GRAPH,
+    "gazebo": GAZEBO_GRAPH,
+}
+
+
+def tree() -> list[Path]:
+    """The paths of the section Tree; a line lies in the folder that it is indented under."""
+    paths: list[Path] = []
+    folders: list[tuple[int, Path]] = [(0, ROOT)]
+    for line in README.partition("\n## Tree\n")[2].splitlines():
+        indent = len(line) - len(line.lstrip())
+        if indent < 4:
+            continue
+        while len(folders) > 1 and folders[-1][0] >= indent:
+            folders.pop()
+        path = folders[-1][1] / line.split()[0]
+        paths.append(path)
+        if path.is_dir():
+            folders.append((indent, path))
+    return paths
+
+
+def tracked_at_the_top() -> set[Path]:
+    """What git keeps in this folder and in that of the tests; none where this is no checkout."""
+    if shutil.which("git") is None:
+        return set()
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True, capture_output=True).stdout
+    files = [Path(line) for line in listing.splitlines() if line != ".gitignore"]
+    tops = {file.parts[0] for file in files} | {
+        f"tests/{file.parts[1]}" for file in files if file.parts[0] == "tests"
+    }
+    return {ROOT / top for top in tops - {"src", "tests/conftest.py"}}
+
+
+def commands() -> list[str]:
+    """Every line of the command `outrider` or of a launch, from blocks of code and from sentences."""
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL).replace("\\\n", " ")
+    blocks = [line.partition("  #")[0] for line in text.splitlines() if line.startswith("    ")]
+    parts = [part.strip() for block in blocks for part in re.split(r"&&|;", block)]
+    for paragraph in text.split("\n\n"):
+        parts += re.findall(r"`([^`]+)`", " ".join(paragraph.split()))
+    starts = ("outrider ", "ros2 launch outrider ")
+    return sorted({part for part in parts if part.startswith(starts)})
+
+
+def test_the_tree_lists_what_there_is_and_nothing_else() -> None:
+    listed = tree()
+    assert [path for path in listed if not path.exists()] == []
+    packages = {file.parent for file in (ROOT / "src").rglob("__init__.py")}
+    missing = (tracked_at_the_top() | packages) - {
+        folder for path in listed for folder in (path, path.parent)
+    }
+    assert missing == set()
+
+
+def test_the_first_line_of_every_module_says_what_it_is_for() -> None:
+    modules = [file for file in (ROOT / "src").rglob("*.py") if file.read_text().strip()]
+    assert [file for file in modules if not ast.get_docstring(ast.parse(file.read_text()))] == []
+
+
+@pytest.mark.parametrize("line", [one for one in commands() if one.startswith("outrider ")])
+def test_a_command_has_the_options_it_is_given(line: str) -> None:
+    command: click.Command = typer.main.get_command(app)
+    words = shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
+    known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+    assert not hasattr(command, "commands") or words in ([], ["--help"])
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("line", [one for one in commands() if one.startswith("ros2 ")])
+def test_a_launch_has_the_arguments_it_is_given(line: str) -> None:
+    _, _, _, file, *arguments = shlex.split(line)
+    given = {argument.partition(":=")[0] for argument in arguments}
+    assert (ROOT / "launch" / file).is_file()
+    assert given <= {*GRAPHS[file.removesuffix(".launch.py")].arguments, "params_file", "remap"}
