@@ -114,6 +114,12 @@ class Client:
         while not self._stopping.is_set():
             spin_once(self._executor, 0.02)
 
+    def do(self, call: Callable[[], Any]) -> Any:
+        """The value of a call made by this client's own thread, to which an action's client belongs."""
+        task = self._executor.create_task(call)
+        wait_until(task.done, "the client's thread")
+        return task.result()
+
     def listen(self, message: type, topic: str, qos: Any) -> list[Any]:
         """The messages of a topic, growing."""
         received: list[Any] = []

@@ -125,6 +125,7 @@ class Goals:
     """Sends goals and waits for their results from the test's thread."""
 
     def __init__(self, client: Client) -> None:
+        self._client = client
         self._goals = ActionClient(client.node, Navigate, "navigate")
         self.feedback: list[Any] = []
 
@@ -132,12 +133,21 @@ class Goals:
         """The accepted or rejected goal's handle."""
         wait_until(self._goals.server_is_ready, "the Navigate server")
         goal = Navigate.Goal(instruction=instruction)
-        return result_of(
-            self._goals.send_goal_async(goal, lambda message: self.feedback.append(message.feedback))
-        )
+
+        def on_feedback(message: Any) -> None:
+            self.feedback.append(message.feedback)
+
+        return result_of(self._client.do(lambda: self._goals.send_goal_async(goal, on_feedback)))
+
+    def outcome(self, handle: Any, timeout_s: float = 40.0) -> Any:
+        """Status and result, once the goal has ended."""
+        return result_of(self._client.do(handle.get_result_async), timeout_s)
 
     def result(self, handle: Any, timeout_s: float = 40.0) -> Any:
-        return result_of(handle.get_result_async(), timeout_s).result
+        return self.outcome(handle, timeout_s).result
+
+    def cancel(self, handle: Any) -> None:
+        result_of(self._client.do(handle.cancel_goal_async))
 
 
 def result_of(future: Any, timeout_s: float = 20.0) -> Any:

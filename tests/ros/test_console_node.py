@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
+from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import MotionReport, SimulationState, VerifiedText
 from outrider_interfaces.srv import Remember
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -137,6 +140,25 @@ def test_a_command_the_navigator_does_not_know_comes_back_with_the_reason(teleop
     page = teleop.open_page()
     page.send(do="say", text="find the zebra")
     assert "zebra" in page.read("goal", state="failed")["message"]
+
+
+def test_a_command_is_sent_by_the_node_s_own_thread(teleop: Teleop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's would race with the answer."""
+    threads: list[int] = []
+    goals = teleop.console._goals._goals
+    send = goals.send_goal_async
+
+    def noting(goal: Navigate.Goal) -> Any:
+        threads.append(threading.get_ident())
+        return send(goal)
+
+    monkeypatch.setattr(goals, "send_goal_async", noting)
+    page = teleop.open_page()
+    page.send(do="say", text="find the zebra")
+    page.read("goal", state="failed")
+    own = teleop.console.executor.create_task(threading.get_ident)
+    wait_until(own.done, "the node's thread")
+    assert threads == [own.result()]
 
 
 def test_a_running_command_is_cancelled_by_any_page(teleop: Teleop) -> None:

@@ -15,7 +15,7 @@ from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
 from sensor_msgs.msg import Image
-from support_ros import FakeBase, Goals, StillCamera, result_of
+from support_ros import FakeBase, Goals, StillCamera
 
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
@@ -99,9 +99,9 @@ def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None
     handle = robot.goals.send("find the red chair")
     before = robot.pose()
     wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
-    result_of(handle.cancel_goal_async())
+    robot.goals.cancel(handle)
     assert robot.goals.result(handle).error_code == Navigate.Result.CANCELLED
-    assert result_of(handle.get_result_async()).status == GoalStatus.STATUS_CANCELED
+    assert robot.goals.outcome(handle).status == GoalStatus.STATUS_CANCELED
     yaw = robot.pose().yaw
     wait_until(robot.stands, "a standing robot")
     assert abs(robot.pose().yaw - yaw) < 0.35
@@ -143,7 +143,7 @@ def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
     first = robot.goals.send("find the red chair")
     wait_until(lambda: robot.decoder.prompts, "the first prompt")
     assert not robot.goals.send("find the red chair").accepted
-    result_of(first.cancel_goal_async())
+    robot.goals.cancel(first)
     robot.goals.result(first)
 
 

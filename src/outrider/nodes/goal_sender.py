@@ -35,7 +35,11 @@ class Sent:
 
 
 class GoalSender:
-    """Called from any thread; `look` now and then. What it opens is kept by the node."""
+    """Called from any thread; `look` now and then, from the node's. What it opens is kept by the node.
+
+    Goals are sent from the node's thread: to an answer that comes while another thread sends, rclpy's client
+    knows no goal yet.
+    """
 
     def __init__(self, node: OutriderNode, closed: str) -> None:
         """`closed` is why it sends nothing until it is opened."""
@@ -48,6 +52,8 @@ class GoalSender:
         node.keep(self._goals, lambda entity: entity.destroy())
         self._cancels = node.create_client(CancelGoal, "navigate/_action/cancel_goal")
         node.keep(self._cancels, node.destroy_client)
+        self._hurry = node.create_guard_condition(self._send_unsent)
+        node.keep(self._hurry, node.destroy_guard_condition)
 
     def open(self) -> None:
         with self._lock:
@@ -70,7 +76,7 @@ class GoalSender:
         if closed:
             on_end(GoalEnd(False, closed))
         else:
-            self._send_unsent()
+            self._hurry.trigger()
 
     def cancel(self) -> None:
         """Whoever gave it: an empty request means all goals."""

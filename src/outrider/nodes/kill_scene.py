@@ -72,6 +72,8 @@ class Observer:
         listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
         listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
         self.goals = ActionClient(self.node, Navigate, "navigate")
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
@@ -82,11 +84,9 @@ class Observer:
         self.node.destroy_node()
 
     def _spin(self) -> None:
-        executor = SingleThreadedExecutor()
-        executor.add_node(self.node)
         with contextlib.suppress(ExternalShutdownException):
             while not self._stopping.is_set():
-                spin_once(executor, 0.02)
+                spin_once(self.executor, 0.02)
 
     def _on_told(self, message: TwistStamped) -> None:
         self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
@@ -186,7 +186,12 @@ class Goal:
     def __init__(self, observer: Observer) -> None:
         self.result: Any = None
         self._handle: Any = None
-        sent = observer.goals.send_goal_async(Navigate.Goal(instruction=TASK))
+        self._client = observer.goals
+        # Not from this thread: an answer that comes meanwhile would find no goal.
+        observer.executor.create_task(self._send)
+
+    def _send(self) -> None:
+        sent = self._client.send_goal_async(Navigate.Goal(instruction=TASK))
         sent.add_done_callback(self._on_answer)
 
     def _on_answer(self, future: Any) -> None:
