@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
 from outrider.core.errors import ConfigError, FrameError
+from outrider.core.ports import finish
 from outrider.core.values import Prompt
 from outrider.models.positions import prompt_positions
 from outrider.models.tokenizer import IMAGE_TOKEN, QwenTokenizer
@@ -45,7 +47,15 @@ class PromptLayout:
 
 
 def lay_out(model: PromptReader, prompt: Prompt) -> PromptLayout:
-    """Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run."""
+    """As `lay_out_parts`, in one piece."""
+    return finish(lay_out_parts(model, prompt))
+
+
+def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, PromptLayout]:
+    """The frame is encoded in parts, between which others may have their turn.
+
+    Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run.
+    """
     image_id = model.tokenizer.image_id
     token_ids = tuple(model.tokenizer.encode(prompt.text))
     num_placeholders = token_ids.count(image_id)
@@ -57,7 +67,7 @@ def lay_out(model: PromptReader, prompt: Prompt) -> PromptLayout:
     if not prompt.jpeg:
         raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
     require_room(len(token_ids) - 1 + model.vision.count_tokens(prompt.jpeg), model.max_length)
-    image = model.vision.encode(prompt.jpeg)
+    image = yield from model.vision.encode_parts(prompt.jpeg)
     at = token_ids.index(image_id)
     expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
     positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)

@@ -15,7 +15,7 @@ from outrider.models.batch import Appended, ExitSlices, next_span, run_together
 from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads
-from outrider.models.layout import PromptLayout, lay_out, require_room
+from outrider.models.layout import PromptLayout, lay_out_parts, require_room
 from outrider.models.positions import text_positions
 from outrider.models.steps import BLOCK_SEQUENCES, StepCache, run_stepped
 from outrider.models.text_stack import TextStack
@@ -133,7 +133,7 @@ class QwenSession:
 
     @torch.inference_mode()
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
-        """The frame's encoding, then up to PREFILL_ROWS rows at a time.
+        """The frame's encoding in parts, then up to PREFILL_ROWS rows at a time.
 
         The part before the image is run apart and kept while prompts share it: a prompt's logits are the
         same bits whether or not its head was in the cache already. A prompt that another session has is
@@ -142,7 +142,7 @@ class QwenSession:
         self.prompt, twin = None, self._model.session_after(prompt)
         if twin is not None and twin is not self:
             return self._copy_prompt(prompt, twin)
-        layout = lay_out(self._model, prompt)
+        layout = yield from lay_out_parts(self._model, prompt)
         head, cached = layout.token_ids[: layout.head_length], self._cached_head
         self._length, self._shortest, self._cached_head = 0, 0, ()
         yield

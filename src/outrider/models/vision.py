@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from outrider.core.jpeg import jpeg_size
 from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, model_size, patchify
+from outrider.models.vision_tower import encode_patches
 
 CACHED_FRAMES = 8
 
@@ -44,14 +46,14 @@ class VisionEncoder:
         new_height, new_width = model_size(height, width, self._geometry.factor_px)
         return new_height * new_width // self._geometry.factor_px**2
 
-    def encode(self, jpeg: bytes) -> ImageTokens:
-        """Raises FrameError for a bad JPEG."""
+    def encode_parts(self, jpeg: bytes) -> Generator[None, None, ImageTokens]:
+        """Between its parts others may have their turn. Raises FrameError for a bad JPEG."""
         digest = hashlib.sha256(jpeg).digest()
         with self._lock:
             if digest in self._frames:
                 self._frames.move_to_end(digest)
                 return self._frames[digest]
-        tokens = self._run_tower(jpeg, digest)
+        tokens = yield from self._run_tower(jpeg, digest)
         with self._lock:
             self._frames[digest] = tokens
             while len(self._frames) > CACHED_FRAMES:
@@ -59,12 +61,11 @@ class VisionEncoder:
         return tokens
 
     @torch.inference_mode()
-    def _run_tower(self, jpeg: bytes, digest: bytes) -> ImageTokens:
+    def _run_tower(self, jpeg: bytes, digest: bytes) -> Generator[None, None, ImageTokens]:
         rgb = fit_to_model(decode_jpeg(jpeg), self._geometry.factor_px)
         rows, columns = (side // self._geometry.patch_px for side in rgb.shape[:2])
         like = next(self._tower.parameters())
         patches = torch.from_numpy(patchify(rgb, self._geometry)).to(like.device, like.dtype)
-        grid = torch.tensor([[1, rows, columns]], device=like.device)
-        features = self._tower(patches, grid_thw=grid).pooler_output
+        features = yield from encode_patches(self._tower, patches, rows, columns)
         merge = self._geometry.merge
         return ImageTokens(features.float(), rows // merge, columns // merge, digest)

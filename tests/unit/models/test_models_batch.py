@@ -119,12 +119,33 @@ def test_a_long_prompt_runs_in_parts_between_which_others_go_on(pooled: QwenMode
     assert torch.equal(logits, whole)
 
 
-def test_a_prefill_that_is_abandoned_leaves_nothing(pooled: QwenModel) -> None:
+def test_a_frame_is_encoded_in_parts_between_which_others_go_on(tiny_model_folder: Path) -> None:
+    frame = random_prompt(5)
+    calm, model = (load_model(tiny_model_folder / "target", sessions=5) for _ in range(2))
+    whole, expected = calm.open_session().prefill(frame), prefilled(calm)[0]
+    session, other = model.open_session(), prefilled(model)[0]
+    ran: list[int] = []
+    for layer in model.vision._tower.blocks:
+        layer.norm1.register_forward_hook(lambda *_: ran.append(1))
+    parts, seen, logits = session.prefill_parts(frame), [], None
+    while logits is None:
+        try:
+            next(parts)
+        except StopIteration as end:
+            logits = end.value
+        seen.append(len(ran))
+        assert torch.equal(other.forward([3]), expected.forward([3]))
+    assert seen[:2] == [1, 2], "one of the two layers, then the other"
+    assert torch.equal(logits, whole)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_prefill_that_is_abandoned_leaves_nothing(pooled: QwenModel, after: int) -> None:
     expected = pooled.open_session().prefill(random_prompt(2))
     session = pooled.open_session()
     session.prefill(random_prompt(1))
-    abandoned = session.prefill_parts(random_prompt(3))
-    next(abandoned)
+    abandoned = session.prefill_parts(random_prompt(3 + after))
+    for _ in range(after):
+        next(abandoned)
     abandoned.close()
-    assert session.length == 0
     assert torch.equal(finish(session.prefill_parts(random_prompt(2))), expected)

@@ -145,7 +145,7 @@ def test_the_head_of_the_prompt_is_run_once(target: QwenModel, monkeypatch: pyte
 def test_the_same_frame_is_encoded_once(tiny_model_folder: Path) -> None:
     model = load_model(tiny_model_folder / "target")
     runs: list[int] = []
-    model.vision._tower.register_forward_hook(lambda *_: runs.append(1))
+    model.vision._tower.patch_embed.register_forward_hook(lambda *_: runs.append(1))
     for _ in range(2):
         model.open_session().prefill(random_prompt(1))
     model.open_session().prefill(random_prompt(2))
