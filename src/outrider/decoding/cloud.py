@@ -37,6 +37,8 @@ from outrider.decoding.pace import Pace
 from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
 
+PARTS_BETWEEN_BATCHES = 3
+"""So many parts of prompts run at most while a draft waits to be verified."""
 _NO_LIMIT = 1e12
 
 
@@ -112,6 +114,7 @@ class CloudMachine:
         self._sessions: dict[SessionKey, _Session] = {}
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
+        self._parts_run = 0
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
 
@@ -132,7 +135,8 @@ class CloudMachine:
     def next_jobs(self, now_s: float) -> list[CloudJob]:
         """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
 
-        A prompt's turn comes when its robot has had no more than those that wait for a verification.
+        A prompt's turn comes when its robot has had no more than those that wait for a verification. Early
+        exits help a robot to be ready when the model is: while other work waits they are not asked.
         """
         ready = [job for text in self._texts() if (job := text.next_job(now_s)) is not None]
         self._shares.advance(job.key.peer.owner for job in ready)
@@ -140,6 +144,8 @@ class CloudMachine:
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
         drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
         jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(drafts))
+        if len(jobs) < len(prompts) + len(drafts):
+            jobs = [_without_hints(job) for job in jobs]
         self._begin(jobs, now_s)
         return jobs
 
@@ -156,7 +162,7 @@ class CloudMachine:
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify]
     ) -> tuple[PrefillTarget] | None:
         """The prompt whose turn it is; what is begun comes first."""
-        if not prompts:
+        if not prompts or (drafts and self._parts_run >= PARTS_BETWEEN_BATCHES):
             return None
         first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
         mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
@@ -183,6 +189,7 @@ class CloudMachine:
     def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
         """Note how long the jobs have waited; among equals their sessions are the last to come again."""
         self.waited_s = []
+        self._parts_run = self._parts_run + 1 if jobs and isinstance(jobs[0], PrefillTarget) else 0
         for job in jobs:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
             if isinstance(job, Verify):
@@ -351,6 +358,10 @@ class CloudMachine:
             len(self._sessions),
             self._limits.max_sessions,
         )
+
+
+def _without_hints(job: CloudJob) -> CloudJob:
+    return replace(job, hints=False) if isinstance(job, Verify) and job.hints else job
 
 
 def _cut(job: Verify, length: int) -> Verify:

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
-from outrider.decoding.cloud import CloudLimits
+from outrider.core.values import Prompt
+from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import PrefillTarget
+from outrider.decoding.jobs import PrefillTarget, Unfinished
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs
@@ -54,6 +55,41 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
         if kinds[-1] is PrefillTarget:
             cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
     assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
+
+
+def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):
+    def in_parts(session: ToySession, prompt: Prompt):
+        for _ in range(10):
+            yield
+        return session.prefill(prompt)
+
+    cloud = service()
+    opened(cloud, when_idle="step", max_new_tokens=200)
+    monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
+    cloud.receive(BOB, opening())
+    kinds = ""
+    while not kinds.endswith("PB"):
+        jobs = cloud.next_jobs()
+        kinds += "P" if isinstance(jobs[0], PrefillTarget) else "V"
+        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.0001)
+        kinds += "B" * any(reply.peer == BOB for reply in answers)
+    assert kinds.count("P") == 11
+    assert kinds.count("V") <= 11, "a prompt does not starve"
+    assert "P" * (PARTS_BETWEEN_BATCHES + 1) not in kinds
+
+
+def test_exits_are_not_asked_while_other_work_waits():
+    cloud = service()
+    both_opened(cloud, hints="all", max_new_tokens=80)
+    cloud.receive(ALICE, draft(0, own()[:5]))
+    assert next_job(cloud).hints
+    cloud.receive(BOB, Cancel(5, 1))
+    cloud.receive(BOB, opening(epoch=2))
+    jobs = cloud.next_jobs()
+    while isinstance(jobs[0], PrefillTarget):
+        cloud.finish_all(jobs, [Unfinished()], 0.01)
+        jobs = cloud.next_jobs()
+    assert [(job.key.peer, job.hints) for job in jobs] == [(ALICE, False)]
 
 
 def test_a_robot_has_its_share_of_a_batch_and_no_more():
