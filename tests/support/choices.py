@@ -25,4 +25,4 @@ def choose(logits: Array, sampling: Sampling, position: int) -> int:
 def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
     """What becomes of a draft by logits (len(draft) + 1, V). Raises ModelError for what are no numbers."""
     draws = Draws([Draw(sampling, position + offset) for offset in range(len(logits))], logits.shape[-1])
-    return judge_decided(decide(logits, draws, range(len(logits))).tolist(), draft)
+    return judge_decided(decide(logits, draws, range(len(logits))), draft)

@@ -79,7 +79,8 @@ class BranchPool:
             if len(self._places) >= MAX_TOKENS:
                 del self._places[next(iter(self._places))]
             place = self._places[digest] = _Place(length)
-        after = extend_digest(digest, (token,))
+        known = place.offers.get(token)
+        after = extend_digest(digest, (token,)) if known is None else known[1]
         if preferred:
             place.offers = {token: (evidence, after), **place.offers}
         place.offers[token] = evidence, after

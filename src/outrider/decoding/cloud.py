@@ -183,8 +183,11 @@ class CloudMachine:
         return batch
 
     def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
-        rate = min(self._limits.tokens_per_s, _NO_LIMIT)
-        return self._buckets.setdefault(peer.owner, TokenBucket(rate, rate, now_s))
+        owner = peer.owner
+        if owner not in self._buckets:
+            rate = min(self._limits.tokens_per_s, _NO_LIMIT)
+            self._buckets[owner] = TokenBucket(rate, rate, now_s)
+        return self._buckets[owner]
 
     def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
         """Note how long the jobs have waited; among equals their sessions are the last to come again."""
@@ -365,4 +368,4 @@ def _without_hints(job: CloudJob) -> CloudJob:
 
 
 def _cut(job: Verify, length: int) -> Verify:
-    return replace(job, draft=job.draft[:length], evidence=job.evidence[:length])
+    return job._replace(draft=job.draft[:length], evidence=job.evidence[:length])

@@ -8,7 +8,7 @@ target on one device, and what a draft elsewhere would have chosen only makes it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -19,8 +19,7 @@ from outrider.decoding.randomness import Purpose, gumbel_noise
 from outrider.decoding.sampling import unchecked_scores
 
 
-@dataclass(frozen=True)
-class Draw:
+class Draw(NamedTuple):
     """How the token of one row of logits is drawn."""
 
     sampling: Sampling
@@ -35,7 +34,11 @@ class Draws:
         self._vocab_size = vocab_size
         drawn = [number for number, draw in enumerate(draws) if draw.sampling.temperature > 0.0]
         self._row_of = {number: row for row, number in enumerate(drawn)}
+        kinds = {(draw.sampling.temperature, draw.sampling.top_p) for draw in draws}
+        self._alike = Sampling(*kinds.pop()) if drawn and len(kinds) == 1 else None
+        """What holds for every row, where all are drawn alike."""
         self._noise: Array = None
+        self._shortlisted: tuple[Array, Array] | None = None
 
     def noisy(self, logits: Array, numbers: Sequence[int], token_ids: Array = None) -> Array:
         """What the coupled choice maximises, (R, S), of logits (R, S) that belong to the draws `numbers`.
@@ -44,6 +47,12 @@ class Draws:
         """
         if not self._row_of:
             return logits
+        if self._alike is not None:
+            drawn = unchecked_scores(logits, self._alike)
+            return drawn.add_(_taken(self._noise_like(logits, token_ids), numbers))
+        return self._noisy_in_parts(logits, numbers, token_ids)
+
+    def _noisy_in_parts(self, logits: Array, numbers: Sequence[int], token_ids: Array) -> Array:
         groups: dict[tuple[float, float], list[int]] = {}
         for row, number in enumerate(numbers):
             sampling = self._draws[number].sampling
@@ -55,19 +64,30 @@ class Draws:
         for (temperature, top_p), rows in groups.items():
             index = torch.tensor(rows, device=logits.device)
             drawn = unchecked_scores(logits[index], Sampling(temperature, top_p))
-            values[index] = drawn.add_(self._noise_of([numbers[row] for row in rows], values, token_ids))
+            noise = _taken(self._noise_like(values, token_ids), [self._row_of[numbers[row]] for row in rows])
+            values[index] = drawn.add_(noise)
         return values
 
-    def temperatures(self, numbers: Sequence[int], like: Array) -> Array:
-        """float64 (R,): by what a gap between noisy values is a gap in logits."""
-        values = [self._draws[number].sampling.temperature or 1.0 for number in numbers]
-        return torch.tensor(values, dtype=torch.float64, device=like.device)
+    def temperature(self, number: int) -> float:
+        """By what a gap between noisy values is a gap in logits."""
+        return self._draws[number].sampling.temperature or 1.0
 
-    def _noise_of(self, numbers: Sequence[int], like: Array, token_ids: Array) -> Array:
+    def _noise_like(self, like: Array, token_ids: Array) -> Array:
+        """The noise of all draws that have any, on a part of the vocabulary."""
         if self._noise is None:
             self._noise = noise_rows([self._draws[number] for number in self._row_of], self._vocab_size, like)
-        rows = self._noise[torch.tensor([self._row_of[number] for number in numbers], device=like.device)]
-        return rows if token_ids is None else rows[:, token_ids]
+        if token_ids is None:
+            return self._noise
+        if self._shortlisted is None or self._shortlisted[0] is not token_ids:
+            self._shortlisted = token_ids, self._noise[:, token_ids]
+        return self._shortlisted[1]
+
+
+def _taken(rows: Array, numbers: Sequence[int]) -> Array:
+    """Some of the rows; those side by side without a copy, for whose indices a device would be waited for."""
+    if isinstance(numbers, range) and numbers.step == 1:
+        return rows[numbers.start : numbers.stop]
+    return rows[torch.tensor(numbers, device=rows.device)]
 
 
 def noise_rows(draws: Sequence[Draw], vocab_size: int, like: Array) -> Array:
@@ -84,25 +104,58 @@ def noise_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Ar
     return uniform.log_().neg_().log_().neg_()
 
 
-def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> Array:
-    """float64 (R, 2): of each row its coupled choice and by how much, in logits, it leads the second choice.
+def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> list[tuple[int, float]]:
+    """Of each row its coupled choice, and by how much, in logits, it leads the second choice.
 
-    logits: (R, V). The lead is NaN where the logits are no numbers. Of equals the lowest id is chosen.
+    logits: (R, V), V >= 2. The lead is NaN where they are no numbers. Of equals the lowest id is chosen.
     """
     noisy = draws.noisy(logits, numbers)
+    decided = _two_largest(noisy) if noisy.device.type == "cpu" else pairs_of(two_passes(noisy))
+    if noisy is logits:
+        return decided
+    return [
+        (one, lead * draws.temperature(number)) for (one, lead), number in zip(decided, numbers, strict=True)
+    ]
+
+
+def _two_largest(noisy: Array) -> list[tuple[int, float]]:
+    """What `two_passes` finds, in fewer operations: each costs a CPU more than its arithmetic."""
+    values, places = noisy.topk(2)
+    leads = [best - second for best, second in values.tolist()]
+    # Which of equals `topk` puts first, nobody says.
+    choices = noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()]
+    return list(zip(choices, leads, strict=True))
+
+
+def two_passes(noisy: Array) -> Array:
+    """float64 (R, 2) where the rows are: choices and leads. A GPU takes ten times as long to sort a row."""
     best, chosen = noisy.max(-1, keepdim=True)
-    # Two passes for the two largest: a sort of some kind would take ten times as long.
     second = noisy.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
-    leads = (best - second).double()
-    if noisy is not logits:
-        leads *= draws.temperatures(numbers, noisy)[:, None]
-    return torch.cat((chosen, leads), dim=-1)
+    return torch.cat((chosen.double(), best.double() - second.double()), dim=-1)
 
 
 def decide_exit(logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array) -> Array:
     """float32 (R, 2): the place of an exit's choice on its shortlist `token_ids` (S,), and how sure it is."""
+    return torch.cat([one.float() for one in _exit_choices(logits, draws, numbers, token_ids)], dim=-1)
+
+
+def decide_exit_here(
+    logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
+) -> list[tuple[int, float]]:
+    """`decide_exit` where nothing has to cross."""
+    chosen, sure = _exit_choices(logits, draws, numbers, token_ids)
+    return [(place, chance) for [place], [chance] in zip(chosen.tolist(), sure.tolist(), strict=True)]
+
+
+def pairs_of(table: Array) -> list[tuple[int, float]]:
+    """Rows (R, 2) of a choice and a number, on the host."""
+    return [(int(choice), number) for choice, number in table.tolist()]
+
+
+def _exit_choices(
+    logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
+) -> tuple[Array, Array]:
+    """(R, 1) each."""
     noisy = draws.noisy(logits, numbers, token_ids)
-    sure, chosen = logits.float().softmax(-1).max(-1, keepdim=True)
-    if noisy is not logits:
-        chosen = noisy.argmax(-1, keepdim=True)
-    return torch.cat((chosen, sure), dim=-1)
+    sure, chosen = logits.float().softmax(-1).topk(1)
+    return chosen if noisy is logits else noisy.argmax(-1, keepdim=True), sure

@@ -5,7 +5,7 @@ They guard against honest mistakes (a lost cache, a frame of another branch), no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from outrider.core.values import Prompt
@@ -57,11 +57,9 @@ class DigestedText:
             self._digests.append(extend_digest(self._digests[-1], (token_id,)))
 
 
-def common_length(first: Iterable[int], second: Iterable[int]) -> int:
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
     """How many leading tokens two texts share."""
-    count = 0
-    for a, b in zip(first, second, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    count = min(len(first), len(second))
+    if first[:count] == second[:count]:
+        return count
+    return next((place for place in range(count) if first[place] != second[place]), count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array
@@ -53,8 +54,7 @@ EdgeResult = Sequence[Choices] | Successors
 """Of a prefill what it expects, else what was drafted after each prefix."""
 
 
-@dataclass(frozen=True)
-class SessionKey:
+class SessionKey(NamedTuple):
     """A session at the cloud: nobody but its own peer can name it."""
 
     peer: Peer
@@ -71,8 +71,7 @@ class PrefillTarget:
     max_new_tokens: int
 
 
-@dataclass(frozen=True)
-class Verify:
+class Verify(NamedTuple):
     """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
 
     Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.

@@ -6,19 +6,39 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import accumulate, chain
+from typing import NamedTuple
 
 import torch
 
 from outrider.core.ports import Array, ExitInfo, Reading
 from outrider.decoding.acceptance import judge_decided
 from outrider.decoding.config import DETERMINISTIC
-from outrider.decoding.decisions import Draw, Draws, decide, decide_exit
+from outrider.decoding.decisions import Draw, Draws, decide, decide_exit, decide_exit_here, pairs_of
 from outrider.decoding.jobs import ExitHint, Judgement, Verify
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
 
 OnHint = Callable[[Verify, ExitHint], None]
-Decided = Sequence[Sequence[float]]
+Decided = Sequence[tuple[int, float]]
+"""Of each row a choice, and by how much or how surely it was made."""
+
+
+class _Heard(NamedTuple):
+    """A chunk whose job wants hints: the job's place, its rows' numbers, and how many rows are an exit's own.
+
+    `chooses`: its tokens are choices of the target, not tests of distributions.
+    """
+
+    place: int
+    numbers: range
+    num_own: int
+    chooses: bool
+
+    @property
+    def own(self) -> range:
+        """The numbers of the exit's own rows; a row before them is final already."""
+        return self.numbers[-self.num_own :]
 
 
 class JudgedBatch:
@@ -34,20 +54,27 @@ class JudgedBatch:
     ) -> None:
         self._jobs, self._asked, self._exits, self._on_hint = jobs, asked, exits, on_hint
         self._vocab_size = vocab_size
-        sizes = [len(job.draft) + 1 for job in jobs]
-        ends = [sum(sizes[: place + 1]) for place in range(len(jobs))]
-        self._numbers = [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        draws = [
-            Draw(job.sampling, len(job.tokens) + offset)
-            for job in jobs
-            for offset in range(len(job.draft) + 1)
+        ends = list(accumulate(len(job.draft) + 1 for job in jobs))
+        self._numbers = list(map(range, [0, *ends], ends))
+        self._draws = _draws_of(jobs, vocab_size)
+        self._heard = [
+            self._hears(place) if jobs[place].hints else None
+            for place, one in enumerate(asked)
+            if one.chunk is not None
         ]
-        self._draws = Draws(draws, vocab_size)
-        self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
-        self._chosen = frozenset(place for place, job in enumerate(jobs) if job.scheme in DETERMINISTIC)
-        """Whose tokens are choices of the target, not tests of distributions."""
+        """Of each chunk."""
+        self._tests = any(one is not None and not one.chooses for one in self._heard)
         self._shortlist: Array = None
-        self._decided_known: dict[int, Array] = {}
+        self._known = {
+            one.place: decide(asked[one.place].known[None], self._draws, one.numbers[:1])[0][0]
+            for one in self._heard
+            if one is not None and one.chooses and one.num_own < len(one.numbers)
+        }
+        """The choices of rows that are final before the exits' own."""
+
+    def _hears(self, place: int) -> _Heard:
+        chooses = self._jobs[place].scheme in DETERMINISTIC
+        return _Heard(place, self._numbers[place], self._asked[place].num_new, chooses)
 
     @property
     def listens(self) -> bool:
@@ -55,29 +82,45 @@ class JudgedBatch:
         return self._exits is not None and any(job.hints for job in self._jobs)
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
-        """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided."""
+        """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided; where
+        the rows are the host's already, nothing is left to be heard.
+        """
         heard = [
-            (place, _last(logits, self._asked[place].num_new))
-            for place, logits in ((self._of_chunk[number], logits) for number, logits in rows)
-            if self._jobs[place].hints
+            (one, _last(logits, one.num_own))
+            for number, logits in rows
+            if (one := self._heard[number]) is not None
         ]
         if not heard:
             return None
-        chosen = [one for one in heard if one[0] in self._chosen]
-        places = [place for place, _ in chosen]
-        if len(chosen) == len(heard):
-            return Reading(self._decided_exit(chosen), partial(self._hear_choices, index, places))
-        tested = [one for one in heard if one[0] not in self._chosen]
-        parts = [self._decided_exit(chosen).flatten()] if chosen else []
-        parts += [logits.float().flatten() for _, logits in tested]
-        return Reading(_joined(parts), partial(self._hear, index, places, [place for place, _ in tested]))
+        if self._tests or heard[0][1].device.type != "cpu":
+            return self._reading(index, heard)
+        self._hint_all(index, heard, decide_exit_here(*self._asked_of_exit(heard)))
+        return None
+
+    def _reading(self, index: int, heard: Sequence[tuple[_Heard, Array]]) -> Reading:
+        """First the choices of those that choose, then the distributions for those that test them."""
+        chosen = [one for one in heard if one[0].chooses]
+        tested = [one for one in heard if not one[0].chooses]
+        table = [decide_exit(*self._asked_of_exit(chosen)).flatten()] if chosen else []
+        rows = [logits.float().flatten() for _, logits in tested]
+        return Reading(_joined([*table, *rows]), partial(self._hear, index, chosen, tested))
+
+    def _asked_of_exit(
+        self, heard: Sequence[tuple[_Heard, Array]]
+    ) -> tuple[Array, Draws, Sequence[int], Array]:
+        """What `decide_exit` takes."""
+        logits = _joined([rows for _, rows in heard])
+        if self._shortlist is None:
+            assert self._exits is not None
+            self._shortlist = self._exits.token_ids.to(logits.device)
+        return logits, self._draws, _in_turn([one.own for one, _ in heard]), self._shortlist
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
         chosen = [
             place
             for place, one in enumerate(rows)
-            if not isinstance(one, Exception) and place in self._chosen
+            if not isinstance(one, Exception) and self._jobs[place].scheme in DETERMINISTIC
         ]
         decided = self._decide(chosen, [rows[place] for place in chosen])
         return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
@@ -86,9 +129,10 @@ class JudgedBatch:
         """One copy to the host for all of them."""
         if not places:
             return {}
-        numbers = [number for place in places for number in self._numbers[place]]
-        table = decide(_joined(rows), self._draws, numbers).tolist()
-        parts, start = {}, 0
+        numbers = _in_turn([self._numbers[place] for place in places])
+        table = decide(_joined(rows), self._draws, numbers)
+        parts: dict[int, Decided] = {}
+        start = 0
         for place in places:
             size = len(self._numbers[place])
             parts[place] = table[start : start + size]
@@ -105,68 +149,75 @@ class JudgedBatch:
             outcome = judge_decided(decided, job.draft)
         except Exception as error:
             return error
-        kept = kept_run(job.draft, [int(choice) for choice, _ in decided], outcome.accepted)
+        kept = kept_run(job.draft, [choice for choice, _ in decided], outcome.accepted)
         return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
 
-    def _decided_exit(self, heard: Sequence[tuple[int, Array]]) -> Array:
-        """Of every row of these jobs, also those that are final already: the choice and how sure it is."""
-        assert self._exits is not None
-        numbers = [number for place, rows in heard for number in self._numbers[place][-rows.shape[0] :]]
-        logits = _joined([rows for _, rows in heard])
-        if self._shortlist is None:
-            self._shortlist = self._exits.token_ids.to(logits.device)
-        table = decide_exit(logits, self._draws, numbers, self._shortlist)
-        if all(self._asked[place].known is None for place, _ in heard):
-            return table
-        parts = zip(heard, table.split([rows.shape[0] for _, rows in heard]), strict=True)
-        return torch.cat([part for (place, _), own in parts for part in (*self._known(place), own)])
-
-    def _known(self, place: int) -> list[Array]:
-        """What the row before an exit's own decides where it is final."""
-        known = self._asked[place].known
-        if known is not None and place not in self._decided_known:
-            decided = decide(known[None], self._draws, self._numbers[place][:1]).float()
-            decided[:, 1] = 1.0
-            self._decided_known[place] = decided
-        return [] if known is None else [self._decided_known[place]]
-
-    def _hear_choices(self, index: int, places: Sequence[int], table: Array) -> None:
-        assert self._exits is not None
-        rows, shortlist, start = table.tolist(), shortlist_of(self._exits), 0
-        for place in places:
-            end = start + len(self._numbers[place])
-            first = start + (self._asked[place].known is not None)
-            choices = [int(choice) for choice, _ in rows[start:end]]
-            choices[first - start :] = [shortlist[choice] for choice in choices[first - start :]]
-            self._hint(index, self._jobs[place], tuple(choices), tuple(sure for _, sure in rows[start:end]))
-            start = end
-
-    def _hear(self, index: int, chosen: Sequence[int], tested: Sequence[int], read: Array) -> None:
-        """First the choices of those that choose, then the distributions for those that test them."""
+    def _hear(
+        self,
+        index: int,
+        chosen: Sequence[tuple[_Heard, Array]],
+        tested: Sequence[tuple[_Heard, Array]],
+        read: Array,
+    ) -> None:
         assert self._exits is not None
         shortlist = self._exits.token_ids
-        start = sum(2 * len(self._numbers[place]) for place in chosen)
-        self._hear_choices(index, chosen, read[:start].view(-1, 2))
-        for place in tested:
-            end = start + self._asked[place].num_new * len(shortlist)
+        start = sum(2 * one.num_own for one, _ in chosen)
+        if chosen:
+            self._hint_all(index, chosen, pairs_of(read[:start].view(-1, 2)))
+        for one, _ in tested:
+            job, end = self._jobs[one.place], start + one.num_own * len(shortlist)
             rows = read[start:end].view(-1, len(shortlist))
-            hint = judge_exit(self._jobs[place], self._asked[place].known, rows, shortlist, self._vocab_size)
+            hint = judge_exit(job, self._asked[one.place].known, rows, shortlist, self._vocab_size)
             if hint is not None:
-                self._on_hint(self._jobs[place], replace(hint, exit=index))
+                self._on_hint(job, replace(hint, exit=index))
             start = end
 
-    def _hint(
-        self, index: int, job: Verify, choices: tuple[int, ...], confidences: tuple[float, ...]
-    ) -> None:
-        accepted = 0
-        while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
-            accepted += 1
-        sure = math.prod(confidences[: accepted + 1])
-        self._on_hint(job, ExitHint(index, accepted, choices[accepted], sure, choices, confidences))
+    def _hint_all(self, index: int, heard: Sequence[tuple[_Heard, Array]], decided: Decided) -> None:
+        """Tell what an exit expects of each job that chooses; its first row may be final already."""
+        assert self._exits is not None
+        shortlist, start = shortlist_of(self._exits), 0
+        for one, _ in heard:
+            end = start + one.num_own
+            choices = tuple([shortlist[place] for place, _ in decided[start:end]])
+            confidences = tuple([sure for _, sure in decided[start:end]])
+            if one.place in self._known:
+                choices, confidences = (self._known[one.place], *choices), (1.0, *confidences)
+            self._on_hint(
+                self._jobs[one.place], _hint(index, self._jobs[one.place].draft, choices, confidences)
+            )
+            start = end
+
+
+def _hint(
+    index: int, draft: tuple[int, ...], choices: tuple[int, ...], confidences: tuple[float, ...]
+) -> ExitHint:
+    accepted = 0
+    while accepted < len(draft) and draft[accepted] == choices[accepted]:
+        accepted += 1
+    sure = math.prod(confidences[: accepted + 1])
+    return ExitHint(index, accepted, choices[accepted], sure, choices, confidences)
+
+
+def _draws_of(jobs: Sequence[Verify], vocab_size: int) -> Draws:
+    """Of all rows in turn; where nothing is drawn, of none."""
+    if not any(job.sampling.temperature > 0.0 for job in jobs):
+        return Draws((), vocab_size)
+    return Draws(
+        [
+            Draw(job.sampling, len(job.tokens) + offset)
+            for job in jobs
+            for offset in range(len(job.draft) + 1)
+        ],
+        vocab_size,
+    )
 
 
 def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _in_turn(ranges: Sequence[range]) -> Sequence[int]:
+    return ranges[0] if len(ranges) == 1 else list(chain.from_iterable(ranges))
 
 
 def _last(rows: Array, count: int) -> Array:

@@ -92,9 +92,13 @@ class Pace:
         """How many of the offered tokens to verify; 0 to take a step instead."""
         if not self._step.known or not self._verify:
             return num_offered
-        rate = self._odds.rate()
-        gains = {n: expected_tokens(rate, n) / self._time(n) for n in range(num_offered + 1)}
-        return max(gains, key=lambda n: (gains[n], n))
+        rate, gains = self._odds.rate(), []
+        tokens = survives = 1.0
+        for length in range(num_offered + 1):
+            gains.append(tokens / self._time(length))
+            survives *= rate
+            tokens += survives
+        return max(range(num_offered + 1), key=lambda length: (gains[length], length))
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

@@ -34,7 +34,7 @@ class CachedSequence:
         self._model = model
         self._session = model.open_session()
         self._prompt_length = 0
-        self._cached: list[int] = []
+        self._cached: tuple[int, ...] = ()
         self._prompt_row: Array = None
         self._last_row: Array = None
 
@@ -45,7 +45,7 @@ class CachedSequence:
 
     def prefill_parts(self, prompt: Prompt, max_new_tokens: int) -> Iterator[None]:
         """`prefill` in parts, between which other sequences of the model may run."""
-        self._cached = []
+        self._cached = ()
         self._prompt_row = self._last_row = yield from self._session.prefill_parts(prompt)
         self._prompt_length = self._session.length
         if self._prompt_length + max_new_tokens > self._model.max_length:
@@ -84,7 +84,7 @@ class CachedSequence:
         """The rows (num_last + 1, V) asked for, from those of the chunk if there is one."""
         if asked.chunk is None:
             return asked.known[None]
-        self._cached.extend(asked.chunk.token_ids)
+        self._cached += tuple(asked.chunk.token_ids)
         self._last_row = rows[-1]
         return rows[-asked.num_last - 1 :] if asked.known is None else torch.cat((asked.known[None], rows))
 
@@ -99,4 +99,4 @@ class CachedSequence:
     def _roll_back(self, length: int) -> None:
         if length < len(self._cached):
             self._session.truncate(self._prompt_length + length)
-            del self._cached[length:]
+            self._cached = self._cached[:length]

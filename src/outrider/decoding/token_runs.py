@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrider.core.errors import ProtocolError
-from outrider.decoding.varints import decode_varints, encode_varints
+from outrider.decoding.varints import encode_varints, read_varints
 
 _MAX_RUN = 15
 
@@ -38,7 +38,7 @@ def pack_runs(runs: Iterable[Run]) -> bytes:
 
 def unpack_runs(packed: bytes) -> tuple[Run, ...]:
     """The runs. Raises ProtocolError for bytes that are not exactly packed runs that stay on their branch."""
-    numbers: list[int] = decode_varints(packed).tolist()
+    numbers = read_varints(packed)
     runs: list[Run] = []
     at = depth = 0
     while at < len(numbers):

@@ -8,6 +8,7 @@ from outrider.core.errors import ProtocolError
 
 _MAX_BYTES = 5
 _SHIFTS = 7 * np.arange(_MAX_BYTES)
+_CUT_OFF, _NOT_SHORTEST = "a packed number is cut off", "a packed number is not in its shortest form"
 
 
 def encode_varints(values: np.ndarray) -> bytes:
@@ -24,11 +25,29 @@ def decode_varints(payload: bytes) -> np.ndarray:
     if not len(digits):
         return np.empty(0, dtype=np.int64)
     if digits[-1] >= 0x80:
-        raise ProtocolError("a packed number is cut off")
+        raise ProtocolError(_CUT_OFF)
     ends = (digits < 0x80).nonzero()[0] + 1
     starts = np.concatenate(([0], ends[:-1]))
     sizes = ends - starts
     if sizes.max() > _MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
-        raise ProtocolError("a packed number is not in its shortest form")
+        raise ProtocolError(_NOT_SHORTEST)
     places = np.arange(len(digits)) - starts.repeat(sizes)
     return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * places, starts)
+
+
+def read_varints(payload: bytes) -> list[int]:
+    """`decode_varints` of a few numbers: arrays cost more than they save."""
+    numbers: list[int] = []
+    number = shift = 0
+    for digit in payload:
+        number |= (digit & 0x7F) << shift
+        shift += 7
+        if digit >= 0x80:
+            continue
+        if shift > 7 and (digit == 0 or shift > 7 * _MAX_BYTES):
+            raise ProtocolError(_NOT_SHORTEST)
+        numbers.append(number)
+        number = shift = 0
+    if shift:
+        raise ProtocolError(_CUT_OFF)
+    return numbers

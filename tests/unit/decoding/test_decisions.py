@@ -10,7 +10,17 @@ import torch
 from support.choices import choose
 
 from outrider.decoding.config import Sampling
-from outrider.decoding.decisions import Draw, Draws, decide, decide_exit, noise_on, noise_rows
+from outrider.decoding.decisions import (
+    Draw,
+    Draws,
+    decide,
+    decide_exit,
+    decide_exit_here,
+    noise_on,
+    noise_rows,
+    pairs_of,
+    two_passes,
+)
 from outrider.decoding.philox import uniform_rows
 from outrider.decoding.randomness import Purpose, uniforms
 from outrider.decoding.sampling import perturbed
@@ -55,13 +65,13 @@ def test_noise_made_on_a_device_decides_as_the_hosts():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_many_rows_decide_as_each_alone(dtype):
     logits = random_logits().to(dtype)
-    decided = decide(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS))).tolist()
+    decided = decide(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS)))
     for row, draw, (choice, lead) in zip(logits, DRAWS, decided, strict=True):
         assert choice == choose(row, draw.sampling, draw.position)
         values = (
             row.double() if draw.sampling.temperature == 0.0 else perturbed(row, draw.sampling, draw.position)
         )
-        best = values.topk(2).values
+        best = values.topk(2).values.double()
         assert lead == float(best[0] - best[1]) * (draw.sampling.temperature or 1.0)
 
 
@@ -69,7 +79,25 @@ def test_rows_may_be_asked_in_any_part_and_order():
     logits, draws = random_logits(), Draws(DRAWS, VOCABULARY)
     whole = decide(logits, draws, range(len(DRAWS)))
     numbers = [11, 2, 0, 7]
-    assert torch.equal(decide(logits[numbers], draws, numbers), whole[numbers])
+    assert decide(logits[numbers], draws, numbers) == [whole[number] for number in numbers]
+
+
+def test_a_device_decides_in_its_own_way_what_the_host_does():
+    logits, draws, numbers = random_logits(3), Draws(DRAWS, VOCABULARY), range(len(DRAWS))
+    logits[:, 7] = logits[:, 5] = logits.amax(-1) + 1.0
+    logits[2, 9], logits[6, 11] = math.nan, -math.inf
+    device, host = pairs_of(two_passes(draws.noisy(logits, numbers))), decide(logits, draws, numbers)
+    assert [choice for choice, _ in host] == [choice for choice, _ in device]
+    scaled = [lead * draws.temperature(number) for (_, lead), number in zip(device, numbers, strict=True)]
+    assert [lead for _, lead in host] == pytest.approx(scaled, rel=0.0, abs=0.0, nan_ok=True)
+    assert host[0] == host[5] == (5, 0.0)
+
+
+def test_an_exits_choices_cross_as_they_are():
+    token_ids, numbers = torch.arange(5, 45), range(2, 9)
+    logits, draws = random_logits(4)[2:9, 5:45], Draws(DRAWS, VOCABULARY)
+    here = decide_exit_here(logits, draws, numbers, token_ids)
+    assert pairs_of(decide_exit(logits, draws, numbers, token_ids)) == here
 
 
 def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
@@ -87,8 +115,8 @@ def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
 def test_a_row_that_is_no_numbers_spoils_no_other(value):
     logits, numbers = random_logits(), [1, 6, 11]
     logits[6, 9] = value
-    leads = decide(logits[numbers], Draws(DRAWS, VOCABULARY), numbers)[:, 1]
-    assert leads.isnan().tolist() == [False, True, False]
+    decided = decide(logits[numbers], Draws(DRAWS, VOCABULARY), numbers)
+    assert [math.isnan(lead) for _, lead in decided] == [False, True, False]
 
 
 def test_deciding_leaves_nothing_on_the_host():
@@ -98,5 +126,5 @@ def test_deciding_leaves_nothing_on_the_host():
     ]
     logits = torch.zeros(4, VOCABULARY, device="meta")
     draws = Draws(drawn, VOCABULARY)
-    assert decide(logits, draws, range(4)).device.type == "meta"
+    assert two_passes(draws.noisy(logits, range(4))).device.type == "meta"
     assert decide_exit(logits[:, :5], draws, range(4), torch.arange(5, device="meta")).shape == (4, 2)

@@ -15,7 +15,7 @@ from outrider.decoding import packing
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
 from outrider.decoding.randomness import CounterChance
 from outrider.decoding.sparse import SparseResidue, head_of, sparse_residue, tail_draws
-from outrider.decoding.varints import decode_varints, encode_varints
+from outrider.decoding.varints import decode_varints, encode_varints, read_varints
 
 VOCABULARY = 9
 masses = st.sampled_from([0.0, 0.0, 1e-9, 1e-3, 0.2, 1.0])
@@ -39,14 +39,26 @@ def packed(*numbers):
 @given(whole_numbers)
 def test_varints_come_back(numbers):
     payload = packed(*numbers)
-    assert decode_varints(payload).tolist() == numbers
+    assert decode_varints(payload).tolist() == read_varints(payload) == numbers
     assert len(payload) == sum(max(1, -(-number.bit_length() // 7)) for number in numbers)
 
 
 @pytest.mark.parametrize("payload", [b"\x80", b"\x01\xff", b"\x80\x00", b"\x80\x80\x80\x80\x80\x01"])
 def test_varints_have_one_spelling(payload):
-    with pytest.raises(ProtocolError, match="packed number"):
-        decode_varints(payload)
+    for decode in (decode_varints, read_varints):
+        with pytest.raises(ProtocolError, match="packed number"):
+            decode(payload)
+
+
+@given(st.binary(max_size=12))
+def test_a_few_numbers_are_read_as_many_are(payload):
+    def understood(decode):
+        try:
+            return list(decode(payload))
+        except ProtocolError:
+            return None
+
+    assert understood(read_varints) == understood(decode_varints)
 
 
 @given(st.lists(st.integers(1, 1 << DRAFT_BITS), max_size=8))
