@@ -364,7 +364,7 @@ class CloudMachine:
 
 
 def _without_hints(job: CloudJob) -> CloudJob:
-    return replace(job, hints=False) if isinstance(job, Verify) and job.hints else job
+    return job._replace(hints=False) if isinstance(job, Verify) and job.hints else job
 
 
 def _cut(job: Verify, length: int) -> Verify:
