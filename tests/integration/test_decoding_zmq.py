@@ -27,11 +27,14 @@ from outrider.wire.keys import create_keys
 
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
+# In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
-import sys
-import outrider.models as models
+import sys, types
 from outrider.decoding.toy import ToyModel, ToySettings
+models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
+models.constrain = None
+sys.modules["outrider.models"] = models
 from outrider.runtime.decoders import serve
 serve(sys.argv[1])
 """

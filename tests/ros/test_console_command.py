@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,13 +37,14 @@ KEEP_POSES = """() => {
 }"""
 
 
-@pytest.fixture
-def console(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`outrider console --sim` as a person starts it; the address of its page."""
+    memory = tmp_path_factory.mktemp("console") / "memory.db"
     port = free_port()
     command = [sys.executable, "-m", "outrider.cli", "console", "--sim", "--port", str(port)]
     command += ["--placement", PLACEMENT, "--seed", str(SEED)]
-    env = {**os.environ, "OUTRIDER_MEMORY": str(tmp_path / "memory.db")}
+    env = {**os.environ, "OUTRIDER_MEMORY": str(memory)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     line = next(line for line in process.stdout if "http://" in line or "error" in line)
@@ -70,6 +70,7 @@ def test_the_simulated_robot_waits_for_commands(console: str) -> None:
     page.read("goal", state="running")
     page.send(do="cancel")
     assert "cancelled" in page.read("goal", state="failed")["message"]
+    page.socket.close()
 
 
 def test_from_opening_the_page_to_the_robot_at_the_object(console: str) -> None:

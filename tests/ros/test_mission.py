@@ -31,6 +31,8 @@ from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros
 REACHED_M = 0.9
+SEED = 25
+"""Of a home whose bottle is a small turn and three small moves away."""
 
 
 class Guide:
@@ -73,7 +75,7 @@ def run_mission(
     clock = {} if real_time_factor == 1.0 else {"use_sim_time": True}
     options = {
         "real_time_factor": real_time_factor,
-        "seed": 11,
+        "seed": SEED,
         "placement": "in_view",
         "instruction": "find the silver bottle",
     }

@@ -144,14 +144,12 @@ def kill_under_way(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
 
     Raises OutriderError where the goal ends before.
     """
-    scene.await_ready()
     _await_motion(scene, scene.begin_goal(), rng)
     return _kill_and_watch(scene, name)
 
 
 def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
     """Kill the console while its page drives."""
-    scene.await_ready()
     page = hold_button(f"http://127.0.0.1:{scene.console_port}/")
     threading.Thread(target=asyncio.run, args=(page,), daemon=True).start()
     for pause_s in (float(rng.uniform(0.0, 1.0)), 0.0):
@@ -162,12 +160,19 @@ def kill_under_a_hand(scene: Scene, rng: np.random.Generator) -> Kill:
 
 def kill_bystander(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
     """Kill a process that the motion does not need while the robot moves, and see whether it gets there."""
-    scene.await_ready()
     goal = scene.begin_goal()
     _await_motion(scene, goal, rng)
     scene.kill(name)
     wait_for(lambda: goal.result is not None, GOAL_S, "the goal's end")
     return Kill(name, True, 0.0, reached=goal.result.success and scene.at_target())
+
+
+def kill_in(scene: Scene, name: str, rng: np.random.Generator) -> Kill:
+    """Kill one of KILLED_NODES in a scene that is ready; OutriderError where it does not come to it."""
+    if name == "console":
+        return kill_under_a_hand(scene, rng)
+    kill = kill_bystander if name in BYSTANDERS else kill_under_way
+    return kill(scene, name, rng)
 
 
 def _await_motion(scene: Scene, goal: Goal, rng: np.random.Generator) -> None:
@@ -221,10 +226,8 @@ def try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Ge
     more = [name] if name in ("console", *BYSTANDERS) else []
     try:
         with Scene(folder, seed, "hidden", models, more) as scene:
-            if name == "console":
-                return [kill_under_a_hand(scene, rng)]
-            kill = kill_bystander if name in BYSTANDERS else kill_under_way
-            return [kill(scene, name, rng)]
+            scene.await_ready()
+            return [kill_in(scene, name, rng)]
     except OutriderError as error:
         print(f"no kill of {name}: {error}", file=sys.stderr)
         return []
