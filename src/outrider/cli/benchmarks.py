@@ -102,7 +102,7 @@ def bench_drafting(
 
 @app.command("serving", epilog="Example:  outrider bench serving --json serving.json")
 def bench_serving(
-    frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 8,
+    frames: Annotated[int, typer.Option(min=8, help="How many held-out frames the robots see.")] = 32,
     seed: Seed = 0,
     json_file: Json = None,
     plots: Plots = None,

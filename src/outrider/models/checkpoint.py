@@ -171,7 +171,7 @@ def build_text_stack(
 def build_vision_encoder(checkpoint: Checkpoint, precision: Precision = "fp32") -> VisionEncoder:
     """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
     config = checkpoint.modules.config.vision_config
-    geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, config.temporal_patch_size)
+    geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, temporal=1)
     tower = checkpoint.modules.model.visual
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
     tower.to(whole_dtype(precision))
@@ -230,8 +230,11 @@ def _aligned(weight: Tensor) -> Tensor:
 
 
 def _patches_as_matrix(convolution: Any) -> torch.nn.Linear:
-    """The patch embedding as the matrix product it is (stride = kernel): a 3D convolution is slower."""
-    weight = convolution.weight.flatten(1)
+    """The patch embedding as the matrix product it is (stride = kernel): a 3D convolution is slower.
+
+    A still fills all frames of a patch's span, so that their weights add up.
+    """
+    weight = convolution.weight.float().sum(dim=2).flatten(1)
     linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
     linear.weight = torch.nn.Parameter(weight, requires_grad=False)
     return linear

@@ -1,13 +1,14 @@
 """`outrider bench serving`: many robots on one verifier, beside the papers' gains, and an API's cost.
 
 The shipped pair runs for real: the verifier's batches take the processor time that they take, robots and
-links are on a virtual clock, each with a processor of its own. Ratios are of one run.
+links are on a virtual clock, each with a processor of its own. Every text has a frame that the verifier has not
+seen. Ratios are of one run.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -83,13 +84,14 @@ def bench_serving(
     prompts = list(held_out_prompts(frames, seed))
     network = load_network(LINK)
     compute = draft_cost(pair, prompts)
-    rows, record = measure_rows(pair, prompts, compute, network)
+    rows, record = measure_rows(partial(_load, models), prompts, compute, network)
     print_rows(console, rows)
-    sharing = measure_sharing(pair, prompts, compute, network, fitted(record))
+    print_limits(console, rows)
+    sharing = measure_sharing(pair, prompts[: max(ROBOTS)], compute, network, fitted(record))
     print_sharing(console, sharing)
     published = measure_published()
     print_published(console, published)
-    passes = measure_passes(pair, frames, seed)
+    passes = measure_passes(pair, max(ROBOTS), seed)
     print_cost(console, passes)
     figures = {
         "frames": frames,
@@ -131,9 +133,12 @@ def _load(models: Path | None) -> Pair:
 
 
 def measure_rows(
-    pair: Pair, prompts: Sequence[Prompt], compute: ComputeProfile, network: Network
+    load: Callable[[], Pair], prompts: Sequence[Prompt], compute: ComputeProfile, network: Network
 ) -> tuple[dict[str, list[ServingRow]], CloudRecord]:
-    """Each strategy with and without pauses between texts; also all batches."""
+    """Each strategy with and without pauses between texts; also all batches.
+
+    Each fleet's models are loaded anew: they keep the frames that they have seen.
+    """
     rows: dict[str, list[ServingRow]] = {}
     whole = CloudRecord()
     cases = [(strategy, pause_s) for strategy in ("sd", "outrider") for pause_s in PAUSES_S]
@@ -142,7 +147,7 @@ def measure_rows(
         config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
         for robots in ROBOTS:
             world = real_world(compute, network, robots)
-            records, cloud = run_fleet(pair, prompts, world, config, robots, len(prompts) // 2, pause_s)
+            records, cloud = run_fleet(load(), prompts, world, config, robots, pause_s)
             rows.setdefault(name, []).append(row_of(records, cloud))
             whole.batches += cloud.batches
             whole.batch_s += cloud.batch_s
@@ -229,6 +234,7 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
         "text ms",
         "x",
         "round x",
+        "token x",
         "batch",
         "passes",
     ):
@@ -243,10 +249,23 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
                 f"{1e3 * row.text_s:.0f}",
                 f"{row.text_s / some[0].text_s:.2f}",
                 f"{row.round_s / some[0].round_s:.2f}",
+                f"{row.token_s / some[0].token_s:.2f}",
                 f"{row.batch:.1f}",
                 f"{row.passes_per_token:.2f}",
             )
     console.print(table)
+
+
+def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
+    """What bounds the throughput of robots that write text after text: no batch shares a prompt."""
+    for name, some in rows.items():
+        alone, last = some[0], some[-1]
+        work_s = last.prompt_model_s + last.batch_model_s
+        console.print(
+            f"{name}: of {last.robots} robots a text takes {1e3 * last.prompt_model_s:.0f} ms of the model for "
+            f"its prompt and {1e3 * last.batch_model_s:.0f} ms for the rest; one robot writes it in "
+            f"{1e3 * alone.text_s:.0f} ms: at most {alone.text_s / work_s:.1f} times its tokens/s"
+        )
 
 
 def print_sharing(console: Console, sharing: Sharing) -> None:

@@ -36,15 +36,22 @@ _JPEG = b"\xff\xd8"
 
 @dataclass(frozen=True)
 class ServingRow:
-    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over the target's passes for it."""
+    """Robots on one verifier. `text_s`: a text's time; `round_s`: that over the target's passes for it;
+    `first_s`: the time to its first token, `token_s` that of each one after.
+
+    `prompt_model_s` and `batch_model_s`: how long the model works for a text's prompt, and for the rest of it.
+    """
 
     robots: int
     tokens_per_s: float
     round_s: float
     text_s: float
     first_s: float
+    token_s: float
     batch: float
     passes_per_token: float
+    prompt_model_s: float
+    batch_model_s: float
 
 
 def frame_bytes(frame: Frame) -> int:
@@ -83,18 +90,18 @@ def run_fleet(
     world: FleetWorld,
     config: DecodingConfig,
     robots: int,
-    texts: int,
     pause_s: float,
 ) -> tuple[list[RobotRecord], CloudRecord]:
-    """Every robot writes the same texts, beginning with another one and at another time within a pause.
+    """Together the robots write each prompt's text once, and begin at different times within a pause.
 
-    Robots do not stop at the same instant; prompts that all come at once wait for each other.
+    No two robots see the same frame. They do not stop at the same instant; prompts that all come at once wait
+    for each other.
     """
     fleet = Fleet(pair.target, world)
-    step = max(1, len(prompts) // robots)
+    texts = len(prompts) // robots
     records = [
         fleet.add(
-            _later(texts_of(prompts, robot * step, texts, pause_s), pause_s * robot / robots),
+            _later(texts_of(prompts, robot * texts, texts, pause_s), pause_s * robot / robots),
             pair.draft,
             config,
         )
@@ -108,17 +115,23 @@ def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
     """Speeds are those until the first robot has finished."""
     end_s = min(record.commits[-1][0] for record in records)
     tokens = [tokens_until(record, end_s) for record in records]
-    written = sum(len(text) for record in records for text in record.texts)
+    texts = [text for record in records for text in record.texts]
+    written = sum(map(len, texts))
+    first_s = [one_s for record in records for one_s in record.first_s]
+    finished_s = [one_s for record in records for one_s in record.finished_s]
     return ServingRow(
         robots=len(records),
         tokens_per_s=sum(tokens) / end_s,
         round_s=statistics.fmean(
             sum(record.finished_s) / record.passes for record in records if record.passes
         ),
-        text_s=statistics.fmean(one_s for record in records for one_s in record.finished_s),
-        first_s=statistics.median(first for record in records for first in record.first_s),
+        text_s=statistics.fmean(finished_s),
+        first_s=statistics.median(first_s),
+        token_s=(sum(finished_s) - sum(first_s)) / (written - len(texts)),
         batch=statistics.fmean(cloud.batches),
         passes_per_token=sum(record.passes for record in records) / written,
+        prompt_model_s=sum(cloud.prompt_s) / len(texts),
+        batch_model_s=sum(cloud.batch_s) / len(texts),
     )
 
 

@@ -10,7 +10,7 @@ from support.toys import JPEG, toy_pair
 from outrider.core.link_profile import Network
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.fleet import CloudRecord
+from outrider.decoding.fleet import CloudRecord, RobotRecord
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
@@ -18,7 +18,6 @@ from outrider.runtime.bench_serving import ROBOTS, draw_throughput, fitted, meas
 from outrider.runtime.held_out import Pair
 from outrider.runtime.serving import (
     BatchCost,
-    ServingRow,
     published_fleet,
     published_server,
     real_world,
@@ -67,22 +66,26 @@ def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch) ->
     assert all(share > 0.9 for share in sharing.beside.values())
 
 
-def fleet_row(robots: int, texts: int) -> ServingRow:
+def fleet(robots: int) -> tuple[list[RobotRecord], CloudRecord]:
     world = real_world(ComputeProfile(), Network(), robots, BatchCost(0.002, 0.0, 0.0001, 0.004))
     config = DecodingConfig(strategy="sd")
-    return row_of(*run_fleet(Pair(*toy_pair(3, 0.8)), PROMPTS, world, config, robots, texts, 0.0))
+    return run_fleet(Pair(*toy_pair(3, 0.8)), PROMPTS, world, config, robots, 0.0)
 
 
 def test_the_throughput_of_fleets_is_drawn(tmp_path: Path) -> None:
-    draw_throughput(tmp_path / "serving.png", {"sd, 0 s": [fleet_row(robots, 1) for robots in ROBOTS]})
+    draw_throughput(tmp_path / "serving.png", {"sd, 0 s": [row_of(*fleet(robots)) for robots in ROBOTS]})
     assert (tmp_path / "serving.png").stat().st_size > 1000
 
 
 def test_a_row_tells_what_a_fleet_did() -> None:
-    row = fleet_row(4, 4)
+    records, cloud = fleet(4)
+    row = row_of(records, cloud)
     assert row.robots == 4
     assert 1.0 < row.batch <= 4.0
-    assert 0.0 < row.round_s < row.text_s
+    assert 0.0 < row.token_s < row.round_s < row.text_s
+    assert [len(record.texts) for record in records] == [2, 2, 2, 2], "each prompt once"
+    assert row.prompt_model_s == pytest.approx(0.004), "one part a prompt"
+    assert row.batch_model_s * len(PROMPTS) == pytest.approx(sum(cloud.batch_s))
     assert 0.2 < row.passes_per_token < 1.0
 
 
