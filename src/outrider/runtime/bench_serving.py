@@ -1,8 +1,8 @@
 """`outrider bench serving`: many robots on one verifier, beside the papers' gains, and an API's cost.
 
 The shipped pair runs for real: the verifier's batches take the processor time that they take, robots and
-links are on a virtual clock, each with a processor of its own. Every text has a frame that the verifier has not
-seen. Ratios are of one run.
+links are on a virtual clock, each with a processor of its own. Every text has a frame that is new to the
+verifier. Ratios are of one run.
 """
 
 from __future__ import annotations
@@ -257,14 +257,14 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
 
 
 def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
-    """What bounds the throughput of robots that write text after text: no batch shares a prompt."""
+    """What a model that never rests allows robots that write text after text."""
     for name, some in rows.items():
         alone, last = some[0], some[-1]
-        work_s = last.prompt_model_s + last.batch_model_s
+        most = alone.text_s / (last.prompt_model_s + last.batch_model_s)
         console.print(
-            f"{name}: of {last.robots} robots a text takes {1e3 * last.prompt_model_s:.0f} ms of the model for "
-            f"its prompt and {1e3 * last.batch_model_s:.0f} ms for the rest; one robot writes it in "
-            f"{1e3 * alone.text_s:.0f} ms: at most {alone.text_s / work_s:.1f} times its tokens/s"
+            f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for its "
+            f"prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; a robot alone "
+            f"writes it in {1e3 * alone.text_s:.0f} ms: at most {most:.1f} times its tokens/s"
         )
 
 

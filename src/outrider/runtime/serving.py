@@ -39,7 +39,7 @@ class ServingRow:
     """Robots on one verifier. `text_s`: a text's time; `round_s`: that over the target's passes for it;
     `first_s`: the time to its first token, `token_s` that of each one after.
 
-    `prompt_model_s` and `batch_model_s`: how long the model works for a text's prompt, and for the rest of it.
+    `prompt_model_s` and `batch_model_s`: how long the model works for a text's prompt, and for the rest.
     """
 
     robots: int
