@@ -262,9 +262,9 @@ def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> 
         alone, last = some[0], some[-1]
         most = alone.text_s / (last.prompt_model_s + last.batch_model_s)
         console.print(
-            f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for its "
-            f"prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; a robot alone "
-            f"writes it in {1e3 * alone.text_s:.0f} ms: at most {most:.1f} times its tokens/s"
+            f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for "
+            f"its prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; one "
+            f"robot alone writes it in {1e3 * alone.text_s:.0f} ms: at most {most:.1f} times its tokens/s"
         )
 
 
