@@ -156,6 +156,10 @@ class DraftTree:
             node = node.best_child
         return path
 
+    def main_tokens(self) -> tuple[int, ...]:
+        """The tokens of the main path."""
+        return tuple(node.token for node in self.main_path())
+
     def own_path(self) -> list[Node]:
         """The main path as far as the draft model itself wrote it."""
         steps = takewhile(lambda node: node.drafted and not node.retrieved, [self.root, *self.main_path()])

@@ -36,15 +36,13 @@ from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mi
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
-from outrider.decoding.jobs import Choices, DraftTokens, EdgeJob, EdgeResult, PrefillDraft
+from outrider.decoding.growth import Growth
+from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.refusals import error_of
 from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
-from outrider.decoding.schemes import certain_row, pack_evidence, settle
+from outrider.decoding.schemes import pack_evidence, settle
 from outrider.decoding.token_runs import pack_runs, token_bytes
-
-LEAST_LIKELIHOOD = 0.01
-"""Branches less likely than this are not drafted on."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ class EdgeMachine:
         if self._retrieved:
             self._retrieved.begin(self._encode(prompt.text))
         self._text = DigestedText(root)
-        self._tree = DraftTree(0, root, self._rng)
+        self._growth = self._sprout()
         self._early: dict[int, Verdict | Unsettled] = {}
         self._hinted: dict[tuple[int, ...], int] = {}
         self._settled: int | None = None
@@ -140,7 +138,7 @@ class EdgeMachine:
         if not self._draft_ready:
             num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
             return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens, num_expected)
-        leaves = [self._tree.root] if self._alone else self._leaves()[: self._config.workers]
+        leaves = [self._tree.root] if self._alone else self._growth.next_leaves()
         if not leaves:
             return None
         prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
@@ -167,7 +165,7 @@ class EdgeMachine:
         for prefix, choices in zip(job.prefixes, result, strict=True):
             node = self._node_after(prefix)
             if node is not None and not node.drafted:
-                self._grow(node, choices)
+                self._growth.grow(node, choices)
         if self._alone and self._tree.root.drafted:
             return self._commit(self._tree.root.choices[:1], None, now_s)
         return self._send_drafts(now_s)
@@ -225,7 +223,7 @@ class EdgeMachine:
         self._opened = False
         drafted = [node.token for node in self._tree.own_path()]
         actions = self._commit(drafted, None, now_s) if drafted else []
-        self._tree = DraftTree(len(self._text), self._text.digest, self._rng)
+        self._growth = self._sprout()
         return actions
 
     def cancel(self) -> list[EdgeAction]:
@@ -240,32 +238,15 @@ class EdgeMachine:
         self._retrieved.forget()
         self._prompt = Prompt("", b"")
 
-    def _leaves(self) -> list[Node]:
-        """Where the draft model should go on, the most useful first."""
-        return self._open_ends() if self._needs_model else []
+    def _sprout(self) -> Growth:
+        """A tree without drafts above the text."""
+        tree = DraftTree(len(self._text), self._text.digest, self._rng)
+        sizes = self._max_new_tokens, self._eos_id, self._vocab_size
+        return Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
 
-    def _open_ends(self) -> list[Node]:
-        leaves = [node for node in self._tree if not node.drafted and self._may_grow(node)]
-        return sorted(leaves, key=self._urgency) if len(leaves) > 1 else leaves
-
-    def _may_grow(self, node: Node) -> bool:
-        """A verdict itself adds a token, so the last one is never drafted."""
-        if node.token == self._eos_id or node.length + 1 >= self._max_new_tokens:
-            return False
-        if self._plan.ahead and node.likelihood < LEAST_LIKELIHOOD:
-            return False
-        return node.length - node.anchor < self._config.num_draft_tokens * self._plan.window
-
-    def _urgency(self, node: Node) -> tuple[float, float, float]:
-        """Sorts leaves: the draft's own branch, then those on hints in the order of the configured queue.
-
-        What is begun is finished, as by FSD's threads, unless branches are drafted ahead of any verdict.
-        """
-        on_hint = not self._plan.ahead and node.anchor > self._tree.root.length
-        begun = on_hint and node.length > node.anchor
-        order = self._config.edge_hint_order
-        value = {"confidence": -node.likelihood, "fifo": float(node.turn), "random": node.lot}[order]
-        return float(on_hint), float(not begun), value
+    @property
+    def _tree(self) -> DraftTree:
+        return self._growth.tree
 
     def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
         committed = self._text.tokens
@@ -273,39 +254,10 @@ class EdgeMachine:
             return None
         return self._tree.find(prefix[len(committed) :])
 
-    def _grow(self, node: Node, choices: Choices) -> None:
-        odds = self._outlook.odds
-        node.choices, node.confidence = choices.tokens, choices.confidence
-        for rank, token in enumerate(choices.tokens):
-            chance = odds.chance(rank, choices.confidence)
-            child = self._tree.add(node, token, chance, "guess" if rank else "draft")
-            if rank == 0:
-                child.row = choices.row
-
-    def _retrieve(self) -> None:
-        """Grow every branch by the retrieved tokens that are likelier right than the draft model's own."""
-        if not self._retrieved:
-            return
-        for node in self._open_ends():
-            if node.consulted_at != len(self._text):
-                node.consulted_at = len(self._text)
-                self._fill(node)
-
-    def _fill(self, node: Node) -> None:
-        """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
-        room = self._config.num_draft_tokens * self._plan.window - (node.length - node.anchor)
-        least = self._outlook.odds.rate() if self._needs_model else 0.0
-        for token, chance in self._retrieved.likely(self._tree.tokens(node), room):
-            if chance < least or not self._may_grow(node):
-                break
-            node.choices, node.retrieved = (token,), True
-            node = self._tree.add(node, token, chance, "draft")
-            node.row = None if self._guessable else certain_row(token, self._vocab_size)
-
     def _send_drafts(self, now_s: float) -> list[EdgeAction]:
         if self.done or self._alone or not self._plan.drafts:
             return []
-        self._retrieve()
+        self._growth.retrieve()
         nodes = self._due_in_stream(now_s) if self._plan.streams else self._due_as_chunk()
         if nodes is None:
             return []
@@ -321,7 +273,7 @@ class EdgeMachine:
         """The next whole chunk, once the one before is judged."""
         path = self._tree.main_path()[: self._config.num_draft_tokens]
         tip = path[-1] if path else self._tree.root
-        whole = len(path) == self._config.num_draft_tokens or not self._can_follow(tip)
+        whole = len(path) == self._config.num_draft_tokens or not self._growth.can_follow(tip)
         return path if whole and self._chunk_at != len(self._text) else None
 
     def _due_in_stream(self, now_s: float) -> list[Node] | None:
@@ -329,22 +281,17 @@ class EdgeMachine:
         path = self._tree.main_path()
         tip = path[-1] if path else self._tree.root
         unsent = [node for node in path if node.sent_s is None]
-        ended = not self._can_follow(tip)
+        ended = not self._growth.can_follow(tip)
         if ended and not path:
             asked = self._chunk_at == len(self._text) or self._plan.when_idle != "wait"
             return None if asked else []
         if self._plan.ahead:
-            due = due_ahead(self._tree, self._outlook, bool(self._leaves()), now_s)
+            due = due_ahead(self._tree, self._outlook, self._growth.goes_on, now_s)
             self._look_s = due.look_s
             return due.nodes or None
         full = len(unsent) >= self._config.num_draft_tokens
         due_now = unsent and (full or ended or self._outlook.is_time(len(unsent), now_s))
         return unsent[:MAX_CHUNK_TOKENS] if due_now else None
-
-    def _can_follow(self, tip: Node) -> bool:
-        """Whether more may yet be drafted there. What retrieval offers is there at once."""
-        unended = tip.token != self._eos_id and tip.length + 1 < self._max_new_tokens
-        return unended and self._needs_model
 
     def _draft_frame(self, nodes: list[Node]) -> Draft:
         parent, runs = branches_to(self._tree, nodes)
@@ -486,7 +433,7 @@ class EdgeMachine:
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
         commit = self._commitment(new, verdict)
-        rejected = self._contradicted(new)
+        rejected = self._growth.contradicted(new)
         reached = self._tree.find(new)
         awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
         chunk_sent_s = self._chunk_sent_s(commit)
@@ -494,7 +441,7 @@ class EdgeMachine:
         self._retrieved.extend(new)
         self._tree.commit(new, self._text.digest)
         self._hinted.clear()
-        commit = replace(commit, rejected=rejected, ahead=self._main_tokens())
+        commit = replace(commit, rejected=rejected, ahead=self._tree.main_tokens())
         if verdict is not None:
             if chunk_sent_s is not None:
                 self._outlook.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
@@ -511,50 +458,18 @@ class EdgeMachine:
         """What a verdict says about the drafts."""
         if verdict is None:
             return Commit(new, 0, 0, None)
-        self._keep_rejected(new, verdict)
-        accepted = min(self._judge_drafts(new), verdict.drafted)
+        if verdict.base == len(self._text):
+            self._growth.keep_rejected(new, verdict.drafted, verdict.kept)
+        accepted = min(self._growth.judge(new), verdict.drafted)
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
         return Commit(new, verdict.drafted, accepted, verdict, foreseen, self._hinted.get(new))
-
-    def _main_tokens(self) -> tuple[int, ...]:
-        return tuple(node.token for node in self._tree.main_path())
-
-    def _contradicted(self, new: tuple[int, ...]) -> tuple[int, ...]:
-        """The draft's main branch from where these tokens leave it; nothing where they do not."""
-        drafted = self._main_tokens()
-        differing = (i for i, (ours, final) in enumerate(zip(drafted, new, strict=False)) if ours != final)
-        return drafted[next(differing, len(drafted)) :]
 
     def _chunk_sent_s(self, commit: Commit) -> float | None:
         """When the last token left that a verdict has surely verified; None where it verified none."""
         num_verified = min(commit.accepted, len(commit.tokens) - 1)
         last = self._tree.find(commit.tokens[:num_verified]) if num_verified > 0 else None
         return last.sent_s if last is not None else None
-
-    def _keep_rejected(self, new: tuple[int, ...], verdict: Verdict | Unsettled) -> None:
-        """A run of the rejected draft may yet come true. Which draft it was is not said: most likely the main
-        one."""
-        if len(verdict.kept) == 2 and verdict.base == len(self._text):
-            chunk = tuple(node.token for node in self._tree.main_path())[: verdict.drafted]
-            if chunk[: len(new) - 1] == new[:-1]:
-                self._retrieved.keep(chunk[slice(*verdict.kept)])
-
-    def _judge_drafts(self, new: tuple[int, ...]) -> int:
-        """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
-        node: Node | None = self._tree.root
-        accepted = 0
-        for token in new:
-            if node is None or not node.drafted:
-                break
-            rank = node.choices.index(token) if token in node.choices else None
-            if not node.retrieved:
-                self._outlook.odds.on_verdict(rank, node.confidence)
-            if rank != 0:
-                break
-            accepted += 1
-            node = node.children.get(token)
-        return accepted
 
     def _learn_from(
         self, verdict: Verdict | Unsettled, new: tuple[int, ...], awaited: bool, now_s: float

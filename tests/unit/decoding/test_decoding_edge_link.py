@@ -132,12 +132,12 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
     config = DecodingConfig(strategy=strategy, num_draft_tokens=MAX_CHUNK_TOKENS, workers=8)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))
+    machine._outlook.odds = DraftOdds((1.0, 1.0))
+    machine._outlook._purse.earn(10**9)
     actions = machine.begin(PROMPT, 2000, 0.0)
     prefill(machine)
     row = torch.zeros(20_000, dtype=torch.float64)
     row[19_000] = 1.0
-    machine._outlook.odds = DraftOdds((1.0, 1.0))
-    machine._outlook._purse.earn(10**9)
     machine.receive(hint((19_999,), confidence=50), 0.0)
     for _ in range(700):
         job = machine.next_job()

@@ -1,0 +1,144 @@
+"""Where the edge's tree of drafts grows: by the draft model, what is retrieved, and what verdicts teach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from outrider.decoding.config import DETERMINISTIC, DecodingConfig
+from outrider.decoding.draft_tree import DraftTree, Node
+from outrider.decoding.estimates import DraftOdds
+from outrider.decoding.jobs import Choices
+from outrider.decoding.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.schemes import certain_row
+
+LEAST_LIKELIHOOD = 0.01
+"""Branches less likely than this are not drafted on."""
+
+
+class Growth:
+    """One text's tree of drafts. `odds` are the session's, and `retrieved` what it has read and written."""
+
+    def __init__(
+        self,
+        config: DecodingConfig,
+        retrieved: RetrievedDrafts,
+        odds: DraftOdds,
+        tree: DraftTree,
+        max_length: int,
+        eos_id: int,
+        vocab_size: int,
+    ) -> None:
+        """`max_length`: tokens that the text may have at most."""
+        self._ahead = config.plan.ahead
+        self._needs_model = config.needs_model
+        self._guessable = config.scheme in DETERMINISTIC
+        self._hint_order = config.edge_hint_order
+        self._workers = config.workers
+        self._retrieved = retrieved
+        self._odds = odds
+        self._max_length = max_length
+        self._eos_id = eos_id
+        self._vocab_size = vocab_size
+        self._room = config.num_draft_tokens * config.plan.window
+        self.tree = tree
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the draft model has anything to go on with."""
+        return self._needs_model and next(self._open_ends(), None) is not None
+
+    def next_leaves(self) -> list[Node]:
+        """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
+        leaves = list(self._open_ends()) if self._needs_model else []
+        if len(leaves) > 1:
+            leaves.sort(key=self._urgency)
+        return leaves[: self._workers]
+
+    def can_follow(self, tip: Node) -> bool:
+        """Whether more may yet be drafted there. What retrieval offers is there at once."""
+        return self._needs_model and not self._ends(tip)
+
+    def grow(self, node: Node, choices: Choices) -> None:
+        """The draft model has gone on there."""
+        node.choices, node.confidence = choices.tokens, choices.confidence
+        for rank, token in enumerate(choices.tokens):
+            chance = self._odds.chance(rank, choices.confidence)
+            child = self.tree.add(node, token, chance, "guess" if rank else "draft")
+            if rank == 0:
+                child.row = choices.row
+
+    def retrieve(self) -> None:
+        """Grow every branch by the retrieved tokens that are likelier right than the draft model's own."""
+        if not self._retrieved:
+            return
+        for node in sorted(self._open_ends(), key=self._urgency):
+            if node.consulted_at != self.tree.root.length:
+                node.consulted_at = self.tree.root.length
+                self._fill(node)
+
+    def contradicted(self, new: Sequence[int]) -> tuple[int, ...]:
+        """The draft's main branch from where these tokens leave it; nothing where they do not."""
+        drafted = self.tree.main_tokens()
+        differing = (i for i, (ours, final) in enumerate(zip(drafted, new, strict=False)) if ours != final)
+        return drafted[next(differing, len(drafted)) :]
+
+    def keep_rejected(self, new: Sequence[int], num_judged: int, kept: tuple[int, ...]) -> None:
+        """A run of a rejected draft, its start and end in `kept`, may yet come true. Which draft it was is
+        not said: most likely the main one.
+        """
+        chunk = self.tree.main_tokens()[:num_judged]
+        if len(kept) == 2 and chunk[: len(new) - 1] == tuple(new[:-1]):
+            self._retrieved.keep(chunk[slice(*kept)])
+
+    def judge(self, new: Sequence[int]) -> int:
+        """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
+        node: Node | None = self.tree.root
+        accepted = 0
+        for token in new:
+            if node is None or not node.drafted:
+                break
+            rank = node.choices.index(token) if token in node.choices else None
+            if not node.retrieved:
+                self._odds.on_verdict(rank, node.confidence)
+            if rank != 0:
+                break
+            accepted += 1
+            node = node.children.get(token)
+        return accepted
+
+    def _open_ends(self) -> Iterator[Node]:
+        return (node for node in self.tree if not node.drafted and self._may_grow(node))
+
+    def _may_grow(self, node: Node) -> bool:
+        if self._ends(node):
+            return False
+        if self._ahead and node.likelihood < LEAST_LIKELIHOOD:
+            return False
+        return node.length - node.anchor < self._room
+
+    def _ends(self, node: Node) -> bool:
+        """A verdict itself adds a token, so the last one is never drafted."""
+        return node.token == self._eos_id or node.length + 1 >= self._max_length
+
+    def _urgency(self, node: Node) -> tuple[float, float, float]:
+        """Sorts leaves: the draft's own branch, then those on hints in the order of the configured queue.
+
+        What is begun is finished, as by FSD's threads, unless branches are drafted ahead of any verdict.
+        """
+        on_hint = not self._ahead and node.anchor > self.tree.root.length
+        begun = on_hint and node.length > node.anchor
+        value = {"confidence": -node.likelihood, "fifo": float(node.turn), "random": node.lot}[
+            self._hint_order
+        ]
+        return float(on_hint), float(not begun), value
+
+    def _fill(self, node: Node) -> None:
+        """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
+        room = self._room - (node.length - node.anchor)
+        least = self._odds.rate() if self._needs_model else 0.0
+        for token, chance in self._retrieved.likely(self.tree.tokens(node), room):
+            if chance < least or not self._may_grow(node):
+                break
+            node.choices, node.retrieved = (token,), True
+            node = self.tree.add(node, token, chance, "draft")
+            node.row = None if self._guessable else certain_row(token, self._vocab_size)
