@@ -32,10 +32,13 @@ class Draws:
     def __init__(self, draws: Sequence[Draw], vocab_size: int) -> None:
         self._draws = draws
         self._vocab_size = vocab_size
-        drawn = [number for number, draw in enumerate(draws) if draw.sampling.temperature > 0.0]
-        self._row_of = {number: row for row, number in enumerate(drawn)}
-        kinds = {(draw.sampling.temperature, draw.sampling.top_p) for draw in draws}
-        self._alike = Sampling(*kinds.pop()) if drawn and len(kinds) == 1 else None
+        self._row_of: dict[int, int] = {}
+        kinds = set()
+        for number, (sampling, _) in enumerate(draws):
+            kinds.add((sampling.temperature, sampling.top_p))
+            if sampling.temperature > 0.0:
+                self._row_of[number] = len(self._row_of)
+        self._alike = Sampling(*kinds.pop()) if self._row_of and len(kinds) == 1 else None
         """What holds for every row, where all are drawn alike."""
         self._noise: Array = None
         self._shortlisted: tuple[Array, Array] | None = None

@@ -25,20 +25,15 @@ Decided = Sequence[tuple[int, float]]
 
 
 class _Heard(NamedTuple):
-    """A chunk whose job wants hints: the job's place, its rows' numbers, and how many rows are an exit's own.
+    """A chunk whose job wants hints: the job's place, and its rows' numbers, of which an exit has the `own`.
 
     `chooses`: its tokens are choices of the target, not tests of distributions.
     """
 
     place: int
     numbers: range
-    num_own: int
+    own: range
     chooses: bool
-
-    @property
-    def own(self) -> range:
-        """The numbers of the exit's own rows; a row before them is final already."""
-        return self.numbers[-self.num_own :]
 
 
 class JudgedBatch:
@@ -64,17 +59,23 @@ class JudgedBatch:
         ]
         """Of each chunk."""
         self._tests = any(one is not None and not one.chooses for one in self._heard)
-        self._shortlist: Array = None
         self._known = {
             one.place: decide(asked[one.place].known[None], self._draws, one.numbers[:1])[0][0]
             for one in self._heard
-            if one is not None and one.chooses and one.num_own < len(one.numbers)
+            if one is not None and one.chooses and len(one.own) < len(one.numbers)
         }
         """The choices of rows that are final before the exits' own."""
+        self._known_rows = {
+            one.place: asked[one.place].known.float().cpu()
+            for one in self._heard
+            if one is not None and not one.chooses and len(one.own) < len(one.numbers)
+        }
+        """The same rows where they are tested: a device is waited for here, before it has the batch to do."""
 
     def _hears(self, place: int) -> _Heard:
         chooses = self._jobs[place].scheme in DETERMINISTIC
-        return _Heard(place, self._numbers[place], self._asked[place].num_new, chooses)
+        numbers = self._numbers[place]
+        return _Heard(place, numbers, numbers[-self._asked[place].num_new :], chooses)
 
     @property
     def listens(self) -> bool:
@@ -86,7 +87,7 @@ class JudgedBatch:
         the rows are the host's already, nothing is left to be heard.
         """
         heard = [
-            (one, _last(logits, one.num_own))
+            (one, _last(logits, len(one.own)))
             for number, logits in rows
             if (one := self._heard[number]) is not None
         ]
@@ -109,11 +110,10 @@ class JudgedBatch:
         self, heard: Sequence[tuple[_Heard, Array]]
     ) -> tuple[Array, Draws, Sequence[int], Array]:
         """What `decide_exit` takes."""
+        assert self._exits is not None
         logits = _joined([rows for _, rows in heard])
-        if self._shortlist is None:
-            assert self._exits is not None
-            self._shortlist = self._exits.token_ids.to(logits.device)
-        return logits, self._draws, _in_turn([one.own for one, _ in heard]), self._shortlist
+        shortlist = shortlist_on(self._exits, logits.device)
+        return logits, self._draws, _in_turn([one.own for one, _ in heard]), shortlist
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
@@ -161,13 +161,13 @@ class JudgedBatch:
     ) -> None:
         assert self._exits is not None
         shortlist = self._exits.token_ids
-        start = sum(2 * one.num_own for one, _ in chosen)
+        start = sum(2 * len(one.own) for one, _ in chosen)
         if chosen:
             self._hint_all(index, chosen, pairs_of(read[:start].view(-1, 2)))
         for one, _ in tested:
-            job, end = self._jobs[one.place], start + one.num_own * len(shortlist)
+            job, end = self._jobs[one.place], start + len(one.own) * len(shortlist)
             rows = read[start:end].view(-1, len(shortlist))
-            hint = judge_exit(job, self._asked[one.place].known, rows, shortlist, self._vocab_size)
+            hint = judge_exit(job, self._known_rows.get(one.place), rows, shortlist, self._vocab_size)
             if hint is not None:
                 self._on_hint(job, replace(hint, exit=index))
             start = end
@@ -177,7 +177,7 @@ class JudgedBatch:
         assert self._exits is not None
         shortlist, start = shortlist_of(self._exits), 0
         for one, _ in heard:
-            end = start + one.num_own
+            end = start + len(one.own)
             choices = tuple([shortlist[place] for place, _ in decided[start:end]])
             confidences = tuple([sure for _, sure in decided[start:end]])
             if one.place in self._known:
@@ -200,16 +200,12 @@ def _hint(
 
 def _draws_of(jobs: Sequence[Verify], vocab_size: int) -> Draws:
     """Of all rows in turn; where nothing is drawn, of none."""
-    if not any(job.sampling.temperature > 0.0 for job in jobs):
+    if all(job.sampling.temperature == 0.0 for job in jobs):
         return Draws((), vocab_size)
-    return Draws(
-        [
-            Draw(job.sampling, len(job.tokens) + offset)
-            for job in jobs
-            for offset in range(len(job.draft) + 1)
-        ],
-        vocab_size,
-    )
+    draws = [
+        Draw(job.sampling, len(job.tokens) + offset) for job in jobs for offset in range(len(job.draft) + 1)
+    ]
+    return Draws(draws, vocab_size)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -222,6 +218,12 @@ def _in_turn(ranges: Sequence[range]) -> Sequence[int]:
 
 def _last(rows: Array, count: int) -> Array:
     return rows if rows.shape[0] == count else rows[-count:]
+
+
+@lru_cache(maxsize=8)
+def shortlist_on(exits: ExitInfo, device: torch.device) -> Array:
+    """A shortlist on a device: to bring it there is to wait for that."""
+    return exits.token_ids.to(device)
 
 
 @lru_cache(maxsize=8)

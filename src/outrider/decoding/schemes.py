@@ -111,14 +111,14 @@ def judge_exit(
 ) -> ExitHint | None:
     """What an exit expects such a scheme to say; None where the verdict has no token of the cloud's own.
 
-    `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,) is the final row before them, if
-    any.
+    All on the host: `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,), float32, is the
+    final row before them, if any.
     """
     rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
     rows[:, token_ids] = exit_logits.float()
     confidences = token_confidence(exit_logits.float())
     if known is not None:
-        rows = torch.cat((known[None].float().cpu(), rows))
+        rows = torch.cat((known[None], rows))
         confidences = torch.cat((torch.ones(1), confidences))
     outcome = _outcome(job, rows, len(job.tokens))
     if outcome.next_token is None:

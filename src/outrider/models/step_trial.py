@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,9 +32,10 @@ _CROWD = {"cpu": 2, "cuda": BLOCK_SEQUENCES}
 @dataclass(frozen=True)
 class StepTrial:
     """Median seconds of a verification of VERIFIED tokens: plain_s without exits, exits_s with them, crowd_s
-    for a `crowd` of robots at once. host_s: until the host has queued it (on a CPU, all of it). weights_s:
-    the bytes of its weights once, at copy_gb_s, what a copy on the device reads and writes in a second.
-    `same_bits`: a token's logits are the same in a chunk and beside other robots' tokens.
+    for a `crowd` of robots at once. exits_ratio: the median of exits over plain, taken in turn. host_s: until
+    the host has queued it (on a CPU, all of it). weights_s: the bytes of its weights once, at copy_gb_s, what
+    a copy on the device reads and writes in a second. `same_bits`: a token's logits are the same in a chunk
+    and beside other robots' tokens.
     """
 
     device: str
@@ -47,6 +48,7 @@ class StepTrial:
     weights_s: float
     plain_s: float
     exits_s: float
+    exits_ratio: float
     crowd_s: float
     host_s: float
     same_bits: bool
@@ -67,8 +69,8 @@ def run_step_trial(
     alone, crowd = (_block(text, context, sequences, place) for sequences in (1, _CROWD[place.type]))
     chunk = _chunk(0, VERIFIED, context)
     plain, exits = (SegmentedStep(text, each, alone, next_span(context)) for each in (None, heads))
-    plain_s, exits_s = (
-        _seconds(partial(step.run, {0: chunk}, _heard), place, repeats) for step in (plain, exits)
+    without, added = _seconds_in_turn(
+        [partial(step.run, {0: chunk}, _heard) for step in (plain, exits)], place, repeats
     )
     host_s = _host_seconds(lambda: exits.run({0: chunk}, None), place, repeats)
     many = SegmentedStep(text, heads, crowd, next_span(context))
@@ -84,8 +86,9 @@ def run_step_trial(
         num_bytes / 1e9,
         1e-9 / byte_s,
         num_bytes * byte_s,
-        plain_s,
-        exits_s,
+        statistics.median(without),
+        statistics.median(added),
+        statistics.median(more / less for more, less in zip(added, without, strict=True)),
         crowd_s,
         host_s,
         _same_bits(many, crowded, context),
@@ -138,17 +141,24 @@ def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
 
 
 def _seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
-    """Median of the work, to its end on the device; of this thread's processor where that is the CPU."""
+    """Median of the work."""
+    return statistics.median(_seconds_in_turn([work], place, repeats)[0])
+
+
+def _seconds_in_turn(
+    works: Sequence[Callable[[], object]], place: torch.device, repeats: int
+) -> list[list[float]]:
+    """Of each work, to its end on the device; of this thread's processor where that is the CPU."""
     clock = time.thread_time if place.type == "cpu" else time.monotonic
-    times = []
-    for number in range(WARM_UPS + repeats):
-        _finish(place)
-        began_s = clock()
-        work()
-        _finish(place)
-        if number >= WARM_UPS:
-            times.append(clock() - began_s)
-    return statistics.median(times)
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(WARM_UPS + repeats):
+        for work, own in zip(works, times, strict=True):
+            _finish(place)
+            began_s = clock()
+            work()
+            _finish(place)
+            own.append(clock() - began_s)
+    return [own[WARM_UPS:] for own in times]
 
 
 def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -102,10 +103,12 @@ class SegmentedStep:
     def run(self, given: Mapping[int, StepTokens], heard: Heard | None) -> Tensor:
         """Logits (rows of the step, V), on the device until the next step overwrites them."""
         on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
-        self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
-        if self._launcher is None:
-            self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
-        self._launcher.run(heard)
+        # Streams, events and captures are of the thread's current device, whatever the tensors' own is.
+        with torch.cuda.device(self._inputs.device) if on_gpu else nullcontext():
+            self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
+            if self._launcher is None:
+                self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
+            self._launcher.run(heard)
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:

@@ -78,8 +78,12 @@ def bench_models(
     device: str = "cpu",
     step_layers: int | None = None,
 ) -> dict[str, Any]:
-    """Measure, print, write JSON and pictures. Raises ModelError without models."""
+    """Measure, print, write JSON and pictures.
+
+    Raises ModelError without models, ConfigError for a device that is not there.
+    """
     check_frames(frames, seed)
+    check_device(device)
     folder, pair = models_folder(models), load_pair(models)
     prompts = list(held_out_prompts(frames, seed))
     draftings = [
@@ -224,6 +228,13 @@ def graph_ratios(trial: GraphTrial) -> list[Ratio]:
     ]
 
 
+def check_device(device: str) -> None:
+    """Before minutes are spent on the CPU."""
+    from outrider.models.loading import find_device
+
+    find_device(device)
+
+
 def step_trial(device: str, num_layers: int) -> StepTrial:
     from outrider.models.step_trial import run_step_trial
 
@@ -237,7 +248,7 @@ def step_ratios(trial: StepTrial) -> list[Ratio]:
     read = f"{1e3 * trial.exits_s:.2f} against {1e3 * trial.weights_s:.2f} ms: "
     read += f"{trial.weights_gb:.1f} GB at {trial.copy_gb_s:.0f} GB/s of a copy"
     ratios = [
-        Ratio(f"verify with exits over without, {where}", trial.exits_s / trial.plain_s, 1.1, True, added),
+        Ratio(f"verify with exits over without, {where}", trial.exits_ratio, 1.1, True, added),
         Ratio(
             "its bits: as one token, in a chunk, in a crowd",
             float(trial.same_bits),

@@ -11,6 +11,7 @@ import torch
 from support.captured import stand_in_for_cuda
 from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tiny_pair, random_prompt
 
+from outrider.core.errors import ConfigError
 from outrider.models import ReferenceGenerator, load_model, steps
 from outrider.models.graphs.trial import GraphTrial, run_trial
 from outrider.models.made_up import Widths
@@ -70,7 +71,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     assert trial.same_bits and trial.crowd == 2
     assert trial.weights_s == pytest.approx(trial.weights_gb / trial.copy_gb_s)
     on_gpu = replace(
-        trial, device="cuda", weights_s=2.0, exits_s=2.6, plain_s=2.5, crowd_s=5.3, host_s=0.0004
+        trial, device="cuda", weights_s=2.0, exits_s=2.6, exits_ratio=1.04, crowd_s=5.3, host_s=0.0004
     )
     kept = {one.what: (one.value, one.kept) for one in bench.step_ratios(on_gpu)}
     assert kept == {
@@ -80,6 +81,15 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
         "verify of a crowd over one robot's": (pytest.approx(5.3 / 2.6), False),
         "host's part of a verify, ms": (pytest.approx(0.4), True),
     }
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(bench, "load_pair", lambda models: pytest.fail("models are read"))
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        bench.bench_models(1, 3, folder, device="cuda")
 
 
 def test_figures_and_pictures_are_written(
