@@ -36,10 +36,11 @@ from outrider.decoding.jobs import (
 from outrider.decoding.pace import Pace
 from outrider.decoding.schemes import pack_residual, unpack_evidence
 from outrider.decoding.token_runs import token_bytes, unpack_runs
+from outrider.decoding.trust import runs_of
 
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
-LEAST_TRUST = 0.3
+LEAST_TRUST = 0.2
 VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
 BYTES_DOWN_PER_TOKEN = 38.0
 
@@ -68,7 +69,7 @@ class TargetText:
         self._pool = BranchPool()
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
-        self._hints: list[ExitHint] = []
+        self._hints: list[tuple[ExitHint, tuple[int, ...]]] = []
         self._said: dict[tuple[int, ...], float] = {}
         self._hinted_s: dict[tuple[int, ...], float] = {}
         self._purse = Purse(BYTES_DOWN_PER_TOKEN)
@@ -180,11 +181,12 @@ class TargetText:
         """The frames for what an early exit says that is worth sending."""
         if job.tokens != self._text.tokens:
             return []
-        self._hints.append(hint)
+        runs = runs_of(hint, self._hints)
+        self._hints.append((hint, runs))
         if self._rules.hints == "all":
             outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
         else:
-            outcomes = list(self._pace.trust.outcomes(hint, job.draft))
+            outcomes = list(self._pace.trust.outcomes(hint, runs, job.draft))
         said = [self._say(hint.exit, self._until_end(tokens), chance, now_s) for tokens, chance in outcomes]
         return [frame for frame in said if frame is not None]
 
@@ -207,8 +209,8 @@ class TargetText:
         if job.tokens != self._text.tokens:
             return []
         self._learn_from(job, judgement, compute_us / 1e6 if forwarded else 0.0)
-        for hint in hints:
-            self._pace.trust.on_judged(hint, job.draft, judgement)
+        for hint, runs in hints:
+            self._pace.trust.on_judged(hint, runs, job.draft, judgement)
         base = len(self._text)
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = self._until_end((*job.draft[: judgement.accepted], *own))

@@ -313,13 +313,16 @@ def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
     right = EASY if _dealt(seed, place, _RANK) < settings.confidence else HARD
     guesses = [
         _other_choice(target, 1 + mixed_bits(seed, place.digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
-        for number in range(num_exits // LAYERS_OF_ONE_GUESS + 1)
+        for number in range(num_exits // LAYERS_OF_ONE_GUESS + 2)
     ]
+    phase = mixed_bits(seed, place.digest, _GUESS) % LAYERS_OF_ONE_GUESS
     quarters = len(EXIT_CONFIDENCES[0])
     indices = []
     for number, chance in enumerate(settings.exit_agreement):
         agrees = depth < chance
-        choice, kind = (target, right) if agrees else (guesses[number // LAYERS_OF_ONE_GUESS], WRONG)
+        choice, kind = (
+            (target, right) if agrees else (guesses[(number + phase) // LAYERS_OF_ONE_GUESS], WRONG)
+        )
         column = kind * quarters + (bits >> (2 * number % 62)) % quarters
         indices.append(choice * len(EXIT_CONFIDENCES) * quarters + column)
     return indices

@@ -1,4 +1,4 @@
-"""How far an early exit is believed, and what it says about the outcome of the running verification."""
+"""How far early exits are believed, and what one says about the outcome of the running verification."""
 
 from __future__ import annotations
 
@@ -9,45 +9,54 @@ from outrider.decoding.estimates import MEMORY, PRIOR_TRIALS
 from outrider.decoding.jobs import ExitHint, Judgement
 
 SURE = 0.85
+LONGEST_RUN = 5
+"""Exits in a row that say the same; more of them are worth no more."""
 Stance = Literal["agrees", "differs", "overruled", "free"]
 
 
 class Trust:
-    """How an early exit's word on one position has fared; apart where it was sure, and by its stance.
+    """How the word of early exits on one position has fared; apart where the exit was sure, by its stance,
+    and by how many exits in a row had said the same: what changes no more is most likely what the last layer
+    says (the patience of Zhou et al. 2020, "BERT loses patience").
 
     `agrees`: it says what the draft says. `differs`: it says something else, and is right. `overruled`: it
     says something else, and the draft is right. `free`: there is no draft.
     """
 
     def __init__(self) -> None:
-        self._right_of: dict[tuple[int, bool, Stance], tuple[float, float]] = {}
+        self._right_of: dict[tuple[bool, Stance, int], tuple[float, float]] = {}
         """How often right, of how many trials."""
 
-    def on_outcome(self, exit_index: int, confidence: float, stance: Stance, right: bool) -> None:
-        key = exit_index, confidence >= SURE, stance
+    def on_outcome(self, confidence: float, stance: Stance, run: int, right: bool) -> None:
+        key = confidence >= SURE, stance, min(run, LONGEST_RUN)
         rights, trials = self._right_of.get(key, (0.0, 0.0))
         self._right_of[key] = MEMORY * rights + right, MEMORY * trials + 1.0
 
-    def chance(self, exit_index: int, confidence: float, stance: Stance) -> float:
+    def chance(self, confidence: float, stance: Stance, run: int) -> float:
         """The chance of that stance to be right; at first half of what the exit takes itself to be worth."""
-        rights, trials = self._right_of.get((exit_index, confidence >= SURE, stance), (0.0, 0.0))
+        key = confidence >= SURE, stance, min(run, LONGEST_RUN)
+        rights, trials = self._right_of.get(key, (0.0, 0.0))
         return (rights + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
 
-    def outcomes(self, hint: ExitHint, draft: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+    def outcomes(
+        self, hint: ExitHint, runs: Sequence[int], draft: Sequence[int]
+    ) -> Iterator[tuple[tuple[int, ...], float]]:
         """How the verification of a draft may end, as an exit sees it, each with its chance.
 
-        Where the exit contradicts the draft either may be right.
+        Where the exit contradicts the draft either may be right. `runs`: of `runs_of`.
         """
         alive = 1.0
         for at, (token, confidence) in enumerate(zip(hint.choices, hint.confidences, strict=True)):
             stance = _stance(token, draft, at)
-            chance = self.chance(hint.exit, confidence, stance)
+            chance = self.chance(confidence, stance, runs[at])
             if stance != "agrees":
                 yield (*draft[:at], token), alive * chance
-                chance = self.chance(hint.exit, confidence, "overruled")
+                chance = self.chance(confidence, "overruled", runs[at])
             alive *= chance
 
-    def on_judged(self, hint: ExitHint, draft: Sequence[int], judgement: Judgement) -> None:
+    def on_judged(
+        self, hint: ExitHint, runs: Sequence[int], draft: Sequence[int], judgement: Judgement
+    ) -> None:
         """Compare what an exit said with what came; beyond the first rejection nothing is known."""
         for at in range(min(judgement.accepted + 1, len(hint.choices))):
             token, confidence, stance = (
@@ -57,9 +66,20 @@ class Trust:
             )
             stood = at < judgement.accepted
             if stance == "differs":
-                self.on_outcome(hint.exit, confidence, "overruled", stood)
+                self.on_outcome(confidence, "overruled", runs[at], stood)
             right = stood if stance == "agrees" else not stood and token == judgement.next_token
-            self.on_outcome(hint.exit, confidence, stance, right)
+            self.on_outcome(confidence, stance, runs[at], right)
+
+
+def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) -> tuple[int, ...]:
+    """For how many exits in a row each position has had its choice; `before`: hints heard so far, each with
+    its runs, the last of them the exit before or of a verification that was given up.
+    """
+    last, runs = before[-1] if before else (hint, ())
+    if last.exit >= hint.exit or len(runs) != len(hint.choices):
+        return (1,) * len(hint.choices)
+    same = (choice == earlier for choice, earlier in zip(hint.choices, last.choices, strict=True))
+    return tuple(run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True))
 
 
 def _stance(token: int, draft: Sequence[int], at: int) -> Stance:
