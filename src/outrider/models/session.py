@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
+from itertools import pairwise
 from weakref import WeakValueDictionary
 
 import torch
@@ -23,7 +24,7 @@ from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
 
 PREFILL_ROWS = 128
-"""A prompt runs in parts of so many rows, between which other sessions may have their turn."""
+"""A prompt runs in equal parts of so many rows at most, between which other sessions may have their turn."""
 
 
 class QwenModel:
@@ -222,8 +223,9 @@ class QwenSession:
         hidden = text.embed(layout.token_ids[start:end])
         if layout.features is not None and start == layout.head_length:
             hidden[: layout.features.shape[0]] = layout.features
-        for begin in range(start, end, PREFILL_ROWS):
-            stop = min(end, begin + PREFILL_ROWS)
+        num_parts = -(-(end - start) // PREFILL_ROWS)
+        ends = [start + (end - start) * part // num_parts for part in range(num_parts + 1)]
+        for begin, stop in pairwise(ends):
             count = stop - begin
             runs = text.runs([Segment(self._cache, begin, 0, count, stop, count)], count)
             rows = hidden[begin - start : stop - start]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.images import PatchGeometry, decode_jpeg, patchify
+from outrider.models.session import PREFILL_ROWS
+from outrider.models.text_stack import TextStack
 
 GENERATED = 30
 
@@ -140,6 +143,21 @@ def test_the_head_of_the_prompt_is_run_once(target: QwenModel, monkeypatch: pyte
     first = session.length
     session.prefill(random_prompt(2))
     assert rows == [head, first - head, session.length - head]
+
+
+def test_the_parts_of_a_prompt_are_alike(target: QwenModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    run = TextStack.forward
+
+    def counting(stack: TextStack, hidden: torch.Tensor, *others: Any) -> torch.Tensor:
+        rows.append(hidden.shape[0])
+        return run(stack, hidden, *others)
+
+    monkeypatch.setattr(TextStack, "forward", counting)
+    session = target.open_session()
+    session.prefill(Prompt("find the cup " * 60, b""))
+    assert sum(rows) == session.length
+    assert PREFILL_ROWS // 2 < min(rows) <= max(rows) <= min(min(rows) + 1, PREFILL_ROWS)
 
 
 def test_the_same_frame_is_encoded_once(tiny_model_folder: Path) -> None:
