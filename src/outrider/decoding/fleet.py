@@ -21,7 +21,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.cloud import CloudLimits, Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import CloudJob, EdgeJob, EdgeResult, ExitHint, Verify
+from outrider.decoding.jobs import CloudJob, CloudResult, EdgeJob, EdgeResult, ExitHint, Unfinished, Verify
 from outrider.decoding.patience import Patience
 from outrider.decoding.service import VerifierService
 from outrider.decoding.virtual import ComputeProfile
@@ -78,11 +78,12 @@ class RobotRecord:
 
 @dataclass
 class CloudRecord:
-    """Sizes and times of the verifier's batches of verifications, and of the parts of prompts between."""
+    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between."""
 
     batches: list[int] = field(default_factory=list)
     batch_s: list[float] = field(default_factory=list)
     prompt_s: list[float] = field(default_factory=list)
+    prompts: int = 0
 
 
 class Agenda:
@@ -155,7 +156,7 @@ class FleetCloud:
         if self._world.batch_s is None:
             self._wire(replies, [reply for _, reply in hints], answers)
             took_s = time.thread_time() - began_s
-        self._note(jobs, took_s)
+        self._note(jobs, results, took_s)
         self._send(replies, start_s)
         for at, reply in hints:
             self._send([reply], start_s + (at if self._world.batch_s is None else at * took_s))
@@ -188,12 +189,13 @@ class FleetCloud:
         for reply in replies:
             self._agenda.at(at_s, partial(self._deliver[reply.peer], reply.frame))
 
-    def _note(self, jobs: Sequence[CloudJob], took_s: float) -> None:
+    def _note(self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], took_s: float) -> None:
         if jobs and isinstance(jobs[0], Verify):
             self.record.batches.append(len(jobs))
             self.record.batch_s.append(took_s)
         elif jobs:
             self.record.prompt_s.append(took_s)
+            self.record.prompts += not isinstance(results[0], Unfinished)
 
 
 class FleetRobot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from outrider.core.ports import Array, ExitInfo, LanguageModel, OnExit, Tokenizer
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
-from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.unbatched import UnbatchedModel
 
 _Text = tuple[Prompt, tuple[int, ...]]
 
@@ -27,10 +27,11 @@ class _Trace:
 
 class ReplayModel(UnbatchedModel):
     """A LanguageModel with the rows of another. The same text gives the same row, bit for bit, however it
-    was cut into forwards."""
+    was cut into forwards. A prompt is told in `prompt_parts`, as if each took its time."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, prompt_parts: int = 1) -> None:
         self._model = model
+        self._prompt_parts = prompt_parts
         self._trace = _Trace()
         self.name = model.name
         self.vocab_size = model.vocab_size
@@ -51,16 +52,17 @@ class ReplayModel(UnbatchedModel):
         return len(self._trace.rows)
 
     def open_session(self) -> ReplaySession:
-        return ReplaySession(self._model, self._trace)
+        return ReplaySession(self._model, self._trace, self._prompt_parts)
 
 
-class ReplaySession(WholePrefill):
+class ReplaySession:
     """A ModelSession that runs the model only on texts not seen before."""
 
-    def __init__(self, model: LanguageModel, trace: _Trace) -> None:
+    def __init__(self, model: LanguageModel, trace: _Trace, prompt_parts: int) -> None:
         self._has_exits = model.exits is not None
         self._session = model.open_session()
         self._trace = trace
+        self._prompt_parts = prompt_parts
         self._prompt = Prompt("", b"")
         self._tokens: tuple[int, ...] = ()
         self._run_prompt: Prompt | None = None
@@ -75,6 +77,11 @@ class ReplaySession(WholePrefill):
             self._run_prefill(prompt)
         self._prompt, self._tokens = prompt, ()
         return self._trace.rows[prompt, ()]
+
+    def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
+        for _ in range(self._prompt_parts - 1):
+            yield
+        return self.prefill(prompt)
 
     def expected(self, count: int) -> Successors:
         key = self._prompt, count

@@ -152,18 +152,22 @@ def measure_rows(
             whole.batches += cloud.batches
             whole.batch_s += cloud.batch_s
             whole.prompt_s += cloud.prompt_s
+            whole.prompts += cloud.prompts
     return rows, whole
 
 
 def fitted(record: CloudRecord) -> BatchCost:
-    """A straight line through the medians of the batch sizes seen often; a session counts five tokens."""
+    """A straight line through the medians of the batch sizes seen often; a session counts five tokens. The
+    parts of prompts are alike.
+    """
     by_size: dict[int, list[float]] = {}
     for size, took_s in zip(record.batches, record.batch_s, strict=True):
         by_size.setdefault(size, []).append(took_s)
     medians = {size: statistics.median(times) for size, times in by_size.items() if len(times) >= 5}
     line = statistics.linear_regression(list(medians), list(medians.values()))
     token_s = line.slope / (NUM_DRAFT_TOKENS + 1)
-    return BatchCost(line.intercept, 0.0, token_s, statistics.median(record.prompt_s))
+    parts = max(1, round(len(record.prompt_s) / record.prompts))
+    return BatchCost(line.intercept, 0.0, token_s, statistics.fmean(record.prompt_s), parts)
 
 
 def measure_sharing(
@@ -174,7 +178,7 @@ def measure_sharing(
     cost: BatchCost,
 ) -> Sharing:
     """The eighth robot is like the others, drafts without end, asks without end, or falls silent."""
-    texts, world = replayed(pair), real_world(compute, network, max(ROBOTS), cost)
+    texts, world = replayed(pair, cost.prompt_parts), real_world(compute, network, max(ROBOTS), cost)
 
     def tokens(drafted: int, number: int, length: int) -> list[int]:
         fleet = Fleet(texts.target, world)

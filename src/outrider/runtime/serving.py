@@ -141,17 +141,20 @@ def tokens_until(record: RobotRecord, end_s: float) -> int:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """A verifier's time for a batch: so much, and so much for each session in it and each drafted token."""
+    """A verifier's time for a batch: so much, and so much for each session in it and each drafted token;
+    or for one of the `prompt_parts` of a prompt.
+    """
 
     base_s: float
     session_s: float
     token_s: float
-    prompt_s: float
+    part_s: float
+    prompt_parts: int = 1
 
     def __call__(self, jobs: Sequence[CloudJob]) -> float:
         verifications = [job for job in jobs if isinstance(job, Verify)]
         if not verifications:
-            return self.prompt_s
+            return self.part_s
         tokens = sum(len(job.draft) + 1 for job in verifications)
         return self.base_s + len(verifications) * self.session_s + tokens * self.token_s
 
@@ -195,6 +198,6 @@ def published_fleet(
     return records
 
 
-def replayed(pair: Pair) -> Pair:
-    """The same texts at any cost one likes."""
-    return Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+def replayed(pair: Pair, prompt_parts: int = 1) -> Pair:
+    """The same texts at any cost one likes, the target's prompts in so many parts."""
+    return Pair(ReplayModel(pair.target, prompt_parts), ReplayModel(pair.draft))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from outrider.core.ports import Array, OnExit
+from outrider.core.ports import Array, OnExit, finish
 from outrider.core.values import Prompt
 from outrider.decoding.replay import ReplayModel
 from outrider.decoding.toy import ToyModel, ToySession, ToySettings
@@ -59,6 +59,15 @@ def test_a_text_is_run_once(model: CountingModel) -> None:
     again = torch.cat([second.forward([token]) for token in (3, 4, 5)])
     assert torch.equal(rows, again)
     assert model.forwards == count
+
+
+def test_a_prompt_is_told_in_parts(model: CountingModel) -> None:
+    session = ReplayModel(model, prompt_parts=4).open_session()
+    parts = session.prefill_parts(PROMPT)
+    for _ in range(3):
+        next(parts)
+        assert session.length == 0
+    assert torch.equal(finish(parts), model.open_session().prefill(PROMPT))
 
 
 def test_rollback_and_another_prompt(model: CountingModel) -> None:

@@ -52,9 +52,9 @@ def test_the_published_server_is_read_between_its_rows() -> None:
 
 def test_a_verifier_is_fitted_by_the_batches_that_were_seen() -> None:
     sizes = [1, 2, 4, 8] * 5
-    cost = fitted(CloudRecord(sizes, [0.001 + 0.0005 * size for size in sizes], [0.007]))
+    cost = fitted(CloudRecord(sizes, [0.001 + 0.0005 * size for size in sizes], [0.007] * 8, 2))
     assert cost([verification(4)] * 3) == pytest.approx(0.0025)
-    assert cost([]) == 0.007
+    assert (cost([]), cost.prompt_parts) == (0.007, 4)
 
 
 def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch) -> None:
