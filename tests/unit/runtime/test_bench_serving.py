@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from support.toys import JPEG, toy_pair
 
 from outrider.core.link_profile import Network
@@ -14,7 +16,14 @@ from outrider.decoding.fleet import CloudRecord, RobotRecord
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
-from outrider.runtime.bench_serving import ROBOTS, draw_throughput, fitted, measure_sharing
+from outrider.runtime.bench_serving import (
+    ROBOTS,
+    draw_throughput,
+    fitted,
+    measure_sharing,
+    print_limits,
+    print_rows,
+)
 from outrider.runtime.held_out import Pair
 from outrider.runtime.serving import (
     BatchCost,
@@ -87,6 +96,19 @@ def test_a_row_tells_what_a_fleet_did() -> None:
     assert row.prompt_model_s == pytest.approx(0.004), "one part a prompt"
     assert row.batch_model_s * len(PROMPTS) == pytest.approx(sum(cloud.batch_s))
     assert 0.2 < row.passes_per_token < 1.0
+
+
+def test_what_is_printed_is_read_whole_and_says_what_limits_a_fleet() -> None:
+    one, eight = (row_of(*fleet(robots)) for robots in (1, 8))
+    rows = {name: [one, eight] for name in ("outrider, 1 s", "outrider, 0 s")}
+    console = Console(width=80, file=io.StringIO())
+    print_rows(console, rows)
+    print_limits(console, rows)
+    printed = console.file.getvalue()
+    most = one.text_s / (eight.prompt_model_s + eight.batch_model_s)
+    assert "…" not in printed
+    assert f"{eight.tokens_per_s:.0f} {eight.tokens_per_s / one.tokens_per_s:.2f}x" in printed
+    assert " ".join(printed.split()).count(f"at most {most:.1f} times") == 1
 
 
 def test_batches_that_wait_to_be_filled_are_slower() -> None:
