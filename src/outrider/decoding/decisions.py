@@ -8,6 +8,7 @@ target on one device, and what a draft elsewhere would have chosen only makes it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -38,7 +39,9 @@ class Draws:
             kinds.add((sampling.temperature, sampling.top_p))
             if sampling.temperature > 0.0:
                 self._row_of[number] = len(self._row_of)
-        self._alike = Sampling(*kinds.pop()) if self._row_of and len(kinds) == 1 else None
+        self.drawn = bool(self._row_of)
+        """Whether anything is drawn at all."""
+        self._alike = Sampling(*kinds.pop()) if self.drawn and len(kinds) == 1 else None
         """What holds for every row, where all are drawn alike."""
         self._noise: Array = None
         self._shortlisted: tuple[Array, Array] | None = None
@@ -48,7 +51,7 @@ class Draws:
 
         `token_ids` (S,): which part of the vocabulary the logits are of. At temperature 0 they are untouched.
         """
-        if not self._row_of:
+        if not self.drawn:
             return logits
         if self._alike is not None:
             drawn = unchecked_scores(logits, self._alike)
@@ -113,21 +116,18 @@ def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> list[tuple[in
     logits: (R, V), V >= 2. The lead is NaN where they are no numbers. Of equals the lowest id is chosen.
     """
     noisy = draws.noisy(logits, numbers)
-    decided = _two_largest(noisy) if noisy.device.type == "cpu" else pairs_of(two_passes(noisy))
-    if noisy is logits:
-        return decided
-    return [
-        (one, lead * draws.temperature(number)) for (one, lead), number in zip(decided, numbers, strict=True)
-    ]
+    choices, leads = _two_largest(noisy) if noisy.device.type == "cpu" else columns_of(two_passes(noisy))
+    if noisy is not logits:
+        leads = [lead * draws.temperature(number) for lead, number in zip(leads, numbers, strict=True)]
+    return list(zip(choices, leads, strict=True))
 
 
-def _two_largest(noisy: Array) -> list[tuple[int, float]]:
+def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
     """What `two_passes` finds, in fewer operations: each costs a CPU more than its arithmetic."""
     values, places = noisy.topk(2)
     leads = [best - second for best, second in values.tolist()]
     # Which of equals `topk` puts first, nobody says.
-    choices = noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()]
-    return list(zip(choices, leads, strict=True))
+    return noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()], leads
 
 
 def two_passes(noisy: Array) -> Array:
@@ -144,21 +144,24 @@ def decide_exit(logits: Array, draws: Draws, numbers: Sequence[int], token_ids: 
 
 def decide_exit_here(
     logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
-) -> list[tuple[int, float]]:
+) -> tuple[list[int], list[float]]:
     """`decide_exit` where nothing has to cross."""
     chosen, sure = _exit_choices(logits, draws, numbers, token_ids)
-    return [(place, chance) for [place], [chance] in zip(chosen.tolist(), sure.tolist(), strict=True)]
+    return list(chain.from_iterable(chosen.tolist())), list(chain.from_iterable(sure.tolist()))
 
 
-def pairs_of(table: Array) -> list[tuple[int, float]]:
-    """Rows (R, 2) of a choice and a number, on the host."""
-    return [(int(choice), number) for choice, number in table.tolist()]
+def columns_of(table: Array) -> tuple[list[int], list[float]]:
+    """What a table (R, 2) of choices and numbers is on the host."""
+    rows = table.tolist()
+    return [int(choice) for choice, _ in rows], [number for _, number in rows]
 
 
 def _exit_choices(
     logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
 ) -> tuple[Array, Array]:
     """(R, 1) each."""
-    noisy = draws.noisy(logits, numbers, token_ids)
     sure, chosen = logits.float().softmax(-1).topk(1)
-    return chosen if noisy is logits else noisy.argmax(-1, keepdim=True), sure
+    if draws.drawn:
+        noisy = draws.noisy(logits, numbers, token_ids)
+        chosen = chosen if noisy is logits else noisy.argmax(-1, keepdim=True)
+    return chosen, sure

@@ -14,7 +14,7 @@ import torch
 from outrider.core.ports import Array, ExitInfo, Reading
 from outrider.decoding.acceptance import judge_decided
 from outrider.decoding.config import DETERMINISTIC
-from outrider.decoding.decisions import Draw, Draws, decide, decide_exit, decide_exit_here, pairs_of
+from outrider.decoding.decisions import Draw, Draws, columns_of, decide, decide_exit, decide_exit_here
 from outrider.decoding.jobs import ExitHint, Judgement, Verify
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
@@ -95,7 +95,7 @@ class JudgedBatch:
             return None
         if self._tests or heard[0][1].device.type != "cpu":
             return self._reading(index, heard)
-        self._hint_all(index, heard, decide_exit_here(*self._asked_of_exit(heard)))
+        self._hint_all(index, heard, *decide_exit_here(*self._asked_of_exit(heard)))
         return None
 
     def _reading(self, index: int, heard: Sequence[tuple[_Heard, Array]]) -> Reading:
@@ -111,9 +111,12 @@ class JudgedBatch:
     ) -> tuple[Array, Draws, Sequence[int], Array]:
         """What `decide_exit` takes."""
         assert self._exits is not None
-        logits = _joined([rows for _, rows in heard])
-        shortlist = shortlist_on(self._exits, logits.device)
-        return logits, self._draws, _in_turn([one.own for one, _ in heard]), shortlist
+        numbers: Sequence[int] = heard[0][0].own
+        logits = heard[0][1]
+        if len(heard) > 1:
+            numbers = list(chain.from_iterable(one.own for one, _ in heard))
+            logits = torch.cat([rows for _, rows in heard])
+        return logits, self._draws, numbers, shortlist_on(self._exits, logits.device)
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
@@ -163,7 +166,7 @@ class JudgedBatch:
         shortlist = self._exits.token_ids
         start = sum(2 * len(one.own) for one, _ in chosen)
         if chosen:
-            self._hint_all(index, chosen, pairs_of(read[:start].view(-1, 2)))
+            self._hint_all(index, chosen, *columns_of(read[:start].view(-1, 2)))
         for one, _ in tested:
             job, end = self._jobs[one.place], start + len(one.own) * len(shortlist)
             rows = read[start:end].view(-1, len(shortlist))
@@ -172,30 +175,27 @@ class JudgedBatch:
                 self._on_hint(job, replace(hint, exit=index))
             start = end
 
-    def _hint_all(self, index: int, heard: Sequence[tuple[_Heard, Array]], decided: Decided) -> None:
+    def _hint_all(
+        self,
+        index: int,
+        heard: Sequence[tuple[_Heard, Array]],
+        places: Sequence[int],
+        sure: Sequence[float],
+    ) -> None:
         """Tell what an exit expects of each job that chooses; its first row may be final already."""
         assert self._exits is not None
-        shortlist, start = shortlist_of(self._exits), 0
+        token_at, start = shortlist_of(self._exits).__getitem__, 0
         for one, _ in heard:
-            end = start + len(one.own)
-            choices = tuple([shortlist[place] for place, _ in decided[start:end]])
-            confidences = tuple([sure for _, sure in decided[start:end]])
+            job, end = self._jobs[one.place], start + len(one.own)
+            choices, confidences = tuple(map(token_at, places[start:end])), tuple(sure[start:end])
             if one.place in self._known:
                 choices, confidences = (self._known[one.place], *choices), (1.0, *confidences)
-            self._on_hint(
-                self._jobs[one.place], _hint(index, self._jobs[one.place].draft, choices, confidences)
-            )
+            accepted = 0
+            while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
+                accepted += 1
+            chance = math.prod(confidences[: accepted + 1])
+            self._on_hint(job, ExitHint(index, accepted, choices[accepted], chance, choices, confidences))
             start = end
-
-
-def _hint(
-    index: int, draft: tuple[int, ...], choices: tuple[int, ...], confidences: tuple[float, ...]
-) -> ExitHint:
-    accepted = 0
-    while accepted < len(draft) and draft[accepted] == choices[accepted]:
-        accepted += 1
-    sure = math.prod(confidences[: accepted + 1])
-    return ExitHint(index, accepted, choices[accepted], sure, choices, confidences)
 
 
 def _draws_of(jobs: Sequence[Verify], vocab_size: int) -> Draws:

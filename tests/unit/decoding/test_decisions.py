@@ -13,12 +13,12 @@ from outrider.decoding.config import Sampling
 from outrider.decoding.decisions import (
     Draw,
     Draws,
+    columns_of,
     decide,
     decide_exit,
     decide_exit_here,
     noise_on,
     noise_rows,
-    pairs_of,
     two_passes,
 )
 from outrider.decoding.philox import uniform_rows
@@ -86,9 +86,10 @@ def test_a_device_decides_in_its_own_way_what_the_host_does():
     logits, draws, numbers = random_logits(3), Draws(DRAWS, VOCABULARY), range(len(DRAWS))
     logits[:, 7] = logits[:, 5] = logits.amax(-1) + 1.0
     logits[2, 9], logits[6, 11] = math.nan, -math.inf
-    device, host = pairs_of(two_passes(draws.noisy(logits, numbers))), decide(logits, draws, numbers)
-    assert [choice for choice, _ in host] == [choice for choice, _ in device]
-    scaled = [lead * draws.temperature(number) for (_, lead), number in zip(device, numbers, strict=True)]
+    host = decide(logits, draws, numbers)
+    choices, leads = columns_of(two_passes(draws.noisy(logits, numbers)))
+    assert [choice for choice, _ in host] == choices
+    scaled = [lead * draws.temperature(number) for lead, number in zip(leads, numbers, strict=True)]
     assert [lead for _, lead in host] == pytest.approx(scaled, rel=0.0, abs=0.0, nan_ok=True)
     assert host[0] == host[5] == (5, 0.0)
 
@@ -97,7 +98,7 @@ def test_an_exits_choices_cross_as_they_are():
     token_ids, numbers = torch.arange(5, 45), range(2, 9)
     logits, draws = random_logits(4)[2:9, 5:45], Draws(DRAWS, VOCABULARY)
     here = decide_exit_here(logits, draws, numbers, token_ids)
-    assert pairs_of(decide_exit(logits, draws, numbers, token_ids)) == here
+    assert columns_of(decide_exit(logits, draws, numbers, token_ids)) == here
 
 
 def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
