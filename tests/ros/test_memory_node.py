@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
-from fakes import SLOW_CAMERA, ScriptedDecoder
+from fakes import FEW_PICTURES, SLOW_CAMERA, ScriptedDecoder
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
@@ -117,13 +117,13 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
     """Told with its place by standing there; the models, which do not know the word, are never asked."""
-    decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 3])
+    decoder = ScriptedDecoder(["turn left large\nobey: x", *["move forward large\nobey: x"] * 2])
 
     class ScriptedNavigator(NavigatorNode):
         def open_edge(self) -> Edge:
             return Edge(decoder, frozenset(["turn", "left"]))
 
-    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0}
+    options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, **FEW_PICTURES}
     memory = {"memory_store": store, "home": HOME}
     simulation = run_node(lambda: SimulationNode(options))
     run_node(ActionNode)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread
-from fakes import ROUND, SLOW_CAMERA
+from fakes import FEW_PICTURES, ROUND, SLOW_CAMERA
 from nav_msgs.msg import Odometry
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
@@ -78,6 +78,7 @@ def run_mission(
         "seed": SEED,
         "placement": "in_view",
         "instruction": "find the silver bottle",
+        **FEW_PICTURES,
     }
     simulation = run_node(lambda: SimulationNode(options))
     decoder = Guide(lambda: simulation.node.simulator, **guide)
