@@ -17,7 +17,7 @@ TRACE = (
 )
 SLOW_CAMERA = {"camera_silence_s": 3.0}
 """For a navigator that shares one process with the rendering."""
-FEW_PICTURES = {"camera_hz": 4.0, "top_view_hz": 0.5}
+FEW_PICTURES = {"camera_hz": 4.0}
 """For a simulation whose pictures nobody looks at: to render them takes most of its time."""
 ROUND = RoundStats(0, 4, 3, 4, 0.001, 0.002, 0.003, 0.0, 0.003, 20, 30)
 
