@@ -279,8 +279,6 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is not None:
             session.last_heard_s = now_s
-            if session.asked_s is None and isinstance(frame, (Open, Draft, Proposal)):
-                session.asked_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
@@ -310,7 +308,7 @@ class CloudMachine:
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
             return session.text.on_open(frame)
-        session.epoch, session.prefilling = frame.epoch, False
+        session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
         session.text = TargetText(key, frame, self._tokenizer, session.pace)
         return []
 
@@ -325,6 +323,8 @@ class CloudMachine:
             return session.closing_words(frame.epoch)
         if isinstance(frame, Resume):
             return text.on_resume(frame)
+        if session.asked_s is None and not text.finished:
+            session.asked_s = now_s
         if isinstance(frame, Draft):
             text.on_draft(frame, now_s)
         else:

@@ -253,3 +253,18 @@ class _NoisyLink(LocalLink):
                 self._inbox.extend(reply.frame for reply in step(self._cloud) if reply.peer != BOB)
                 break
         return sent
+
+
+def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
+    cloud = service()
+    opened(cloud)
+    for frame in (draft(0, own()[:19]), draft(0, own()[:3])):
+        cloud.receive(ALICE, frame)
+        while step(cloud):
+            pass
+    before_s = cloud.stats.waited_s
+    cloud._clock.now_s = 100.0
+    cloud.receive(ALICE, opening(epoch=2))
+    cloud._clock.now_s = 101.0
+    assert len(cloud.next_jobs()) == 1
+    assert cloud.stats.waited_s - before_s == 1.0
