@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision, Runtime
 from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import LinkState
@@ -77,6 +78,11 @@ def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:
         "max_length": settings.max_length,
     }
     if settings.runtime == "graphs":
+        if settings.device != "cpu":
+            raise ConfigError(
+                f"device={settings.device} is for runtime=eager: where runtime=graphs runs is named by the "
+                "option provider, such as provider=cuda or provider=tensorrt"
+            )
         draft: LanguageModel = load_graph_model(folder, provider=settings.provider, **options)
     else:
         branches = settings.config.workers

@@ -57,3 +57,9 @@ def test_a_provider_that_is_not_there_is_named(tiny_model_folder: Path) -> None:
     folder = tiny_model_folder / "draft"
     with pytest.raises(ConfigError, match="provider=openvino"):
         load_draft(folder, settings(folder, runtime="graphs", provider="openvino"))
+
+
+def test_static_graphs_take_a_provider_and_no_device(tiny_model_folder: Path) -> None:
+    folder = tiny_model_folder / "draft"
+    with pytest.raises(ConfigError, match=r"device=cuda.*provider=cuda"):
+        load_draft(folder, settings(folder, runtime="graphs", device="cuda"))
