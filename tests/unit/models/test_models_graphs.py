@@ -16,7 +16,9 @@ from outrider.core.values import Prompt
 from outrider.models import QwenModel, load_exact_model, load_graph_model
 from outrider.models.graphs import blocks as graph_blocks
 from outrider.models.graphs import providers
+from outrider.models.graphs.export import GraphBuilder
 from outrider.models.graphs.model import GraphModel
+from outrider.models.matrices import ForeignMatrix
 
 GENERATED = 24
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "int4")
@@ -196,3 +198,9 @@ def test_a_load_that_failed_is_tried_again(folder: Path, monkeypatch: pytest.Mon
         session.prefill(random_prompt(1))
     monkeypatch.setattr(graph_blocks, "open_graph", really)
     assert torch.allclose(session.prefill(random_prompt(1)), fresh.prefill(random_prompt(1)), atol=1e-3)
+
+
+def test_what_torchao_has_quantized_is_refused() -> None:
+    foreign = ForeignMatrix((torch.nn.Linear(64, 32),), 64)
+    with pytest.raises(ModelError, match=r"torchao checkpoints run eagerly.*draft_runtime:=eager"):
+        GraphBuilder(packs=True).product("rows", foreign)

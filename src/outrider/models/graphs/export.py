@@ -71,7 +71,11 @@ class GraphBuilder:
             return self.node("MatMul", [rows, self.tensor(matrix.weight)])
         if isinstance(matrix, JoinedMatrix):
             return self.node("Concat", [self.product(rows, part) for part in matrix.parts], axis=1)
-        assert isinstance(matrix, ExactMatrix)
+        if not isinstance(matrix, ExactMatrix):
+            raise ModelError(
+                "what torchao has quantized cannot be made static graphs: torchao checkpoints run eagerly, "
+                "with runtime=eager (draft_runtime:=eager)"
+            )
         if matrix.weight.order is not None:
             rows = self.node("Gather", [rows, self.constant(matrix.weight.order.numpy())], axis=1)
         return self._packed(rows, matrix) if self._packs else self._dequantized(rows, matrix)
