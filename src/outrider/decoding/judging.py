@@ -19,8 +19,6 @@ from outrider.decoding.jobs import ExitHint, Judgement, Verify
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
 
-SETTLED = 0.95
-"""Of an outcome of which an exit is so sure the later ones are not asked: of 500 they would correct one."""
 OnHint = Callable[[Verify, ExitHint], None]
 Decided = Sequence[tuple[int, float]]
 """Of each row a choice, and by how much or how surely it was made."""
@@ -60,7 +58,6 @@ class JudgedBatch:
             if one.chunk is not None
         ]
         """Of each chunk."""
-        self._settled: set[int] = set()
         self._tests = any(one is not None and not one.chooses for one in self._heard)
         self._known = {
             one.place: decide(asked[one.place].known[None], self._draws, one.numbers[:1])[0][0]
@@ -92,7 +89,7 @@ class JudgedBatch:
         heard = [
             (one, _last(logits, len(one.own)))
             for number, logits in rows
-            if (one := self._heard[number]) is not None and one.place not in self._settled
+            if (one := self._heard[number]) is not None
         ]
         if not heard:
             return None
@@ -197,8 +194,6 @@ class JudgedBatch:
             while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
                 accepted += 1
             chance = math.prod(confidences[: accepted + 1])
-            if chance >= SETTLED:
-                self._settled.add(one.place)
             self._on_hint(job, ExitHint(index, accepted, choices[accepted], chance, choices, confidences))
             start = end
 

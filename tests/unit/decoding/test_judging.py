@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from outrider.core.errors import ModelError
@@ -27,7 +26,7 @@ def job(number: int, scheme: str, sampling: Sampling, draft: tuple[int, ...], hi
 JOBS = [
     job(0, "greedy", Sampling(), (4, 6)),
     job(1, "rejection", Sampling(1.0, seed=3), (8,)),
-    job(2, "coupled", Sampling(0.8, 0.9, 5), (28, 10, 12)),
+    job(2, "coupled", Sampling(0.8, 0.9, 5), (2, 10, 12)),
     job(3, "coupled", Sampling(0.8, 0.9, 6), (2,), hints=False),
     job(4, "coupled", Sampling(1.5, 1.0, 7), ()),
 ]
@@ -79,23 +78,6 @@ def test_a_row_that_is_final_is_not_the_exits_to_guess():
     hints = [hint for session, hint in said([2])[0] if session == 2]
     assert len(hints[0].choices) == 4
     assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
-
-
-def test_after_an_exit_that_is_sure_no_later_one_is_asked():
-    hints: list[int] = []
-    batch = JudgedBatch(
-        JOBS[:1], [asked(0)], EXITS, VOCABULARY, lambda job, hint: hints.append(hint.next_token)
-    )
-    unsure, sure = torch.zeros(3, len(SHORTLIST)), torch.zeros(3, len(SHORTLIST))
-    unsure[0, 5], sure[:, 7] = 1.0, 20.0
-    for index, rows in enumerate((unsure, sure, unsure)):
-        assert batch.read(index, [(0, rows)]) is None
-    assert hints == [10, 14]
-
-
-def test_where_a_final_row_rejects_the_draft_one_exit_says_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(globals(), "JOBS", [*JOBS[:2], JOBS[2]._replace(draft=(2, 10, 12)), *JOBS[3:]])
-    assert [(hint.accepted, hint.next_token, hint.confidence) for _, hint in said([2])[0]] == [(0, 28, 1.0)]
 
 
 def test_one_sessions_broken_logits_are_no_others():
