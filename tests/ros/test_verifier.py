@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import zmq
@@ -13,6 +14,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 
 from outrider.core.errors import OutriderError
 from outrider.nodes.verifier_node import VerifierNode
+from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.supervisor import free_port
 
 pytestmark = pytest.mark.ros
@@ -51,6 +53,30 @@ def test_a_malformed_frame_is_counted_in_the_diagnostics(
         context.destroy(linger=0)
     assert values["endpoint"] == endpoint
     assert (values["refused_protocol"], values["flooded"], values["open_sessions"]) == ("1", "0", "0")
+
+
+def test_the_places_and_the_page_for_prometheus_are_parameters(
+    run_node: Callable[..., NodeThread], tiny_model_folder: Path
+) -> None:
+    port = free_port()
+    given = {
+        "endpoint": f"tcp://127.0.0.1:{free_port()}",
+        "model": str(tiny_model_folder / "target"),
+        "metrics_port": port,
+    }
+    limits = {"max_sessions": 3, "tokens_per_s": 200.0}
+    running = run_node(lambda: VerifierNode({**given, **limits}))
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10.0) as page:
+        assert "outrider_max_sessions 3.0" in page.read().decode()
+    assert probe_verifier(str(given["endpoint"])).max_sessions == 3
+    running.stop()
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(OutriderError, match=f"metrics_port={port}"),
+    ):
+        run_node(lambda: VerifierNode(given))
+    run_node(lambda: VerifierNode(given))
+    assert probe_verifier(str(given["endpoint"])).max_sessions == 8
 
 
 def test_what_is_wrong_with_the_endpoint_is_told_before_the_model_is_loaded(

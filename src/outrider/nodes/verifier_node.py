@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 from outrider.core.ports import LanguageModel
 from outrider.decoding.cloud import CloudLimits
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.knowledge import Knowledge, open_knowledge
+from outrider.runtime.metrics import metrics_page
 from outrider.runtime.paths import model_folder
 from outrider.runtime.verifier import Verifier, check_binding
 
@@ -22,6 +24,9 @@ class VerifierNode(OutriderNode):
         from outrider.models import constrain, load_model  # seconds to import
 
         check_binding(self.value("endpoint"), self._key_file())
+        self._limits = CloudLimits(
+            max_sessions=self.value("max_sessions"), tokens_per_s=self.value("tokens_per_s")
+        ).on(self.value("device"))
         folder = model_folder(self.value("model"))
         model = load_model(
             folder,
@@ -30,7 +35,7 @@ class VerifierNode(OutriderNode):
             precision=self.value("precision"),
             max_length=self.value("max_length"),
             device=self.value("device"),
-            sessions=CloudLimits().max_sessions,
+            sessions=self._limits.max_sessions,
         )
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
@@ -39,6 +44,7 @@ class VerifierNode(OutriderNode):
                 self.value("corpus"), self.value("answer_model"), self.value("threads")
             )
         self._server: threading.Thread | None = None
+        self._ending = ExitStack()
 
     def cleanup(self) -> None:
         knowledge = getattr(self, "_knowledge", None)
@@ -50,7 +56,7 @@ class VerifierNode(OutriderNode):
         self._verifier = Verifier(
             self._model,
             self.value("endpoint"),
-            CloudLimits().on(self.value("device")),
+            self._limits,
             self._key_file(),
             self._knowledge,
         )
@@ -58,7 +64,13 @@ class VerifierNode(OutriderNode):
         self._server = threading.Thread(
             target=self._verifier.serve, args=(self._stop,), name="verifier", daemon=True
         )
-        self._server.start()
+        with ExitStack() as ending:
+            self._server.start()
+            ending.callback(self._server.join)
+            ending.callback(self._stop.set)
+            if port := self.value("metrics_port"):
+                ending.enter_context(metrics_page(self._verifier.figures, self._limits.max_sessions, port))
+            self._ending = ending.pop_all()
         self.get_logger().info(
             f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"
         )
@@ -67,10 +79,8 @@ class VerifierNode(OutriderNode):
         return Path(self.value("key_file")) if self.value("key_file") else None
 
     def deactivate(self) -> None:
-        server = getattr(self, "_server", None)
-        if server is not None:
-            self._stop.set()
-            server.join()
+        if getattr(self, "_server", None) is not None:
+            self._ending.close()
             self._server = None
 
     def health(self) -> tuple[str, dict[str, object]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, DEVICES, PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.core.questions import ANSWER_MODES, QUOTES
+from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.runtime.parameters import NodeSpec, Parameter
 from outrider.simulation.homes import PLACEMENTS
@@ -203,6 +204,14 @@ VERIFIER = NodeSpec(
         Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
         Parameter("answer_model", QUOTES, "model that answers from the corpus: a folder, or quotes"),
+        Parameter("max_sessions", CloudLimits().max_sessions, "robots served at a time", 1),
+        Parameter(
+            "tokens_per_s",
+            CloudLimits().tokens_per_s,
+            "tokens of one robot verified a second, right or wrong",
+            0.1,
+        ),
+        Parameter("metrics_port", 0, "port of a page for Prometheus on 127.0.0.1; 0 for none", 0, 65_535),
     ),
 )
 

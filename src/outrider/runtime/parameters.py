@@ -36,10 +36,13 @@ class Parameter:
                 f"{owner}: parameter {self.name}={value!r} must be one of {', '.join(self.choices)}"
             )
         if isinstance(value, (int, float)) and not self._in_range(value):
-            raise ConfigError(
-                f"{owner}: parameter {self.name}={value!r} must lie between {self.minimum} and {self.maximum}"
-            )
+            raise ConfigError(f"{owner}: parameter {self.name}={value!r} must {self._range()}")
         return value
+
+    def _range(self) -> str:
+        if self.maximum is None:
+            return f"be at least {self.minimum}"
+        return f"lie between {self.minimum} and {self.maximum}"
 
     def _in_range(self, value: float) -> bool:
         low = -math.inf if self.minimum is None else self.minimum

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import configparser
+import inspect
 from pathlib import Path
 
 import pytest
 
+from outrider.cli.robot import verifier as verifier_command
 from outrider.core.errors import ConfigError
 from outrider.runtime.graphs import (
     ARGUMENTS,
@@ -63,6 +65,28 @@ def test_defaults_satisfy_their_own_ranges() -> None:
     for spec in NODES.values():
         assert spec.checked({}) == {p.name: p.default for p in spec.parameters}
         assert all(p.description for p in spec.parameters)
+
+
+def test_a_verifier_is_given_the_same_as_a_node_and_as_a_command() -> None:
+    options = inspect.signature(verifier_command).parameters.values()
+    given = {option.name: option.default or "" for option in options if option.name != "replicas"}
+    defaults = {name: default or "" for name, default in NODES["verifier"].checked({}).items()}
+    assert given.items() <= defaults.items()
+    assert {"max_sessions", "tokens_per_s", "metrics_port"} <= set(CLOUD_GRAPH.arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("max_sessions", 0, "at least 1"),
+        ("tokens_per_s", 0.0, "at least 0.1"),
+        ("tokens_per_s", float("nan"), "at least 0.1"),
+        ("metrics_port", 65_536, "between 0 and 65535"),
+    ],
+)
+def test_a_wrong_limit_of_a_verifier_is_named(name: str, value: float, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.* must .*{allowed}"):
+        graph_parameters(CLOUD_GRAPH, {}, {name: value})
 
 
 def test_the_help_of_an_argument_says_what_it_may_be_and_what_holds_without_it() -> None:
