@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
+from outrider.models.headers import Shape, check_fit
 from outrider.models.images import PatchGeometry
 from outrider.models.matrices import (
     INT4_GROUP,
@@ -42,6 +43,24 @@ ARCHITECTURES: dict[str, Any] = {
     "qwen2_vl": Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
 }
+SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "depth",
+    "embed_dim",
+    "out_hidden_size",
+    "num_heads",
+    "mlp_ratio",
+    "in_channels",
+    "patch_size",
+    "spatial_merge_size",
+    "temporal_patch_size",
+)
+"""Of a configuration's text and vision parts: each has some of these."""
+SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", "num_key_value_heads"))
 ALIGNMENT_BYTES = 64
 
 
@@ -64,6 +83,7 @@ def check_checkpoint(folder: Path) -> None:
             f"{folder / CONFIG_FILE} is of model_type {architecture!r}, not one of "
             f"{', '.join(map(repr, ARCHITECTURES))}: choose a Qwen2-VL or Qwen2.5-VL checkpoint"
         )
+    read_format(folder / CONFIG_FILE)
     for path in weight_files(folder):
         _check_weight_file(path)
 
@@ -72,16 +92,33 @@ def read_config(folder: Path) -> Any:
     """transformers' configuration of the checked folder. Raises ModelError for values it does not take."""
     architecture = ARCHITECTURES[read_json(folder / CONFIG_FILE)["model_type"]]
     try:
-        return architecture.config_class.from_pretrained(folder, local_files_only=True)
+        config = architecture.config_class.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
         raise ModelError(f"{folder / CONFIG_FILE} cannot be used ({error}): restore the file") from error
+    for part in ("text_config", "vision_config"):
+        _check_sizes(f"{folder / CONFIG_FILE}: {part}", getattr(config, part).to_dict())
+    return config
+
+
+def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
+    """Raises ModelError where there is none of something, or heads do not share a width evenly."""
+    for name in SIZES:
+        size = sizes.get(name, 1)
+        if isinstance(size, int) and size < 1:
+            raise ModelError(f"{where}.{name} is {size}, and must be at least 1: restore the file")
+    for whole, part in SHARED_SIZES:
+        if whole in sizes and part in sizes and sizes[whole] % (sizes[part] or 1):
+            raise ModelError(
+                f"{where}.{whole} is {sizes[whole]}, which {part}={sizes[part]} does not divide: "
+                "restore the file"
+            )
 
 
 def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Checkpoint:
     """The checked folder's weights, every one of them read; dtype "auto" is the file's own.
 
     Without layers the language half is left out but for its embeddings and head.
-    Raises ModelError where a weight is missing.
+    Raises ModelError where a weight is missing or of another shape.
     """
     config, layout = read_config(folder), read_format(folder / CONFIG_FILE)
     if layout is not None:
@@ -96,6 +133,8 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
 def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     try:
         with _quiet_transformers():
+            if getattr(config, "quantization_config", None) is None:
+                check_fit(folder / CONFIG_FILE, weight_files(folder), _configured_shapes(config))
             modules, report = ARCHITECTURES[config.model_type].from_pretrained(
                 folder,
                 config=config,
@@ -120,6 +159,13 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     for weight in modules.parameters():
         weight.data = _aligned(weight.data)
     return modules.eval().requires_grad_(False)
+
+
+def _configured_shapes(config: Any) -> dict[str, Shape]:
+    """Of each weight, by its name: known without room for one."""
+    with torch.device("meta"):
+        modules = ARCHITECTURES[config.model_type](config)
+    return {name: tuple(weight.shape) for name, weight in modules.state_dict().items()}
 
 
 @contextlib.contextmanager
@@ -310,6 +356,18 @@ def text_shape(config: Any) -> TextShape:
 
 
 def rotary_table(config: Any) -> RotaryTable:
+    """Raises ModelError where its sections, of time, height and width, are not as wide as a head."""
     parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
     section = parameters.get("mrope_section", [16, 24, 24])
+    if not _is_section(section, head_dim // 2):
+        raise ModelError(
+            f"{CONFIG_FILE}: mrope_section is {section!r}, and must be three numbers that add up to "
+            f"{head_dim // 2}, half of a head's width: restore the model folder"
+        )
     return RotaryTable(head_dim, float(parameters["rope_theta"]), list(section))
+
+
+def _is_section(section: Any, pairs: int) -> bool:
+    if not isinstance(section, (list, tuple)) or len(section) != 3:
+        return False
+    return all(isinstance(one, int) and one >= 0 for one in section) and sum(section) == pairs

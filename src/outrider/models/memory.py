@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from safetensors import safe_open
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint import CONFIG_FILE
+from outrider.models.headers import read_headers
 from outrider.models.stored import read_format
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.01, "int4": 0.57}
 """Of a packed weight, its scales included."""
 STORED_BYTES = 26.0
 """Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
-FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
 
 
@@ -28,13 +26,14 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
     Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
     """
     read = packed = largest = 0.0
-    for name, count, file_bytes in _weights(files):
+    for header in read_headers(files):
+        name, count = header.name, math.prod(header.shape)
         if stored_bits is not None and name.endswith("qweight"):
             numbers = count * 32 // stored_bits
             packed += numbers * BYTES[precision]
             largest = max(largest, STORED_BYTES / 2 * numbers)
             continue
-        one = count * (4 if precision == "fp32" else file_bytes)
+        one = count * (4 if precision == "fp32" else header.num_bytes)
         read += one
         if stored_bits is None and not any(part in name for part in _WHOLE):
             packed += count * BYTES[precision] - one
@@ -62,12 +61,3 @@ def available_bytes() -> float:
         return math.inf
     kilobytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
     return math.inf if kilobytes is None else int(kilobytes) * 1024
-
-
-def _weights(files: Iterable[Path]) -> Iterable[tuple[str, int, int]]:
-    """Of each weight its name, how many numbers it has, and the bytes of one."""
-    for path in files:
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118
-                one = file.get_slice(name)
-                yield name, math.prod(one.get_shape()), FILE_BYTES.get(str(one.get_dtype()), 4)

@@ -59,8 +59,15 @@ class StoredPart:
 def read_format(config_file: Path) -> StoredFormat | None:
     """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
     given = read_json(config_file).get("quantization_config")
-    method = given.get("quant_method") if isinstance(given, dict) else None
-    if not isinstance(given, dict) or method not in ("awq", "gptq"):
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise ModelError(
+            f"{config_file}: quantization_config is {given!r}, and must be an object with a quant_method: "
+            "restore the file"
+        )
+    method = given.get("quant_method")
+    if method not in ("awq", "gptq"):
         return None
     form, bits, group_size = _form(given, method), given.get("bits", 0), given.get("group_size", 128)
     known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]

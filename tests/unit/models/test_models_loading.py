@@ -45,11 +45,46 @@ def set_key(name: str, value: object) -> Callable[[Path], None]:
     return damage
 
 
+def set_size(part: str, name: str, value: object) -> Callable[[Path], None]:
+    return lambda path: set_key(part, json.loads(path.read_text())[part] | {name: value})(path)
+
+
 DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
     ("config.json", Path.unlink, r"config\.json is missing"),
     ("config.json", lambda path: path.write_text("{"), r"config\.json cannot be read"),
     ("config.json", lambda path: path.write_text("[]"), "JSON object"),
     ("config.json", set_key("model_type", "llama"), "'llama'"),
+    ("config.json", set_key("quantization_config", "awq"), r"config\.json: quantization_config is 'awq'"),
+    (
+        "config.json",
+        set_key("model_type", "qwen2_5_vl"),
+        r"patch_embed\.proj\.weight has the shape \(16, 3, 2, 14, 14\) .* but \(32, 3, 2, 14, 14\) after",
+    ),
+    (
+        "config.json",
+        set_size("text_config", "hidden_size", 64),
+        r"embed_tokens\.weight has the shape \(405, 32\) .* but \(405, 64\) after its config\.json",
+    ),
+    (
+        "config.json",
+        set_size("text_config", "num_attention_heads", 0),
+        r"config\.json: text_config\.num_attention_heads is 0",
+    ),
+    (
+        "config.json",
+        set_size("text_config", "num_attention_heads", 3),
+        r"hidden_size is 32, which num_attention_heads=3 does not divide",
+    ),
+    (
+        "config.json",
+        set_size("vision_config", "num_heads", 0),
+        r"config\.json: vision_config\.num_heads is 0",
+    ),
+    (
+        "config.json",
+        set_size("text_config", "rope_parameters", {"rope_theta": 1e4, "mrope_section": [1, 1]}),
+        r"config\.json: mrope_section is \[1, 1\], and must be three numbers that add up to 4",
+    ),
     ("model.safetensors", Path.unlink, r"model\.safetensors is missing"),
     ("model.safetensors", truncate, r"model\.safetensors is truncated"),
     (
@@ -84,7 +119,7 @@ def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, t
 
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     shutil.copy(folder.parent / "draft" / "model.safetensors", folder / "model.safetensors")
-    with pytest.raises(ModelError, match=r"cannot be loaded|lacks"):
+    with pytest.raises(ModelError, match=r"weight has the shape \(8, 3, .*target, but \(16, 3, "):
         load_model(folder)
 
 

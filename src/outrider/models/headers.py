@@ -1,0 +1,61 @@
+"""What the headers of a checkpoint's files say of its weights, and whether these are the configured ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+
+from outrider.core.errors import ModelError
+
+FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
+_PREFIX = re.compile(r"^(?:model\.)?(?:language_model\.)?(?:model\.)?")
+_HEAD = "lm_head.weight"
+"""Left out by checkpoints whose embeddings are their head."""
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WeightHeader:
+    """`num_bytes`: of each of its numbers in the file."""
+
+    name: str
+    shape: Shape
+    num_bytes: int
+
+
+def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118
+                one = file.get_slice(name)
+                yield WeightHeader(name, tuple(one.get_shape()), FILE_BYTES.get(str(one.get_dtype()), 4))
+
+
+def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:
+    """Raises ModelError naming the first weight whose shape is not the configured one, else one that lacks.
+
+    Names are compared without the prefixes that versions of transformers write differently.
+    """
+    stored = {_bare(header.name): header.shape for header in read_headers(files)}
+    bare = {_bare(name): shape for name, shape in wanted.items()}
+    for name, shape in bare.items():
+        if stored.get(name, shape) != shape:
+            raise ModelError(
+                f"{name} has the shape {stored[name]} in the weights of {config_file.parent}, but {shape} "
+                f"after its {config_file.name}: restore both from one checkpoint"
+            )
+    missing = [name for name in bare if name not in stored and name != _HEAD]
+    if missing:
+        raise ModelError(
+            f"{config_file.parent} lacks {len(missing)} weights that its {config_file.name} names, the first "
+            f"{missing[0]}: restore both from one checkpoint"
+        )
+
+
+def _bare(name: str) -> str:
+    return _PREFIX.sub("", name)
