@@ -97,14 +97,17 @@ def train_exits(
     precision: Annotated[
         Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
     ] = "fp32",
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where a general checkpoint runs; the fit is on the CPU.")
+    ] = "cpu",
     memory_mb: Annotated[
         int, typer.Option(min=64, help="For the states that are trained on at a time.")
     ] = 2048,
 ) -> None:
-    """Train early exits for a target with the model itself frozen: minutes on one core."""
+    """Train early exits for a target with the model itself frozen: minutes on one core for the small one."""
     from outrider.runtime.paths import model_folder
     from outrider.runtime.teaching import make_exits
     from outrider.training.exits import ExitsConfig
 
     config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)
-    typer.echo(str(make_exits(config, data, model_folder(target), precision)))
+    typer.echo(str(make_exits(config, data, model_folder(target), precision, device)))

@@ -21,6 +21,8 @@ from outrider.core.model_options import Precision
 INT4_GROUP = 32
 _INT4_COLUMNS = 16
 """The CPU's 4-bit kernel wants a multiple of this many output columns."""
+_INT4_BLOCK = 64
+"""Outputs packed apart from the others on any CPU: its own blocks are 16, 32 or 64 of them."""
 
 
 class Matrix(Protocol):
@@ -174,13 +176,28 @@ class Int4Matrix:
         return self._num_inputs, self._num_outputs
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
-        narrow = rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
-        product = torch._weight_int4pack_mm_for_cpu(narrow, self._packed, self._group, self._scales_and_zeros)
+        product = torch._weight_int4pack_mm_for_cpu(
+            self._narrow(rows), self._packed, self._group, self._scales_and_zeros
+        )
         product = product[:, : self._num_outputs].to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
-        return self.times(torch.eye(self._num_inputs))[:, indices]
+        """Made block by block, as a head's whole product would take gigabytes."""
+        one_hot = self._narrow(torch.eye(self._num_inputs))
+        found, blocks = torch.empty(self._num_inputs, len(indices)), indices // _INT4_BLOCK
+        for block in blocks.unique().tolist():
+            asked, start = blocks == block, block * _INT4_BLOCK
+            part = slice(start, start + _INT4_BLOCK)
+            scales_and_zeros = self._scales_and_zeros[:, part].contiguous()
+            columns = torch._weight_int4pack_mm_for_cpu(
+                one_hot, self._packed[part], self._group, scales_and_zeros
+            )
+            found[:, asked] = columns[:, indices[asked] - start].float()
+        return found
+
+    def _narrow(self, rows: Tensor) -> Tensor:
+        return rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
 
     def to(self, device: torch.device) -> Int4Matrix:
         raise _only_here(device)

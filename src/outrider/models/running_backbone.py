@@ -16,10 +16,10 @@ from outrider.models.text_stack import RmsNorm, TextStack
 
 
 class LastNorm:
-    """The final norm as transformers' modules show theirs."""
+    """The final norm as transformers' modules show theirs, on the host, where exits are fitted."""
 
     def __init__(self, norm: RmsNorm) -> None:
-        size = len(norm.gain)
+        norm, size = norm.to(torch.device("cpu")), len(norm.gain)
         self.weight = norm.gain / size**0.5
         self.variance_epsilon = float(norm.floor) ** 2 / size
         self._norm = norm
@@ -29,13 +29,13 @@ class LastNorm:
 
 
 class HeadRows:
-    """The LM head of which only the asked for rows are made whole."""
+    """The LM head of which only the asked for rows are made whole, on the host."""
 
     def __init__(self, text: TextStack) -> None:
         self._text = text
 
     def __getitem__(self, token_ids: Tensor) -> Tensor:
-        return self._text.head.columns(token_ids).t().contiguous()
+        return self._text.head.columns(token_ids).t().cpu().contiguous()
 
 
 class RunningBackbone:
@@ -58,15 +58,20 @@ class RunningBackbone:
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
         """Outputs (E + 1, K, width) of `layers` and of the last layer at all K answer tokens, on the host."""
-        parts = []
-        for prompt, answer in self._queries(examples):
+        queries = [
+            (prompt, self._model.tokenizer.encode(answer)) for prompt, answer in self._queries(examples)
+        ]
+        num_tokens, width = sum(len(answer) for _, answer in queries), self._model.text.embeddings.shape[1]
+        states, end = torch.empty(len(layers) + 1, num_tokens, width), 0
+        for prompt, answer in queries:
             self._session.prefill(prompt)
-            token_ids = self._model.tokenizer.encode(answer)
-            parts.append(self._session.layer_outputs(token_ids, {*layers, self.num_layers}).cpu())
-        return torch.cat(parts, dim=1).clone()
+            begin, end = end, end + len(answer)
+            states[:, begin:end] = self._session.layer_outputs(answer, {*layers, self.num_layers})
+        return states
 
     def choices(self, last: Tensor) -> Tensor:
-        return self._model.text.logits(last).argmax(-1)
+        text = self._model.text
+        return text.logits(last.to(text.embeddings.device)).argmax(-1).cpu()
 
     def _queries(self, examples: Sequence[Example]) -> Iterator[tuple[Prompt, str]]:
         for example in examples:

@@ -66,18 +66,21 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
 
 
 def make_exits(
-    config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32"
+    config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
     """Train early exits for the model in `target` and put them into its folder; their figures.
 
-    A general checkpoint, which has no card with its words, runs as it will run, in this precision.
+    A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
+    device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
     """
     check_checkpoint(target)
     text = None
     if read_card(target).instruction_words is None:
-        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH)
+        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
         backbone: Backbone = RunningBackbone(model)
         text = model.text
+    elif device != "cpu":
+        raise ConfigError(f"device={device}: {target} is a small model, trained on the cpu: leave it out")
     else:
         beside = target.parent / "tokenizer"
         backbone = PackedBackbone(target, beside if beside.is_dir() else target)

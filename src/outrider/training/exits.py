@@ -190,6 +190,7 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
         states = backbone.states([pool[index] for index in drawn], layers)
         for _ in range(ROUND_STEPS):
             fit.step(states[:, torch.randint(states.shape[1], (BATCH_TOKENS,))])
+        del states  # or the next round's would lie beside them
     held_out = backbone.states(read_shard(paths[-1])[: min(HELD_OUT_FRAMES, round_frames)], layers)
     figures = {
         "layers": list(layers),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -50,6 +51,21 @@ def test_a_packed_product_is_that_of_the_integers(precision: Precision) -> None:
     assert torch.equal(packed.times(rows.flip(0)).flip(0), packed.times(rows))
     some = torch.tensor([0, 7, 20])
     assert relative_error(packed.columns(some), meant.t()[:, some]) < 0.01
+
+
+def test_some_int4_columns_are_unpacked_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = pack(torch.randn(300, 64, generator=torch.Generator().manual_seed(2)), "int4")
+    some = torch.tensor([290, 3, 64, 299, 3, 127])
+    expected = packed.times(torch.eye(64))[:, some]
+    kernel, made = torch._weight_int4pack_mm_for_cpu, []
+
+    def watched(*operands: Any) -> torch.Tensor:
+        made.append(kernel(*operands))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "_weight_int4pack_mm_for_cpu", watched)
+    assert torch.equal(packed.columns(some), expected)
+    assert max(one.shape[1] for one in made) <= 64 and len(made) == 3
 
 
 @pytest.mark.parametrize("precision", [one for one in PRECISIONS if one != "fp32"])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import cv2
 import msgspec
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from outrider.cli import app
 from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
@@ -185,6 +190,61 @@ def test_a_general_checkpoint_gets_exits_in_the_precision_it_runs_in(
     assert figures["training_frames"] >= 4
     model = load_model(target, precision=precision)
     assert model.exits is not None and model.exits.layers == (1,)
+
+
+def test_the_commands_device_is_where_the_target_runs(
+    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["train", "exits", str(data), "--target", str(target), "--device", "cuda"]
+    with pytest.raises(ConfigError, match="trained on the cpu"):
+        app(command, standalone_mode=False)
+    (target / "card.json").unlink()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="device=cuda: this torch finds no CUDA device"):
+        app(command, standalone_mode=False)
+
+
+class _Made(TorchDispatchMode):
+    """Notes the storages of some size that operations make."""
+
+    def __init__(self, num_bytes: int) -> None:
+        super().__init__()
+        self._num_bytes, self.held = num_bytes, dict[int, torch.UntypedStorage]()
+
+    def __torch_dispatch__(self, operation: Any, types: Any, given: Any = (), options: Any = None) -> Any:
+        made = operation(*given, **(options or {}))
+        for one in tree_leaves(made):
+            if isinstance(one, torch.Tensor) and one.untyped_storage().nbytes() >= self._num_bytes:
+                self.held[one.untyped_storage().data_ptr()] = one.untyped_storage()
+        return made
+
+
+def test_a_rounds_states_are_held_once(target: Path) -> None:
+    running = RunningBackbone(load_model(target), PROMPT_PREFIX)
+    shown = [example(seed) for seed in range(12)]
+    expected = running.states(shown, (1,))
+    with _Made(expected.nbytes) as made:
+        states = running.states(shown, (1,))
+    assert torch.equal(states, expected)
+    assert [storage.data_ptr() for storage in made.held.values()] == [states.untyped_storage().data_ptr()]
+
+
+def test_a_rounds_states_are_gone_before_the_next_are_gathered(
+    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exits, "ROUND_STEPS", 2)
+    backbone, given, alive = backbone_of(target), [], []
+    gather = backbone.states
+
+    def watched(*what: Any) -> torch.Tensor:
+        alive.append(sum(one() is not None for one in given))
+        states = gather(*what)
+        given.append(weakref.ref(states))
+        return states
+
+    monkeypatch.setattr(backbone, "states", watched)
+    train_exits(backbone, data, ExitsConfig(rank=4, frames=12, memory_mb=1))
+    assert len(alive) > 2 and set(alive) == {0}
 
 
 def test_the_states_of_a_round_keep_to_the_memory() -> None:
