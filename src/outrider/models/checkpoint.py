@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
 from outrider.models.headers import Shape, check_fit
-from outrider.models.images import PatchGeometry
+from outrider.models.images import Preprocessing
 from outrider.models.matrices import (
     INT4_GROUP,
     DenseMatrix,
@@ -214,14 +214,12 @@ def build_text_stack(
     )
 
 
-def build_vision_encoder(checkpoint: Checkpoint, precision: Precision = "fp32") -> VisionEncoder:
+def build_vision_encoder(checkpoint: Checkpoint, how: Preprocessing, precision: Precision) -> VisionEncoder:
     """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
-    config = checkpoint.modules.config.vision_config
-    geometry = PatchGeometry(config.patch_size, config.spatial_merge_size, temporal=1)
     tower = checkpoint.modules.model.visual
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
     tower.to(whole_dtype(precision))
-    return VisionEncoder(tower, geometry)
+    return VisionEncoder(tower, replace(how, temporal=1))
 
 
 def check_text_config(folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32") -> None:

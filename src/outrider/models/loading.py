@@ -29,6 +29,7 @@ from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
 from outrider.models.hub import model_name
 from outrider.models.memory import check_memory
+from outrider.models.preprocessing import read_preprocessing
 from outrider.models.session import QwenModel
 from outrider.models.text_stack import TextStack
 from outrider.models.tokenizer import load_tokenizer
@@ -52,7 +53,8 @@ def load_model(
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     Of a checkpoint that AWQ or GPTQ have quantized, int4 keeps the integers, and what was left whole whole;
     at any other precision its weights are those that the integers stand for.
-    `max_length` bounds a prompt and its text, image tokens included. Caches are allocated for so many
+    `max_length` bounds a prompt and its text, image tokens included, and so the picture that a folder's
+    preprocessor_config.json asks for. Caches are allocated for so many
     `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
     read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
     `tokenizer/` beside it.
@@ -72,11 +74,13 @@ def load_model(
     card = read_card(folder)
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     torch.set_num_threads(threads)
-    check_text_config(folder, read_config(folder).text_config, tokenizer.vocab_size, precision)
+    config = read_config(folder)
+    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision)
+    how = read_preprocessing(folder, config.vision_config, max_length)
     check_memory(folder, weight_files(folder), precision)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision)
-    vision = build_vision_encoder(checkpoint, precision)
+    vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{model_name(folder)}"
@@ -117,14 +121,16 @@ def load_graph_model(
     check_checkpoint(folder)
     card, tokenizer = read_card(folder), load_tokenizer(folder)
     torch.set_num_threads(threads)
-    config = read_config(folder).text_config
+    config = read_config(folder)
+    how = read_preprocessing(folder, config.vision_config, max_length)
+    config = config.text_config
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1)
     request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
     graphs, sizes = find_graphs(request)
     shape, rotary = text_shape(config), rotary_table(config)
     language = GraphLanguage(graphs, sizes, shape, rotary, num_slots, provider, threads)
-    vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), precision)
+    vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), how, precision)
     return GraphModel(f"draft:{model_name(folder)}", tokenizer, language, vision, max_length, card)
 
 
@@ -135,7 +141,8 @@ def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
     check_text_config(folder, checkpoint.text_config, tokenizer.vocab_size, precision)
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, exact=True)
-    vision = build_vision_encoder(checkpoint, precision)
+    how = read_preprocessing(folder, checkpoint.modules.config.vision_config, DEFAULT_MAX_LENGTH)
+    vision = build_vision_encoder(checkpoint, how, precision)
     return QwenModel(f"exact:{folder.name}", tokenizer, text, vision, DEFAULT_MAX_LENGTH, read_card(folder))
 
 

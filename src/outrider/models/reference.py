@@ -8,22 +8,28 @@ import torch
 from torch import Tensor
 
 from outrider.core.errors import ModelError
+from outrider.core.model_options import DEFAULT_MAX_LENGTH
 from outrider.core.values import Prompt
 from outrider.models.checkpoint import read_checkpoint
-from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, patchify
+from outrider.models.images import decode_jpeg, fit_to_model, patchify
+from outrider.models.preprocessing import read_preprocessing
 from outrider.models.tokenizer import load_tokenizer
 
 
 class ReferenceGenerator:
     """The modules of a checkpoint as transformers runs them, in float32."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises ModelError as `load_model` does, and for integers, which are not run by these modules."""
+    def __init__(self, folder: Path, max_length: int = DEFAULT_MAX_LENGTH) -> None:
+        """`max_length` bounds a picture as it does the runtime's.
+
+        Raises ModelError as `load_model` does, and for integers, which are not run by these modules.
+        """
         self._tokenizer = load_tokenizer(folder)
         checkpoint = read_checkpoint(folder, torch.float32)
         if checkpoint.layers is not None:
             raise ModelError(f"{folder} is quantized: generate with the checkpoint that is not")
         self._modules = checkpoint.modules
+        self._how = read_preprocessing(folder, self._modules.config.vision_config, max_length)
 
     @torch.inference_mode()
     def generate(self, prompt: Prompt, num_tokens: int) -> list[int]:
@@ -36,17 +42,17 @@ class ReferenceGenerator:
         return new
 
     def _inputs(self, prompt: Prompt) -> dict[str, Tensor]:
-        geometry, image_id = PatchGeometry(), self._tokenizer.image_id
-        rgb = fit_to_model(decode_jpeg(prompt.jpeg), geometry.factor_px)
-        rows, columns = (side // geometry.patch_px for side in rgb.shape[:2])
+        how, image_id = self._how, self._tokenizer.image_id
+        rgb = fit_to_model(decode_jpeg(prompt.jpeg), how)
+        rows, columns = (side // how.patch_px for side in rgb.shape[:2])
         token_ids = self._tokenizer.encode(prompt.text)
         at = token_ids.index(image_id)
-        token_ids[at : at + 1] = [image_id] * (rows * columns // geometry.merge**2)
+        token_ids[at : at + 1] = [image_id] * (rows * columns // how.merge**2)
         ids = torch.tensor([token_ids])
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
             "mm_token_type_ids": (ids == image_id).int(),
-            "pixel_values": torch.from_numpy(patchify(rgb, geometry)),
+            "pixel_values": torch.from_numpy(patchify(rgb, how)),
             "image_grid_thw": torch.tensor([[1, rows, columns]]),
         }

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.jpeg import jpeg_size
-from outrider.models.images import PatchGeometry, decode_jpeg, fit_to_model, model_size, patchify
+from outrider.models.images import Preprocessing, decode_jpeg, fit_to_model, model_size, patchify
 from outrider.models.vision_tower import encode_patches
 
 CACHED_FRAMES = 8
@@ -31,9 +31,9 @@ class ImageTokens:
 class VisionEncoder:
     """The vision tower and its merger, with the newest frames' results kept. Threads may share it."""
 
-    def __init__(self, tower: torch.nn.Module, geometry: PatchGeometry) -> None:
+    def __init__(self, tower: torch.nn.Module, how: Preprocessing) -> None:
         self._tower = tower
-        self._geometry = geometry
+        self._how = how
         self._frames: OrderedDict[bytes, ImageTokens] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -43,8 +43,8 @@ class VisionEncoder:
     def count_tokens(self, jpeg: bytes) -> int:
         """How many tokens `encode` would give, from the header alone. Raises FrameError for a bad JPEG."""
         width, height = jpeg_size(jpeg)
-        new_height, new_width = model_size(height, width, self._geometry.factor_px)
-        return new_height * new_width // self._geometry.factor_px**2
+        new_height, new_width = model_size(height, width, self._how)
+        return new_height * new_width // self._how.factor_px**2
 
     def encode_parts(self, jpeg: bytes) -> Generator[None, None, ImageTokens]:
         """Between its parts others may have their turn. Raises FrameError for a bad JPEG."""
@@ -62,10 +62,10 @@ class VisionEncoder:
 
     @torch.inference_mode()
     def _run_tower(self, jpeg: bytes, digest: bytes) -> Generator[None, None, ImageTokens]:
-        rgb = fit_to_model(decode_jpeg(jpeg), self._geometry.factor_px)
-        rows, columns = (side // self._geometry.patch_px for side in rgb.shape[:2])
+        rgb = fit_to_model(decode_jpeg(jpeg), self._how)
+        rows, columns = (side // self._how.patch_px for side in rgb.shape[:2])
         like = next(self._tower.parameters())
-        patches = torch.from_numpy(patchify(rgb, self._geometry)).to(like.device, like.dtype)
+        patches = torch.from_numpy(patchify(rgb, self._how)).to(like.device, like.dtype)
         features = yield from encode_patches(self._tower, patches, rows, columns)
-        merge = self._geometry.merge
+        merge = self._how.merge
         return ImageTokens(features.float(), rows // merge, columns // merge, digest)

@@ -17,7 +17,7 @@ from outrider.core.errors import ModelError
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP, decode_slices
 from outrider.models.exits import EXITS_FILE, ExitAdapters, write_exits
-from outrider.models.images import PatchGeometry, decode_jpeg, patchify
+from outrider.models.images import Preprocessing, decode_jpeg, patchify
 
 LAYERS = (1, 3)
 TOKEN_IDS = torch.arange(3, 150, 4)
@@ -75,7 +75,7 @@ def test_exits_are_adapters_into_the_frozen_norm_and_head(
             mm_token_type_ids=(all_ids == image_id).int(),
             use_cache=False,
             output_hidden_states=True,
-            pixel_values=torch.from_numpy(patchify(rgb, PatchGeometry())),
+            pixel_values=torch.from_numpy(patchify(rgb, Preprocessing())),
             image_grid_thw=torch.tensor([[1, rows, columns]]),
         ).hidden_states
     said = spoken(prefilled(model), TOKENS)

@@ -15,7 +15,7 @@ from outrider.core.prompt import PROMPT_PREFIX
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
-from outrider.models.images import PatchGeometry, decode_jpeg, patchify
+from outrider.models.images import Preprocessing, decode_jpeg, patchify
 from outrider.models.session import PREFILL_ROWS
 from outrider.models.text_stack import TextStack
 
@@ -37,7 +37,7 @@ def reference_logits(
         rows, columns = rgb.shape[0] // 14, rgb.shape[1] // 14
         at = token_ids.index(model.tokenizer.image_id)
         token_ids[at : at + 1] = [model.tokenizer.image_id] * (rows * columns // 4)
-        image["pixel_values"] = torch.from_numpy(patchify(rgb, PatchGeometry()))
+        image["pixel_values"] = torch.from_numpy(patchify(rgb, Preprocessing()))
         image["image_grid_thw"] = torch.tensor([[1, rows, columns]])
     ids = torch.tensor([token_ids + new_ids])
     kinds = (ids == model.tokenizer.image_id).int()

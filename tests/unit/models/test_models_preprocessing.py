@@ -1,0 +1,134 @@
+"""A checkpoint's own preprocessor_config.json decides what its pictures become."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.tiny_models import TinySize, build_tiny_model, random_prompt
+from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.models import ReferenceGenerator, load_graph_model, load_model
+from outrider.models.images import Preprocessing, fit_to_model, model_size, patchify
+from outrider.models.preprocessing import PREPROCESSOR_FILE, read_preprocessing
+
+PUBLISHED = {
+    "min_pixels": 3136,
+    "max_pixels": 12_845_056,
+    "patch_size": 14,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+    "image_processor_type": "Qwen2VLImageProcessor",
+    "processor_class": "Qwen2VLProcessor",
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / PREPROCESSOR_FILE).write_text(json.dumps(PUBLISHED | changes))
+    return folder
+
+
+def read(folder: Path, max_length: int = 100_000) -> Preprocessing:
+    return read_preprocessing(folder, Qwen2VLVisionConfig(), max_length)
+
+
+def test_a_folder_without_the_file_keeps_the_defaults(tmp_path: Path) -> None:
+    assert read(tmp_path, 512) == Preprocessing()
+    assert (Preprocessing().min_pixels, Preprocessing().max_pixels) == (3136, 1_003_520)
+
+
+def test_a_published_file_is_what_decides(tmp_path: Path) -> None:
+    how = read(written(tmp_path))
+    assert (how.min_pixels, how.max_pixels) == (3136, 12_845_056)
+    assert model_size(1080, 1920, how) == (1092, 1932)
+    assert model_size(1080, 1920, Preprocessing()) == (728, 1316)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"min_pixels": 200 * 784, "max_pixels": 300 * 784},
+        {"max_pixels": 40 * 784, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.25, 1]},
+    ],
+)
+def test_patches_are_those_of_transformers_with_the_same_file(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """A picture that has its size already, as both sides resize with filters of their own."""
+    how, theirs = read(written(tmp_path, **changes)), Qwen2VLImageProcessorPil.from_pretrained(tmp_path)
+    height, width = model_size(280, 504, how)
+    assert (height, width) != (280, 504)
+    rgb = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    expected = theirs(images=[rgb], return_tensors="np")
+    assert expected["image_grid_thw"].tolist() == [[1, height // 14, width // 14]]
+    np.testing.assert_allclose(patchify(fit_to_model(rgb, how), how), expected["pixel_values"], atol=1e-5)
+
+
+def test_the_newer_names_of_the_bounds_are_read(tmp_path: Path) -> None:
+    bounds = {"shortest_edge": 6272, "longest_edge": 78_400}
+    how = read(written(tmp_path, size=bounds, min_pixels=None, max_pixels=None))
+    assert (how.min_pixels, how.max_pixels) == (6272, 78_400)
+    both = read(written(tmp_path, size=bounds, max_pixels=100_000))
+    assert (both.min_pixels, both.max_pixels) == (3136, 100_000)
+
+
+def test_a_picture_leaves_room_for_the_text(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    for max_length, tokens in ((512, 256), (2048, 1536)):
+        height, width = model_size(3000, 4000, read(folder, max_length))
+        assert 0.9 * tokens < height * width / 784 <= tokens
+    with pytest.raises(ConfigError, match="max_length=6 leaves 2352 pixels for a picture"):
+        read(folder, 6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"min_pixels": -1}, "min_pixels is -1, no whole number"),
+        ({"max_pixels": "many"}, "max_pixels is 'many', no whole number"),
+        ({"max_pixels": True}, "max_pixels is True, no whole number"),
+        ({"max_pixels": 3000}, "a picture of 3136 to 3000 pixels cannot be"),
+        ({"min_pixels": 1, "max_pixels": 500}, "merged patches of 784"),
+        ({"size": 448}, "size is 448, no JSON object"),
+        ({"patch_size": 16}, "patch_size is 16; only 14 fits the model"),
+        ({"merge_size": 1}, "merge_size is 1; only 2 fits"),
+        ({"temporal_patch_size": 1}, "temporal_patch_size is 1; only 2 fits"),
+        ({"do_resize": False}, "do_resize is False; only True fits"),
+        ({"image_mean": [0.5, 0.5]}, r"image_mean is \[0.5, 0.5\], not three numbers"),
+        ({"image_mean": [0.5, float("nan"), 0.5]}, "image_mean is .*nan.*, not three numbers"),
+        ({"image_std": [0.5, 0, 0.5]}, "image_std is .*, not three numbers above 0"),
+    ],
+)
+def test_nonsense_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        read(written(tmp_path, **changes))
+
+
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / PREPROCESSOR_FILE).write_text("{")
+    with pytest.raises(ModelError, match=r"preprocessor_config\.json cannot be read as JSON"):
+        read(tmp_path)
+
+
+def test_models_read_pictures_as_their_folder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same picture takes fewer tokens, and what is said is still what transformers says."""
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
+    folder, prompt = build_tiny_model(tmp_path / "target", TinySize()), random_prompt(1)
+    assert load_model(folder).vision.count_tokens(prompt.jpeg) == 45
+    written(folder, max_pixels=20 * 784, image_mean=[0.2, 0.4, 0.6])
+    model = load_model(folder)
+    assert model.vision.count_tokens(prompt.jpeg) == 18
+    assert load_graph_model(folder, precision="fp32").vision.count_tokens(prompt.jpeg) == 18
+    session = model.open_session()
+    token_ids = [int(session.prefill(prompt).argmax())]
+    while len(token_ids) < 8:
+        token_ids.append(int(session.forward(token_ids[-1:])[0].argmax()))
+    assert ReferenceGenerator(folder).generate(prompt, 8) == token_ids
