@@ -9,7 +9,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models.card import read_json
-from outrider.models.images import Preprocessing
+from outrider.models.images import Preprocessing, SizeRule, smart_resize
 
 PREPROCESSOR_FILE = "preprocessor_config.json"
 TEXT_TOKENS = 512
@@ -42,7 +42,22 @@ def read_preprocessing(folder: Path, vision_config: Any, max_length: int) -> Pre
         max_pixels=min(most, room),
         mean=_channels(path, content, "image_mean", how.mean),
         std=_channels(path, content, "image_std", how.std, positive=True),
+        size_rule=published_size_rule(),
     )
+
+
+def published_size_rule() -> SizeRule:
+    """`smart_resize` of qwen-vl-utils where it can be imported, else ours.
+
+    They differ for sides of half a merged patch or less alone. Its package imports torchvision, which may be
+    missing, or made for another torch, whose error is a RuntimeError or an OSError.
+    """
+    try:
+        from qwen_vl_utils import smart_resize as published
+    except (ImportError, OSError, RuntimeError):
+        return smart_resize
+    rule: SizeRule = published
+    return rule
 
 
 def _check_fixed(path: Path, content: dict[str, Any], how: Preprocessing) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import ReferenceGenerator, load_graph_model, load_model
-from outrider.models.images import Preprocessing, fit_to_model, model_size, patchify
+from outrider.models.images import Preprocessing, fit_to_model, model_size, patchify, smart_resize
 from outrider.models.preprocessing import PREPROCESSOR_FILE, read_preprocessing
 
 PUBLISHED = {
@@ -116,6 +118,55 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / PREPROCESSOR_FILE).write_text("{")
     with pytest.raises(ModelError, match=r"preprocessor_config\.json cannot be read as JSON"):
         read(tmp_path)
+
+
+def _forget(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import anew in this test, and as it was after it."""
+    monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
+    monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.fixture
+def stand_in_for_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What qwen-vl-utils imports for videos, and its rule of sizes does not use."""
+    for name in ("qwen_vl_utils", "qwen_vl_utils.vision_process"):
+        _forget(name, monkeypatch)
+    package, transforms = ModuleType("torchvision"), ModuleType("torchvision.transforms")
+    vars(package).update(io=None, transforms=transforms)
+    vars(transforms).update(InterpolationMode=None)
+    monkeypatch.setitem(sys.modules, "torchvision", package)
+    monkeypatch.setitem(sys.modules, "torchvision.transforms", transforms)
+
+
+def test_sizes_are_those_of_qwen_vl_utils(stand_in_for_torchvision: None, tmp_path: Path) -> None:
+    theirs = pytest.importorskip("qwen_vl_utils").smart_resize
+    how = read(written(tmp_path))
+    assert how.size_rule is theirs and read(tmp_path / "without").size_rule is smart_resize
+    rng = np.random.default_rng(0)
+    for height, width in rng.integers(15, 3000, (300, 2)).tolist():
+        least = int(rng.integers(1, 400)) * 784
+        for bounds in ((3136, 12_845_056), (least, least + int(rng.integers(16_384)) * 784)):
+            assert smart_resize(height, width, 28, *bounds) == theirs(height, width, 28, *bounds)
+
+
+@pytest.mark.parametrize("error", [ImportError, RuntimeError, OSError])
+def test_ours_stand_in_where_qwen_vl_utils_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    package = tmp_path / "packages" / "qwen_vl_utils"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"raise {error.__name__}('operator torchvision::nms')")
+    _forget("qwen_vl_utils", monkeypatch)
+    monkeypatch.syspath_prepend(str(package.parent))
+    assert read(written(tmp_path)).size_rule is smart_resize
+
+
+def test_the_rule_of_qwen_vl_utils_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("qwen_vl_utils")
+    vars(package).update(smart_resize=lambda height, width, factor, least, most: (factor, 3 * factor))
+    monkeypatch.setitem(sys.modules, "qwen_vl_utils", package)
+    assert model_size(480, 640, read(written(tmp_path))) == (28, 84)
+    assert model_size(480, 640, read(tmp_path / "without")) == (476, 644)
 
 
 def test_models_read_pictures_as_their_folder_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
