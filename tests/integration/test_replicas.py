@@ -7,14 +7,17 @@ import signal
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from support.toys import own_text, request, toy_pair
 
+from outrider.core.errors import ConfigError, ModelError
 from outrider.core.values import Verified
 from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.models import load_model
 from outrider.runtime.decoders import connect_decoder
 from outrider.runtime.replicas import RayPlacement, serve_replicas
 from outrider.runtime.supervisor import free_port
@@ -25,7 +28,7 @@ TOKENS = 400
 STRATEGIES_OF_ROBOTS = ("ar", "sd", "outrider", "sd")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def served() -> Iterator[tuple[str, RayPlacement]]:
     """An endpoint before two replicas of a toy target."""
     endpoint, stop, ready = f"tcp://127.0.0.1:{free_port()}", threading.Event(), threading.Event()
@@ -89,3 +92,15 @@ def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None
     for number in range(len(robots)):
         assert texts[number] == own_text(target, request(f"task {number}", max_new_tokens=TOKENS))
     assert not {first, second} & pids(placement)
+
+
+@pytest.mark.timeout(240)
+def test_what_keeps_replicas_from_starting_is_told(tmp_path: Path) -> None:
+    load = partial(load_model, tmp_path / "gone")
+    endpoint, stop = f"tcp://127.0.0.1:{free_port()}", threading.Event()
+    with pytest.raises(ModelError, match=r"no replica starts: .*gone is no folder: give a model folder"):
+        serve_replicas(load, endpoint, 2, stop=stop)
+    with pytest.raises(ConfigError, match="2 replicas on cuda need a GPU each, and Ray has"):
+        serve_replicas(load, endpoint, 2, stop=stop, device="cuda")
+    stop.set()
+    serve_replicas(partial(ToyModel, SETTINGS), endpoint, 2, stop=stop)

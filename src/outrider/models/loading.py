@@ -10,7 +10,7 @@ import torch
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.batch import DECODE_ROWS, next_span
-from outrider.models.card import read_card, write_figures
+from outrider.models.card import ModelCard, read_card, write_figures
 from outrider.models.checkpoint import (
     build_text_stack,
     build_vision_encoder,
@@ -28,11 +28,12 @@ from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
 from outrider.models.hub import model_name
+from outrider.models.images import Preprocessing
 from outrider.models.memory import check_memory
 from outrider.models.preprocessing import read_preprocessing
 from outrider.models.session import QwenModel
 from outrider.models.text_stack import TextStack
-from outrider.models.tokenizer import load_tokenizer
+from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
 
 Role = Literal["target", "draft"]
 
@@ -60,24 +61,11 @@ def load_model(
     `tokenizer/` beside it.
     Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
     """
-    if threads < 1:
-        raise ConfigError(f"threads must be at least 1, got {threads}")
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
-    if max_length < 1:
-        raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
-    if sessions < 1:
-        raise ConfigError(f"sessions must be at least 1, got {sessions}")
-    place = find_device(device)
     folder = Path(folder)
-    check_checkpoint(folder)
-    card = read_card(folder)
-    tokenizer = load_tokenizer(folder, tokenizer_folder)
+    place, card, tokenizer, how = _checked(
+        folder, threads, tokenizer_folder, max_length, precision, sessions, device
+    )
     torch.set_num_threads(threads)
-    config = read_config(folder)
-    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision)
-    how = read_preprocessing(folder, config.vision_config, max_length)
-    check_memory(folder, weight_files(folder), precision)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision)
     vision = build_vision_encoder(checkpoint, how, precision)
@@ -90,6 +78,52 @@ def load_model(
         vision.to(place)
     on_gpu = place.type == "cuda"
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)
+
+
+def check_model(
+    folder: Path,
+    *,
+    threads: int = 1,
+    max_length: int = DEFAULT_MAX_LENGTH,
+    precision: Precision = "fp32",
+    sessions: int = 1,
+    device: str = "cpu",
+    copies: int = 1,
+) -> None:
+    """Raises as `load_model` would before it reads a weight, where so many `copies` go on this machine.
+
+    With none the machine's memory and devices are not looked at.
+    """
+    _checked(folder, threads, None, max_length, precision, sessions, device if copies else "cpu", copies)
+
+
+def _checked(
+    folder: Path,
+    threads: int,
+    tokenizer_folder: Path | None,
+    max_length: int,
+    precision: Precision,
+    sessions: int,
+    device: str,
+    copies: int = 1,
+) -> tuple[torch.device, ModelCard, QwenTokenizer, Preprocessing]:
+    if threads < 1:
+        raise ConfigError(f"threads must be at least 1, got {threads}")
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
+    if max_length < 1:
+        raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
+    if sessions < 1:
+        raise ConfigError(f"sessions must be at least 1, got {sessions}")
+    place = find_device(device)
+    check_checkpoint(folder)
+    card = read_card(folder)
+    tokenizer = load_tokenizer(folder, tokenizer_folder)
+    config = read_config(folder)
+    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision)
+    how = read_preprocessing(folder, config.vision_config, max_length)
+    check_memory(folder, weight_files(folder), precision, copies)
+    return place, card, tokenizer, how
 
 
 def find_device(name: str) -> torch.device:

@@ -41,16 +41,21 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
     return int(read + max(packed, 0.0) + 2 * largest)
 
 
-def check_memory(folder: Path, files: Sequence[Path], precision: Precision) -> None:
-    """Raises ModelError, saying how much is needed, where less is free."""
+def check_memory(folder: Path, files: Sequence[Path], precision: Precision, copies: int = 1) -> None:
+    """Raises ModelError, saying how much is needed for so many `copies`, where less is free."""
     layout = read_format(folder / CONFIG_FILE)
-    needed = bytes_needed(files, precision, None if layout is None else layout.bits)
+    needed = copies * bytes_needed(files, precision, None if layout is None else layout.bits)
     free = available_bytes()
     if needed > free:
         raise ModelError(
-            f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}, and {free / 2**30:.1f} GB are "
-            "free: close other programs, choose a smaller precision or a smaller checkpoint"
+            f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}{_times(copies)}, and "
+            f"{free / 2**30:.1f} GB are free: close other programs, choose a smaller precision or a smaller "
+            "checkpoint"
         )
+
+
+def _times(copies: int) -> str:
+    return "" if copies == 1 else f" {copies} times"
 
 
 def available_bytes() -> float:

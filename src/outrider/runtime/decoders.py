@@ -30,6 +30,7 @@ from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.metrics import metrics_page
+from outrider.runtime.replicas import check_replicas, serve_replicas
 from outrider.runtime.verifier import Verifier, check_binding, log_figures
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
@@ -130,22 +131,22 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask_to_stop)
     check_binding(endpoint, key_file)
-    load = partial(
-        _load_target,
-        model_folder.resolve(),
-        constrained,
-        threads=threads,
-        sessions=max_sessions,
-        precision=precision,
-        max_length=max_length,
-        device=device,
-    )
+    folder = model_folder.resolve()
+    options = {
+        "threads": threads,
+        "sessions": max_sessions,
+        "precision": precision,
+        "max_length": max_length,
+        "device": device,
+    }
+    load = partial(_load_target, folder, constrained, **options)
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
         loading = False
         if corpus or metrics_port:
             raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
-        _serve_replicas(load, endpoint, replicas, stop, limits, key_file)
+        check_replicas(folder, replicas, **options)
+        _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file)
         return
     model = load()
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
@@ -175,16 +176,24 @@ def _serve_replicas(
     load: Callable[[], LanguageModel],
     endpoint: str,
     replicas: int,
+    device: str,
     stop: threading.Event,
     limits: CloudLimits,
     key_file: Path | None,
 ) -> None:
-    from outrider.runtime.replicas import serve_replicas  # ray, if it is installed
-
     def on_ready(_: object) -> None:
         print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
 
-    serve_replicas(load, endpoint, replicas, stop=stop, limits=limits, key_file=key_file, on_ready=on_ready)
+    serve_replicas(
+        load,
+        endpoint,
+        replicas,
+        stop=stop,
+        device=device,
+        limits=limits,
+        key_file=key_file,
+        on_ready=on_ready,
+    )
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import itertools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError, LinkError
+from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 _ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 _LOOKUP_S = 5.0
 _NUM_KEYS = 256
+_NAME = "outrider"
+_POLL_S = 0.2
 MakeModel = Callable[[], LanguageModel]
 
 
@@ -84,27 +86,92 @@ class RayPlacement:
         return self.place_of(owner).endpoint
 
 
+def check_replicas(folder: Path, replicas: int, **options: Any) -> None:
+    """What a replica would end with, told before Ray starts: raises as `load_model` with these options does.
+
+    On a cluster the memory and the devices are those of other machines.
+    """
+    from outrider.models import check_model  # seconds to import
+
+    check_model(folder, copies=0 if os.environ.get("RAY_ADDRESS") else replicas, **options)
+
+
+def actor_options(device: str) -> dict[str, float]:
+    """What Ray sets aside for a replica: a GPU of its own where its model runs on one."""
+    return {"num_cpus": 0.1} | ({"num_gpus": 1} if _on_gpu(device) else {})
+
+
+def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> None:
+    """Raises ConfigError where Ray's `resources` lack a GPU for each: it would wait for one for ever."""
+    gpus = int(resources.get("GPU", 0))
+    if _on_gpu(device) and gpus < replicas:
+        raise ConfigError(
+            f"{replicas} replicas on {device} need a GPU each, and Ray has {gpus}: "
+            "start fewer, or add machines"
+        )
+
+
+def reason_of(message: str) -> str:
+    """What Ray's message says was raised in a replica: the words below its last traceback."""
+    lines = message.rstrip().splitlines()
+    last_frame = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
+    return " ".join(lines[last_frame + 1 :]).removeprefix(f"{ModelError.__module__}.") or message
+
+
+def _on_gpu(device: str) -> bool:
+    return device.partition(":")[0] == "cuda"
+
+
 @contextmanager
 def replicated(
-    make_model: MakeModel, replicas: int, limits: CloudLimits, keys: ServerKeys
+    make_model: MakeModel,
+    replicas: int,
+    limits: CloudLimits,
+    keys: ServerKeys,
+    device: str,
+    stop: threading.Event,
 ) -> Iterator[RayPlacement]:
-    """So many replicas while inside, on this machine or on the cluster of $RAY_ADDRESS."""
+    """So many replicas while inside, on this machine or on the cluster of $RAY_ADDRESS.
+
+    Once `stop` is set their start is not waited for. Raises ModelError, with what a replica raised, where
+    none starts; ConfigError where GPUs are lacking.
+    """
     ray, serve, config = _import_ray()
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
     ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
     deployment = serve.deployment(
         num_replicas=replicas,
-        ray_actor_options={"num_cpus": 0.1},
+        ray_actor_options=actor_options(device),
+        max_constructor_retry_count=replicas,
         max_ongoing_requests=64,
         health_check_period_s=1.0,
         request_router_config=config.RequestRouterConfig(request_router_class=_ROUTER),
     )(Replica)
     try:
+        check_gpus(device, replicas, ray.cluster_resources())
         serve.start(http_options=config.HTTPOptions(location="NoServer"))
-        yield RayPlacement(serve.run(deployment.bind(make_model, limits, keys), name="outrider"))
+        target = serve.RunTarget(deployment.bind(make_model, limits, keys), name=_NAME)
+        (handle,) = serve.run_many([target], wait_for_applications_running=False)
+        _wait_until_running(serve, stop)
+        yield RayPlacement(handle)
     finally:
         serve.shutdown()
         ray.shutdown()
+
+
+def _wait_until_running(serve: Any, stop: threading.Event) -> None:
+    told = ""
+    while not stop.wait(_POLL_S):
+        application = serve.status().applications[_NAME]
+        if application.status == "RUNNING":
+            return
+        messages = [deployment.message for deployment in application.deployments.values()]
+        reason = " ".join(reason_of(message) for message in messages if message)
+        if application.status == "DEPLOY_FAILED":
+            raise ModelError(f"no replica starts: {reason or application.message}")
+        if reason and reason != told:
+            told = reason
+            _log.warning("not all replicas have started: %s", reason)
 
 
 def serve_replicas(
@@ -113,19 +180,25 @@ def serve_replicas(
     replicas: int,
     *,
     stop: threading.Event,
+    device: str = "cpu",
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
     on_ready: Callable[[RayPlacement], None] = lambda placement: None,
 ) -> None:
     """Relay robots at `endpoint` to replicas until `stop` is set. `key_file` is that of the robots' keys.
 
-    Raises ConfigError without ray, or where the endpoint cannot be bound.
+    Raises ConfigError without ray or GPUs, or where the endpoint cannot be bound; ModelError where no replica
+    starts. `device` is that which `make_model` puts the model on.
     """
     server_keys, client_keys = make_keys(tuple(f"relay-{number}" for number in range(_NUM_KEYS)))
     next_keys = itertools.cycle(client_keys.values())
     server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
     try:
-        with replicated(make_model, replicas, limits or CloudLimits(), server_keys) as placement:
+        with replicated(
+            make_model, replicas, limits or CloudLimits(), server_keys, device, stop
+        ) as placement:
+            if stop.is_set():
+                return
             relay = RelayService(placement, lambda where: _link(where, next(next_keys)))
             on_ready(placement)
             try:
