@@ -98,7 +98,7 @@ def bench_models(
         verify_over_step(pair, prompts[0]),
         branches_at_once(pair, prompts[0]),
         *precision_ratios(draftings),
-        graph_agreement(folder / "draft", prompts),
+        *graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
         *step_ratios(step),
         *overhead_ratios(beside, device),
@@ -192,21 +192,27 @@ def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
     return [Ratio("accepted of an int8 draft over fp32", value, 0.95, False, detail)]
 
 
-def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> Ratio:
-    """Tokens on which an int4 draft as static graphs chooses as the eager one of the same integers."""
-    from outrider.models import load_exact_model, load_graph_model
+def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
+    """Tokens on which an int4 draft as static graphs chooses as the same integers do eagerly.
 
-    graphs, eager = load_graph_model(folder, precision="int4"), load_exact_model(folder, "int4")
-    sessions: list[ModelSession] = [graphs.open_session(), eager.open_session()]
-    alike = []
+    Once multiplied in float32, as graphs multiply them, and once in bfloat16, as the eager draft runs.
+    """
+    from outrider.models import load_exact_model, load_graph_model, load_model
+
+    models = load_graph_model(folder), load_exact_model(folder, "int4"), load_model(folder, precision="int4")
+    sessions: list[ModelSession] = [model.open_session() for model in models]
+    choices = []
     for prompt in prompts:
         rows = [session.prefill(prompt) for session in sessions]
         for _ in range(COMPARED_TOKENS):
-            choices = [int(row.argmax()) for row in rows]
-            alike.append(choices[0] == choices[1])
-            rows = [session.forward(choices[1:])[0] for session in sessions]
-    detail = f"{sum(alike)} of {len(alike)} tokens"
-    return Ratio("static graphs choose as the eager int4 draft", statistics.mean(alike), 1.0, False, detail)
+            choices.append([int(row.argmax()) for row in rows])
+            rows = [session.forward(choices[-1][1:2])[0] for session in sessions]
+    ratios = []
+    for what, other in (("their integers do in float32", 1), ("the eager int4 draft", 2)):
+        alike = [chosen[0] == chosen[other] for chosen in choices]
+        detail = f"{sum(alike)} of {len(alike)} tokens"
+        ratios.append(Ratio(f"static graphs choose as {what}", statistics.mean(alike), 1.0, False, detail))
+    return ratios
 
 
 def graph_trial(num_layers: int) -> GraphTrial:

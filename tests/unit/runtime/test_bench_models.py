@@ -56,6 +56,16 @@ def test_int8_is_held_to_its_share_of_fp32() -> None:
     assert not ratio(2.8).kept
 
 
+def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    in_float32, eager = bench.graph_agreement(folder / "draft", [random_prompt(1), random_prompt(2)])
+    assert in_float32.what == "static graphs choose as their integers do in float32"
+    assert (in_float32.value, in_float32.detail) == (1.0, "64 of 64 tokens")
+    assert eager.what == "static graphs choose as the eager int4 draft" and eager.value > 0.5
+
+
 def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
     trial = run_trial(2, 300, repeats=1, widths=Widths(128, 256, 1, 1))
     assert trial.loaded_s > 0.0 and trial.waited_s >= 0.0
