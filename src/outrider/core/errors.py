@@ -27,6 +27,10 @@ class ModelError(OutriderError):
     """A model folder is missing a file, holds a corrupt one, or does not fit its partner."""
 
 
+class OutOfMemoryError(ModelError):
+    """There is no memory left to load a model, or to open another session of one."""
+
+
 class LinkError(OutriderError):
     """The verifier cannot be reached, went away, or did not answer within the deadline."""
 

@@ -8,6 +8,7 @@ from outrider.core.errors import (
     FrameError,
     LinkError,
     ModelError,
+    OutOfMemoryError,
     OutriderError,
     ProtocolError,
 )
@@ -21,7 +22,10 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
     "protocol": ProtocolError,
     "internal": LinkError,
 }
-_REASONS: dict[type[Exception], RefusalReason] = {kind: reason for reason, kind in _ERRORS.items()}
+_REASONS: dict[type[Exception], RefusalReason] = {
+    **{kind: reason for reason, kind in _ERRORS.items()},
+    OutOfMemoryError: "busy",
+}
 
 
 def error_of(frame: Refused) -> OutriderError:

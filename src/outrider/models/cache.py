@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from outrider.models.out_of_memory import telling_out_of_memory
+
 
 @dataclass(frozen=True)
 class CacheShape:
@@ -18,6 +20,10 @@ class CacheShape:
     num_slots: int
     num_kv_heads: int
     head_dim: int
+
+    def num_bytes(self, dtype: torch.dtype) -> int:
+        """Of both, where numbers are of this type."""
+        return 2 * self.num_layers * self.num_slots * self.num_kv_heads * self.head_dim * dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +72,7 @@ class CachePool:
         self._free: list[tuple[int, int]] = []
 
     def take(self) -> StaticCache:
+        """Raises OutOfMemoryError where a block is needed that there is no room for."""
         if not self._free:
             self._grow()
         place = heapq.heappop(self._free)
@@ -77,7 +84,8 @@ class CachePool:
         """Zeroed: what lies past the valid length is masked out, but must be finite."""
         shape = self._shape
         size = (shape.num_layers, self._block_size, shape.num_slots, shape.num_kv_heads, shape.head_dim)
-        keys, values = (torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2))
+        with telling_out_of_memory("open another session", "wait, or lower max_sessions or max_length"):
+            keys, values = (torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2))
         for index in range(self._block_size):
             heapq.heappush(self._free, (len(self._blocks), index))
         self._blocks.append(CacheBlock(keys.unbind(), values.unbind()))

@@ -31,6 +31,7 @@ from outrider.models.matrices import (
     pack_exactly,
     pack_stored,
 )
+from outrider.models.out_of_memory import is_out_of_memory
 from outrider.models.positions import RotaryTable
 from outrider.models.stored import StoredLayers, StoredPart, read_format
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
@@ -150,6 +151,8 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
             "quantized"
         ) from error
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise
         raise ModelError(f"{folder} cannot be loaded ({error}): restore the folder") from error
     missing = sorted(report["missing_keys"])
     if missing:
@@ -263,6 +266,8 @@ def _check_weight_file(path: Path) -> None:
         with safe_open(path, framework="pt") as weights:
             count = len(weights.keys())
     except (OSError, SafetensorError) as error:
+        if is_out_of_memory(error):
+            raise
         raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
     if count == 0:
         raise ModelError(f"{path} holds no weights: restore the file")

@@ -21,6 +21,7 @@ from outrider.models.checkpoint import (
     rotary_table,
     text_shape,
     weight_files,
+    whole_dtype,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.graphs.language import GraphLanguage
@@ -29,15 +30,17 @@ from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.store import GraphRequest, find_graphs
 from outrider.models.hub import model_name
 from outrider.models.images import Preprocessing
-from outrider.models.memory import check_memory
+from outrider.models.memory import SessionBytes, check_memory
+from outrider.models.out_of_memory import tells_out_of_memory
 from outrider.models.preprocessing import read_preprocessing
-from outrider.models.session import QwenModel
-from outrider.models.text_stack import TextStack
+from outrider.models.session import QwenModel, plan_caches
+from outrider.models.text_stack import TextShape, TextStack
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
 
 Role = Literal["target", "draft"]
 
 
+@tells_out_of_memory
 def load_model(
     folder: Path,
     role: Role = "target",
@@ -59,7 +62,8 @@ def load_model(
     `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
     read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
     `tokenizer/` beside it.
-    Raises ModelError naming the file that is missing, corrupt or of the wrong kind.
+    Raises ModelError naming the file that is missing, corrupt or of the wrong kind, OutOfMemoryError where
+    weights and caches do not fit.
     """
     folder = Path(folder)
     place, card, tokenizer, how = _checked(
@@ -80,6 +84,7 @@ def load_model(
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)
 
 
+@tells_out_of_memory
 def check_model(
     folder: Path,
     *,
@@ -122,8 +127,17 @@ def _checked(
     config = read_config(folder)
     check_text_config(folder, config.text_config, tokenizer.vocab_size, precision)
     how = read_preprocessing(folder, config.vision_config, max_length)
-    check_memory(folder, weight_files(folder), precision, copies)
+    caches = _session_bytes(text_shape(config.text_config), max_length, precision, sessions, place)
+    check_memory(folder, weight_files(folder), precision, caches, place, copies)
     return place, card, tokenizer, how
+
+
+def _session_bytes(
+    shape: TextShape, max_length: int, precision: Precision, sessions: int, place: torch.device
+) -> SessionBytes:
+    cache, block_size = plan_caches(shape, max_length, sessions, place.type == "cuda")
+    num_caches = -(-sessions // block_size) * block_size
+    return SessionBytes(sessions, max_length, num_caches * cache.num_bytes(whole_dtype(precision)))
 
 
 def find_device(name: str) -> torch.device:
@@ -137,6 +151,7 @@ def find_device(name: str) -> torch.device:
     return device
 
 
+@tells_out_of_memory
 def load_graph_model(
     folder: Path,
     *,
@@ -168,6 +183,7 @@ def load_graph_model(
     return GraphModel(f"draft:{model_name(folder)}", tokenizer, language, vision, max_length, card)
 
 
+@tells_out_of_memory
 def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     """The eager twin of static graphs: the same integers, all arithmetic in float32. Raises ModelError."""
     check_checkpoint(folder)

@@ -1,12 +1,15 @@
-"""How much memory a checkpoint takes, known from its files' headers before anything is loaded."""
+"""How much memory a checkpoint and its sessions take, known before anything is loaded."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from outrider.core.errors import ModelError
+import torch
+
+from outrider.core.errors import OutOfMemoryError
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint import CONFIG_FILE
 from outrider.models.headers import read_headers
@@ -19,9 +22,26 @@ STORED_BYTES = 26.0
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
 
 
-def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> int:
-    """The most that loading takes: every weight as its file has it (float32 where it is to be), and the
-    packed layers that grow beside them, of which each frees its own.
+@dataclass(frozen=True)
+class WeightBytes:
+    """`loading`: the most that loading takes. `kept`: what stays."""
+
+    loading: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class SessionBytes:
+    """What the caches of so many sessions of so many tokens take together."""
+
+    sessions: int
+    max_length: int
+    num_bytes: int
+
+
+def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
+    """Every weight as its file has it (float32 where it is to be), and the packed layers that grow beside
+    them, of which each frees its own.
 
     Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
     """
@@ -38,20 +58,52 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
         if stored_bits is None and not any(part in name for part in _WHOLE):
             packed += count * BYTES[precision] - one
             largest = max(largest, one)
-    return int(read + max(packed, 0.0) + 2 * largest)
+    return WeightBytes(int(read + max(packed, 0.0) + 2 * largest), int(read + packed))
 
 
-def check_memory(folder: Path, files: Sequence[Path], precision: Precision, copies: int = 1) -> None:
-    """Raises ModelError, saying how much is needed for so many `copies`, where less is free."""
+def check_memory(
+    folder: Path,
+    files: Sequence[Path],
+    precision: Precision,
+    caches: SessionBytes | None = None,
+    device: torch.device | None = None,
+    copies: int = 1,
+) -> None:
+    """Raises OutOfMemoryError, saying how much is needed for so many `copies`, where less is free.
+
+    A checkpoint is read into this machine's memory; weights and caches are kept in the device's, which is
+    one copy's alone where it is a GPU.
+    """
     layout = read_format(folder / CONFIG_FILE)
-    needed = copies * bytes_needed(files, precision, None if layout is None else layout.bits)
-    free = available_bytes()
-    if needed > free:
-        raise ModelError(
-            f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}{_times(copies)}, and "
-            f"{free / 2**30:.1f} GB are free: close other programs, choose a smaller precision or a smaller "
-            "checkpoint"
-        )
+    weights = bytes_needed(files, precision, None if layout is None else layout.bits)
+    kept = weights.kept + (0 if caches is None else caches.num_bytes)
+    on_gpu = device is not None and device.type == "cuda"
+    here = weights.loading if on_gpu else max(weights.loading, kept)
+    places = [(copies * here, available_bytes(), _times(copies), "")]
+    if on_gpu:
+        places.append((kept, available_on(device), "", f" on {device}"))
+    for needed, free, times, where in places:
+        if needed > free:
+            raise OutOfMemoryError(
+                f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}{times}, and "
+                f"{free / 2**30:.1f} GB are free{where}: {_remedy(caches)}"
+            )
+
+
+def _remedy(caches: SessionBytes | None) -> str:
+    advice = "close other programs, choose a smaller precision or a smaller checkpoint"
+    if caches is None:
+        return advice
+    return (
+        f"{advice}, or lower max_sessions or max_length (caches of {caches.sessions} sessions of "
+        f"{caches.max_length} tokens take {caches.num_bytes / 2**30:.1f} GB)"
+    )
+
+
+def available_on(device: torch.device | None) -> float:
+    """Of a GPU's memory what this process can still have: what is free, and what its allocator keeps back."""
+    kept_back = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept_back
 
 
 def _times(copies: int) -> str:

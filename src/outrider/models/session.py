@@ -19,7 +19,7 @@ from outrider.models.exits import ExitHeads
 from outrider.models.layout import PromptLayout, lay_out_parts, require_room
 from outrider.models.positions import text_positions
 from outrider.models.steps import BLOCK_SEQUENCES, StepCache, run_stepped
-from outrider.models.text_stack import TextStack
+from outrider.models.text_stack import TextShape, TextStack
 from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
 
@@ -57,12 +57,9 @@ class QwenModel:
         self.text = text
         self.vision = vision
         self.exit_heads = exit_heads
-        shape, num_slots = text.shape, next_span(max_length - 1)
-        if static_steps:
-            sessions, num_slots = min(sessions, BLOCK_SEQUENCES), next_span(max_length)
-        cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
+        cache, block_size = plan_caches(text.shape, max_length, sessions, static_steps)
         self._prompted: WeakValueDictionary[Prompt, QwenSession] = WeakValueDictionary()
-        self._pool = CachePool(cache, text.cache_dtype, sessions, text.embeddings.device)
+        self._pool = CachePool(cache, text.cache_dtype, block_size, text.embeddings.device)
         self._steps = StepCache(text, exit_heads) if static_steps else None
         if self._steps is not None:
             self._steps.prepare(self._pool.take())
@@ -87,6 +84,7 @@ class QwenModel:
         return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
 
     def open_session(self) -> QwenSession:
+        """Raises OutOfMemoryError."""
         return QwenSession(self, self._pool.take())
 
     @torch.inference_mode()
@@ -233,6 +231,15 @@ class QwenSession:
             if stop < end:
                 yield
         return torch.cat(parts)
+
+
+def plan_caches(
+    shape: TextShape, max_length: int, sessions: int, static_steps: bool
+) -> tuple[CacheShape, int]:
+    """A sequence's cache, and of how many sequences a block is that is allocated at a time."""
+    num_slots = next_span(max_length) if static_steps else next_span(max_length - 1)
+    block_size = min(sessions, BLOCK_SEQUENCES) if static_steps else sessions
+    return CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim), block_size
 
 
 def _own(session: ModelSession, model: QwenModel) -> QwenSession:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from safetensors.torch import save_file
 from support.tiny_models import TinySize, build_tiny_model, build_tokenizer, random_prompt, tiny_config
 from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
-from outrider.core.errors import ModelError
-from outrider.models import ReferenceGenerator, hub, load_graph_model, load_model, memory
+from outrider.core.errors import ModelError, OutOfMemoryError
+from outrider.decoding.refusals import reason_of
+from outrider.models import ReferenceGenerator, cache, checkpoint, hub, load_graph_model, load_model, memory
 from outrider.models.checkpoint import weight_files
 from outrider.runtime.paths import model_folder
 
@@ -66,13 +68,72 @@ def test_too_little_memory_is_said_before_anything_is_loaded(
         load_model(tiny_model_folder / "target")
 
 
+def test_the_caches_of_all_sessions_are_part_of_the_memory_said(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 layers of keys and values of 2 heads, 8 wide, in fp32: 256 bytes a token."""
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2.0**30)
+    said = r"needs 1\.5 GB to load as fp32, and 1\.0 GB are free: .*max_sessions or max_length.*take 1\.5 GB"
+    with pytest.raises(ModelError, match=said):
+        load_model(tiny_model_folder / "target", sessions=64, max_length=100_000)
+    assert load_model(tiny_model_folder / "target", sessions=16, max_length=100_000).max_length == 100_000
+
+
+def test_weights_and_caches_must_fit_on_the_gpu(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "available_on", lambda device: 3e9)
+    folder, gpu = tiny_model_folder / "target", torch.device("cuda")
+    caches = memory.SessionBytes(8, 4096, 2**31)
+    memory.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
+    monkeypatch.setattr(memory, "available_on", lambda device: 2e9)
+    with pytest.raises(ModelError, match=r"needs 2\.0 GB to load as bf16, and 1\.9 GB are free on cuda"):
+        memory.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), torch.OutOfMemoryError("CUDA")],
+)
+def test_memory_that_is_gone_while_loading_is_said(
+    error: Exception, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(checkpoint, "safe_open", full)
+    with pytest.raises(ModelError, match=r"not enough memory to load .*target: close other programs"):
+        load_model(tiny_model_folder / "target")
+
+
+def test_a_session_without_room_is_refused_and_the_others_go_on(
+    tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_model(tiny_model_folder / "target")
+    session = model.open_session()
+    expected = session.prefill(random_prompt(1))
+
+    def full(*args: object, **options: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.torch, "zeros", full)
+        with pytest.raises(
+            OutOfMemoryError, match="open another session: wait, or lower max_sessions"
+        ) as told:
+            model.open_session()
+    assert reason_of(told.value) == "busy"
+    assert torch.equal(session.prefill(random_prompt(1)), expected)
+    assert torch.equal(model.open_session().prefill(random_prompt(1)), expected)
+
+
 @pytest.mark.parametrize(("precision", "expected"), [("fp32", 4.0), ("bf16", 2.0), ("int8", 2.0)])
 def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
     tmp_path: Path, precision: memory.Precision, expected: float
 ) -> None:
     layers = {f"layers.{i}.mlp.weight": torch.zeros(100, 100, dtype=torch.bfloat16) for i in range(50)}
     save_file(layers, tmp_path / "model.safetensors")
-    needed = memory.bytes_needed(weight_files(tmp_path), precision)
+    needed = memory.bytes_needed(weight_files(tmp_path), precision).loading
     assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
 
 

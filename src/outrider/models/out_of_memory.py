@@ -1,0 +1,52 @@
+"""Memory that runs out, in whichever way a library says so, as the one error that says what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import torch
+
+from outrider.core.errors import OutOfMemoryError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_SIGNS = ("allocate memory", "out of memory", "not enough memory")
+"""What torch's allocators and mapped files say in a RuntimeError."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
+
+
+@contextmanager
+def telling_out_of_memory(what: str, remedy: str) -> Iterator[None]:
+    """Raises OutOfMemoryError where memory runs out in what is done here; all else passes."""
+    try:
+        yield
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(f"there is not enough memory to {what}: {remedy}") from None
+
+
+def tells_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Concatenate[Path, P], T]:
+    """For what loads a folder."""
+
+    @wraps(load)
+    def told(folder: Path, *args: P.args, **kwargs: P.kwargs) -> T:
+        remedy = (
+            "close other programs, choose a smaller precision or a smaller checkpoint, or raise ulimit -v"
+        )
+        with telling_out_of_memory(f"load {folder}", remedy):
+            return load(folder, *args, **kwargs)
+
+    return told
