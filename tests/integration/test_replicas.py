@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -25,6 +27,17 @@ from outrider.runtime.supervisor import free_port
 pytest.importorskip("ray")
 SETTINGS = ToySettings(seed=1, eos_bias=-9.0)
 TOKENS = 400
+ASKED_TO_END = """
+import os, signal, sys, threading
+from functools import partial
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.runtime.replicas import serve_replicas
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+load = partial(ToyModel, ToySettings(seed=1))
+serve_replicas(load, sys.argv[1], 1, stop=stop, on_ready=lambda _: os.kill(os.getpid(), signal.SIGTERM))
+"""
 STRATEGIES_OF_ROBOTS = ("ar", "sd", "outrider", "sd")
 
 
@@ -104,3 +117,11 @@ def test_what_keeps_replicas_from_starting_is_told(tmp_path: Path) -> None:
         serve_replicas(load, endpoint, 2, stop=stop, device="cuda")
     stop.set()
     serve_replicas(partial(ToyModel, SETTINGS), endpoint, 2, stop=stop)
+
+
+@pytest.mark.timeout(240)
+def test_replicas_end_in_order_when_asked_to() -> None:
+    """Ray's own handler of SIGTERM would abort whoever takes more than three seconds to end."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    done = subprocess.run([sys.executable, "-c", ASKED_TO_END, endpoint], capture_output=True, text=True)
+    assert (done.returncode, "SIGTERM received" in done.stderr) == (0, False)

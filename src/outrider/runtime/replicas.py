@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -138,7 +139,7 @@ def replicated(
     """
     ray, serve, config = _import_ray()
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    _start(ray)
     deployment = serve.deployment(
         num_replicas=replicas,
         ray_actor_options=actor_options(device),
@@ -157,6 +158,14 @@ def replicated(
     finally:
         serve.shutdown()
         ray.shutdown()
+
+
+def _start(ray: Any) -> None:
+    """Ray takes SIGTERM for itself, and aborts who needs more than 3 s to end after it: it is taken back."""
+    handler = signal.getsignal(signal.SIGTERM)
+    ray.init(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _wait_until_running(serve: Any, stop: threading.Event) -> None:
