@@ -17,6 +17,7 @@ from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads
 from outrider.models.layout import PromptLayout, lay_out_parts, require_room
+from outrider.models.out_of_memory import telling_out_of_memory
 from outrider.models.positions import text_positions
 from outrider.models.steps import BLOCK_SEQUENCES, StepCache, run_stepped
 from outrider.models.text_stack import TextShape, TextStack
@@ -130,8 +131,13 @@ class QwenSession:
     def prefill(self, prompt: Prompt) -> Tensor:
         return finish(self.prefill_parts(prompt))
 
-    @torch.inference_mode()
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
+        """Raises OutOfMemoryError, FrameError or ConfigError; whatever else the cache held is gone then."""
+        with telling_out_of_memory("take in a prompt", "wait, or lower max_sessions or max_length"):
+            return (yield from self._prefill_parts(prompt))
+
+    @torch.inference_mode()
+    def _prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
         """The frame's encoding in parts, then up to PREFILL_ROWS rows at a time.
 
         The part before the image is run apart and kept while prompts share it: a prompt's logits are the

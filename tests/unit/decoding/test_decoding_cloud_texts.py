@@ -20,6 +20,7 @@ from cloud_machine import (
     step,
 )
 
+from outrider.core.errors import OutOfMemoryError
 from outrider.core.frames import (
     Cancel,
     Close,
@@ -30,6 +31,7 @@ from outrider.core.frames import (
     Pong,
     PrefillAgain,
     Proposal,
+    Refused,
     Resume,
     Verdict,
 )
@@ -118,6 +120,23 @@ def test_the_table_is_bounded_and_idle_places_are_freed():
     assert frames(cloud.receive(ALICE, Resume(5, 1, 0, ROOT))) == [PrefillAgain(5, 1)]
     cloud.receive(BOB, Close(5, 0))
     assert cloud.stats.open_sessions == 0
+
+
+def test_a_session_that_memory_is_short_for_is_refused_as_busy_without_a_trace(monkeypatch, caplog):
+    cloud = service()
+    opened(cloud, tokens=own()[:7], when_idle="step")
+
+    def no_memory():
+        raise OutOfMemoryError("there is not enough memory to open another session")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cloud._worker._model, "open_session", no_memory)
+        cloud.receive(BOB, opening())
+        answers = frames(step(cloud) + step(cloud))
+    assert [answer.reason for answer in answers if isinstance(answer, Refused)] == ["busy"]
+    assert [answer.tokens for answer in answers if isinstance(answer, Verdict)] == [(own()[7],)]
+    assert caplog.records == []
+    opened(cloud, BOB, epoch=2)
 
 
 def test_refused_texts_keep_no_place_from_those_who_need_one():

@@ -13,7 +13,16 @@ from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ModelError, OutOfMemoryError
 from outrider.decoding.refusals import reason_of
-from outrider.models import ReferenceGenerator, cache, checkpoint, hub, load_graph_model, load_model, memory
+from outrider.models import (
+    ReferenceGenerator,
+    cache,
+    checkpoint,
+    hub,
+    layout,
+    load_graph_model,
+    load_model,
+    memory,
+)
 from outrider.models.checkpoint import weight_files
 from outrider.runtime.paths import model_folder
 
@@ -123,6 +132,10 @@ def test_a_session_without_room_is_refused_and_the_others_go_on(
         ) as told:
             model.open_session()
     assert reason_of(told.value) == "busy"
+    with monkeypatch.context() as patch:
+        patch.setattr(layout, "prompt_positions", full)
+        with pytest.raises(OutOfMemoryError, match="take in a prompt"):
+            model.open_session().prefill(random_prompt(2))
     assert torch.equal(session.prefill(random_prompt(1)), expected)
     assert torch.equal(model.open_session().prefill(random_prompt(1)), expected)
 
