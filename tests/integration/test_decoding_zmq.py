@@ -19,8 +19,8 @@ from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, Cancelled, ConfigError, FrameError, LinkError, ModelError
 from outrider.core.values import DecodeRequest, LinkState, Prompt
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.runtime.decoders import connect_decoder, probe_verifier, serve_verifier
 from outrider.wire.keys import create_keys

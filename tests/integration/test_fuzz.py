@@ -14,9 +14,9 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Refused
 from outrider.core.values import LinkState
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 

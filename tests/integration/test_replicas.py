@@ -16,8 +16,8 @@ from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.values import Verified
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.models import load_model
 from outrider.runtime.decoders import connect_decoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
@@ -28,11 +28,11 @@ from outrider.core.frames import (
     Resume,
     Settled,
 )
-from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
 from outrider.decoding.fairness import FairShares
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
@@ -40,40 +40,6 @@ from outrider.decoding.session import TargetText
 PARTS_BETWEEN_BATCHES = 3
 """So many parts of prompts run at most while a draft waits to be verified."""
 _NO_LIMIT = 1e12
-
-
-@dataclass(frozen=True)
-class CloudLimits:
-    """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
-    one whose text is complete for `rest_s` where somebody else needs it.
-
-    A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
-    `shared_tokens` of them, however many they are: a chunk that would need another forward for its last
-    tokens would make all wait for these. A robot has at most `tokens_per_s` verified on average, right or
-    wrong.
-    """
-
-    max_sessions: int = 8
-    idle_s: float = 120.0
-    rest_s: float = 30.0
-    batch_tokens: int = ROWS_OF_A_BATCH["cpu"]
-    shared_tokens: int = ROWS_TOGETHER["cpu"]
-    tokens_per_s: float = math.inf
-
-    def __post_init__(self) -> None:
-        for name in ("max_sessions", "batch_tokens", "shared_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("idle_s", "rest_s", "tokens_per_s"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}={getattr(self, name)} must be positive")
-
-    def on(self, device: str) -> CloudLimits:
-        """With the batches that a device takes; one that is not known takes the CPU's."""
-        kind = device.partition(":")[0]
-        rows = ROWS_OF_A_BATCH.get(kind, self.batch_tokens)
-        together = ROWS_TOGETHER.get(kind, self.shared_tokens)
-        return replace(self, batch_tokens=rows, shared_tokens=together)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Verdict
 from outrider.core.link_profile import Channel, LinkProfile
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import CloudLimits, Reply
+from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import CloudJob, CloudResult, EdgeJob, EdgeResult, ExitHint, Unfinished, Verify
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.patience import Patience
 from outrider.decoding.service import VerifierService
 from outrider.decoding.virtual import ComputeProfile

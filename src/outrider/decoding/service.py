@@ -12,7 +12,7 @@ from typing import Protocol
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.ports import FrameServer, LanguageModel
-from outrider.decoding.cloud import CloudLimits, CloudMachine, Reply
+from outrider.decoding.cloud import CloudMachine, Reply
 from outrider.decoding.jobs import (
     CloudJob,
     CloudResult,
@@ -22,6 +22,7 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.workers import OnHint, TargetWorker
 
 _log = logging.getLogger(__name__)

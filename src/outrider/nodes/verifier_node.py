@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from outrider.core.ports import LanguageModel
-from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.limits import CloudLimits
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.metrics import metrics_page

@@ -22,9 +22,9 @@ from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.questions import QUOTES
 from outrider.core.values import LinkState
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import Knowledge, open_knowledge

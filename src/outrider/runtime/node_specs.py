@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, DEVICES, PRECISIONS, PROVIDERS, RUNTIMES
 from outrider.core.questions import ANSWER_MODES, QUOTES
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
+from outrider.decoding.limits import CloudLimits
 from outrider.runtime.parameters import NodeSpec, Parameter
 from outrider.simulation.homes import PLACEMENTS
 

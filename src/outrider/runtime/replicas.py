@@ -19,7 +19,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.ports import FrameLink, LanguageModel
-from outrider.decoding.cloud import CloudLimits
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.relay import RelayService
 from outrider.runtime.supervisor import free_port

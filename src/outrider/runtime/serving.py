@@ -12,10 +12,10 @@ from itertools import cycle, islice
 from outrider.core.frames import EdgeFrame, Frame
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.jobs import CloudJob, Verify
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.replay import ReplayModel
 from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, synthetic_pair
 from outrider.decoding.theory import acceptance_rate

@@ -13,8 +13,8 @@ from pathlib import Path
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.aggregation.service import AggregationService
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.joint import JointService
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.knowledge import Knowledge
 from outrider.runtime.supervisor import check_endpoint_free

@@ -6,9 +6,9 @@ from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.jobs import CloudJob, CloudResult
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.packing import pack_token_probs
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs

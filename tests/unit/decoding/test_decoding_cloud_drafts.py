@@ -19,8 +19,8 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Draft, Opened, Resume, Unsettled, Verdict
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.digest import extend_digest
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.packing import unpack_residue, unpack_target_row
 from outrider.decoding.schemes import NUM_DRAWS
 from outrider.decoding.service import VerifierService

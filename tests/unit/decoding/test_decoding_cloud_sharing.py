@@ -23,11 +23,12 @@ from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, CloudLimits
+from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.jobs import PrefillTarget, Unfinished
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs

@@ -9,10 +9,10 @@ from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.jobs import CloudJob, Verify
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.virtual import ComputeProfile
 from outrider.wire.codec import encode, wire_bytes
 

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, ConfigError
-from outrider.decoding.cloud import CloudLimits
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.limits import CloudLimits
 from outrider.runtime.decoders import connect_decoder
 from outrider.runtime.metrics import metrics_page
 from outrider.runtime.supervisor import free_port

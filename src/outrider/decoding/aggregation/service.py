@@ -31,9 +31,10 @@ from outrider.decoding.aggregation.config import document_sampling
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.rule import device_share
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
-from outrider.decoding.cloud import CloudLimits, Reply
+from outrider.decoding.cloud import Reply
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.jobs import SessionKey
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.refusals import check_served, reason_of
 
 _log = logging.getLogger(__name__)
