@@ -150,7 +150,7 @@ def test_a_port_in_use_is_named() -> None:
     check_endpoint_free("tcp://a..b:5757")  # no name: the connection says so
 
 
-@pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission"])
+@pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission", "console"])
 def test_a_process_without_a_model_does_not_load_torch(name: str) -> None:
     code = f"import sys, outrider.nodes.{name}_node; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=ros_environment(), timeout=60).returncode == 0

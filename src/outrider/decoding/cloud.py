@@ -312,6 +312,8 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is not None and session.epoch == epoch:
             session.text, session.refusal = None, refusal
+            if reason == "busy":  # for the time being, so that asked again it tries again
+                del self._sessions[key]
         return [refusal]
 
     def _busy(self, frame: Open) -> Refused:

@@ -21,7 +21,7 @@ from outrider.decoding.sequence import Asked
 
 OnHint = Callable[[Verify, ExitHint], None]
 Decided = Sequence[tuple[int, float]]
-"""Of each row a choice, and by how much or how surely it was made."""
+"""Of each row a choice, and by how much it was made."""
 
 
 class _Heard(NamedTuple):
@@ -53,7 +53,7 @@ class JudgedBatch:
         self._numbers = list(map(range, [0, *ends], ends))
         self._draws = _draws_of(jobs, vocab_size)
         self._heard = [
-            self._hears(place) if jobs[place].hints else None
+            self._hears(place) if exits is not None and jobs[place].hints else None
             for place, one in enumerate(asked)
             if one.chunk is not None
         ]

@@ -92,7 +92,7 @@ class Pace:
         """How many of the offered tokens to verify; 0 to take a step instead."""
         if not self._step.known or not self._verify:
             return num_offered
-        rate, gains = self._odds.rate(), []
+        rate, gains = self._odds.rate(), []  # `expected_tokens` of every length, in one sum
         tokens = survives = 1.0
         for length in range(num_offered + 1):
             gains.append(tokens / self._time(length))

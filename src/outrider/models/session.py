@@ -147,9 +147,10 @@ class QwenSession:
         self.prompt, twin = None, self._model.session_after(prompt)
         if twin is not None and twin is not self:
             return self._copy_prompt(prompt, twin)
+        self._length = self._shortest = 0
         layout = yield from lay_out_parts(self._model, prompt)
         head, cached = layout.token_ids[: layout.head_length], self._cached_head
-        self._length, self._shortest, self._cached_head = 0, 0, ()
+        self._cached_head = ()
         yield
         if head and head != cached:
             yield from self._run_prompt(layout, 0, layout.head_length)

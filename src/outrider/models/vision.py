@@ -41,7 +41,7 @@ class VisionEncoder:
         self._tower.to(device)
 
     def count_tokens(self, jpeg: bytes) -> int:
-        """How many tokens `encode` would give, from the header alone. Raises FrameError for a bad JPEG."""
+        """How many tokens `encode_parts` would give, by the header alone. Raises FrameError for a bad one."""
         width, height = jpeg_size(jpeg)
         new_height, new_width = model_size(height, width, self._how)
         return new_height * new_width // self._how.factor_px**2

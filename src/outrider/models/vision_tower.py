@@ -21,7 +21,7 @@ from transformers.models.qwen2_vl.modeling_qwen2_vl import (
 from outrider.models.text_stack import rotate
 
 PARTS = 3
-"""A frame's encoding is cut into so many parts, each about as long as a verification beside others."""
+"""So many parts has a frame's encoding at most; of the shipped target's, each is about as long as a batch."""
 Rotation = tuple[Tensor, Tensor]
 
 
@@ -62,6 +62,7 @@ def _attend(hidden: Tensor, block: Qwen2VLVisionBlock, rotation: Rotation) -> Te
 def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
     """Cosines and signed sines (N, 1, head_dim) as `rotate` takes them, in float32."""
     places = _places(rows, columns, tower.spatial_merge_size).to(tower.rotary_pos_emb.inv_freq.device)
+    # Of its first argument it takes the device and type alone.
     cos, sin = tower.rotary_pos_emb(places, places)
     signs = torch.ones_like(sin[:1])
     signs[:, : sin.shape[1] // 2] = -1.0

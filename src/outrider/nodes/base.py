@@ -354,7 +354,10 @@ def leave_ros(status: int, node: Node | None = None) -> None:
     Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
     no Python runs then: a timer of the C library ends the process, whose robot stands already.
     """
-    end_process_after(LEAVE_S, status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError, AttributeError):  # without a timer it takes as long as it takes
+        end_process_after(LEAVE_S, status)
     if node is not None:
         node.destroy_node()
     rclpy.try_shutdown()

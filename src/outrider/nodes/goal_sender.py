@@ -68,7 +68,7 @@ class GoalSender:
             unsent.on_end(GoalEnd(False, reason))
 
     def send(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
-        """`on_end` is called once, from any thread."""
+        """`on_end` is called once, from any thread. Nothing else may be sent before that."""
         with self._lock:
             closed = self._closed
             if not closed:

@@ -235,7 +235,7 @@ def graph_ratios(trial: GraphTrial) -> list[Ratio]:
 
 
 def check_device(device: str) -> None:
-    """Before minutes are spent on the CPU."""
+    """Raises ConfigError for a device that is not there, before minutes are spent on the CPU."""
     from outrider.models.loading import find_device
 
     find_device(device)

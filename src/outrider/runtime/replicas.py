@@ -112,7 +112,7 @@ def check_gpus(device: str, replicas: int, resources: Mapping[str, float]) -> No
         )
 
 
-def reason_of(message: str) -> str:
+def words_of(message: str) -> str:
     """What Ray's message says was raised in a replica: the words below its last traceback."""
     lines = message.rstrip().splitlines()
     last_frame = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
@@ -175,7 +175,7 @@ def _wait_until_running(serve: Any, stop: threading.Event) -> None:
         if application.status == "RUNNING":
             return
         messages = [deployment.message for deployment in application.deployments.values()]
-        reason = " ".join(reason_of(message) for message in messages if message)
+        reason = " ".join(words_of(message) for message in messages if message)
         if application.status == "DEPLOY_FAILED":
             raise ModelError(f"no replica starts: {reason or application.message}")
         if reason and reason != told:

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.toys import JPEG, own_text, request, toy_pair
 
+from outrider.core.errors import OutOfMemoryError
 from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
 from outrider.core.values import Prompt
 from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES
@@ -269,3 +270,11 @@ def test_a_draft_too_late_for_its_text_is_no_part_of_the_wait_for_the_next():
     cloud._clock.now_s = 101.0
     assert len(cloud.next_jobs()) == 1
     assert cloud.stats.waited_s - before_s == 1.0
+
+
+def test_a_text_without_memory_is_refused_for_the_time_being():
+    cloud = service()
+    cloud.receive(ALICE, opening())
+    [refusal] = cloud.finish(next_job(cloud), OutOfMemoryError("no room for a cache"), 0.1)
+    assert refusal.frame.reason == "busy"
+    opened(cloud)

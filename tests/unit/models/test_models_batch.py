@@ -148,4 +148,5 @@ def test_a_prefill_that_is_abandoned_leaves_nothing(pooled: QwenModel, after: in
     for _ in range(after):
         next(abandoned)
     abandoned.close()
+    assert session.length == 0
     assert torch.equal(finish(session.prefill_parts(random_prompt(2))), expected)

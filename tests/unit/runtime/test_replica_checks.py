@@ -13,7 +13,7 @@ import pytest
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import memory
 from outrider.runtime.decoders import serve
-from outrider.runtime.replicas import actor_options, check_gpus, check_replicas, reason_of
+from outrider.runtime.replicas import actor_options, check_gpus, check_replicas, words_of
 from outrider.runtime.supervisor import free_port
 
 FAILED = """The deployment failed to start 2 times in a row. Error:
@@ -59,8 +59,8 @@ def test_more_replicas_than_gpus_are_refused() -> None:
 
 
 def test_the_reason_is_what_was_raised_last() -> None:
-    assert reason_of(FAILED) == "ModelError: /models/target is no folder"
-    assert reason_of("no room\n") == "no room"
+    assert words_of(FAILED) == "ModelError: /models/target is no folder"
+    assert words_of("no room\n") == "no room"
 
 
 def test_a_sound_model_passes(target: Path) -> None:
