@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from conftest import NodeThread, wait_until
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.waitable import NumberOfEntities, Waitable
 
-from outrider.nodes.base import OutriderNode
+from outrider.nodes.base import OutriderNode, spin_once
 from outrider.runtime.ros_env import free_domain, ros_environment
 
 pytestmark = pytest.mark.ros
@@ -175,6 +176,24 @@ def test_a_node_outlives_what_is_destroyed_while_it_waits(run_node: Callable[...
     node.remove_waitable(gone)
     ticks = node.ticks
     wait_until(lambda: node.ticks > ticks, "the node's timer")
+
+
+class Failing:
+    """An executor whose wait fails."""
+
+    def __init__(self, words: str) -> None:
+        self._error = rclpy_implementation.RCLError(words)
+
+    def spin_once(self, timeout_sec: float) -> None:
+        raise self._error
+
+
+def test_a_node_outlives_an_action_server_that_goes_while_it_waits_and_no_other_fault() -> None:
+    spin_once(
+        Failing("Failed to add 'rcl_action_server_t' to wait set: action server pointer is invalid"), 0.1
+    )
+    with pytest.raises(rclpy_implementation.RCLError, match="context"):
+        spin_once(Failing("Failed to wait: the context is not there"), 0.1)
 
 
 def test_arguments_that_ros_does_not_take_are_one_line() -> None:

@@ -20,6 +20,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
@@ -35,6 +36,8 @@ PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
 SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
+# What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
+GONE = "pointer is invalid"
 # What the interpreter ends with after an exception that nobody caught.
 BROKEN = 1
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
@@ -369,8 +372,13 @@ def spin_once(executor: Any, timeout_s: float) -> None:
     """Run what is ready. Another thread may destroy an entity just when the executor begins to wait for it:
     the next call waits for what is left.
     """
-    with contextlib.suppress(InvalidHandle):
+    try:
         executor.spin_once(timeout_sec=timeout_s)
+    except InvalidHandle:
+        pass
+    except rclpy_implementation.RCLError as error:
+        if GONE not in str(error):
+            raise
 
 
 def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
