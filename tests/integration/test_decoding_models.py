@@ -10,12 +10,15 @@ from support.captured import stand_in_for_cuda
 from support.tiny_models import add_exits, build_tiny_pair
 
 from outrider.core.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
+from outrider.core.frames import Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
+from outrider.decoding.jobs import GivenUp, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
+from outrider.decoding.workers import TargetWorker
 from outrider.models import QwenModel, load_model, steps
 from outrider.runtime.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
@@ -65,16 +68,26 @@ def test_a_draft_like_the_target_is_always_accepted(pair):
     assert decoded.target_passes == len(decoded.rounds) == -(-len(decoded.token_ids) // 6)
 
 
+def with_exits(path):
+    """The folder of a pair whose target has an early exit."""
+    folder = build_tiny_pair(path)
+    add_exits(folder / "target", (1,), torch.arange(5, 60))
+    return folder
+
+
+def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
+    """The same weights, run as a GPU runs them."""
+    stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+    parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
+    return QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(tmp_path, monkeypatch, temperature):
     """As on a GPU: sessions side by side, hints in mid-forward, chunks of any length."""
-    stand_in_for_cuda(monkeypatch)
-    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
-    folder = build_tiny_pair(tmp_path)
-    add_exits(folder / "target", (1,), torch.arange(5, 60))
-    loaded = load_model(folder / "target")
-    parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
-    target = QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
+    folder = with_exits(tmp_path)
+    target = captured(load_model(folder / "target"), monkeypatch)
     draft = load_model(folder / "draft", role="draft")
     settings = {"temperature": temperature, "seed": 5}
     alone = local_decoder(target, None, DecodingConfig(strategy="ar", **settings))
@@ -91,3 +104,31 @@ def test_robots_on_a_targets_captured_steps_write_what_it_writes_alone(tmp_path,
     fleet.run()
     assert [robot.texts for robot in robots] == [[text] for text in expected]
     assert max(fleet.cloud.record.batches) > 1
+
+
+@pytest.mark.parametrize("as_on_a_gpu", [False, True])
+def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path, monkeypatch, as_on_a_gpu):
+    loaded = load_model(with_exits(tmp_path) / "target", sessions=2)
+    target = captured(loaded, monkeypatch) if as_on_a_gpu else loaded
+    workers = TargetWorker(target), TargetWorker(target)
+    key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
+
+    def judged(tokens: tuple[int, ...], draft: tuple[int, ...], *given_up: tuple[int, ...]) -> Judgement:
+        """Of both workers, the first of which has left the verification of other drafts before."""
+        for other in given_up:
+            job = Verify(key, 1, tokens, other, (None,) * len(other), "greedy", sampling, True, True)
+            [left] = workers[0].run([job], lambda job, hint: True)
+            assert isinstance(left, GivenUp)
+        job = Verify(key, 1, tokens, draft, (None,) * len(draft), "greedy", sampling, True, True)
+        [one], [other] = (worker.run([job], lambda job, hint: False) for worker in workers)
+        assert isinstance(one, Judgement) and one == other
+        return one
+
+    for worker in workers:
+        while worker.run([PrefillTarget(key, 1, asked(0).prompt, 24)], lambda job, hint: False) != [None]:
+            pass
+    text: tuple[int, ...] = ()
+    for draft, *given_up in (((7, 8),), ((7,), (9, 10, 11)), ((), (7, 8), (9,)), ((12, 13), ())):
+        one = judged(text, draft, *given_up)
+        text += (*draft[: one.accepted], one.next_token)
+    assert len(text) >= 4

@@ -21,14 +21,14 @@ from outrider.decoding.service import VerifierService
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
 NUM_FRAMES = 100_000
-FRAMES_PER_STEP = 40
+FRAMES_PER_STEP, FRAMES_PER_EXIT = 40, 4
 ATTACKERS = tuple(Peer("", b"attacker %d" % number) for number in range(5))
 RECORDED_FRAMES = 200
 ROOM_BYTES = 24 * 1024 * 1024
 
 
 class Besieged:
-    """A verifier whose every step is preceded by hostile frames, once `under_siege` is set.
+    """A verifier whose every step hostile frames precede and break into, once `under_siege` is set.
 
     Time passes with the frames it gets.
     """
@@ -65,11 +65,14 @@ class Besieged:
         self._route(self.service.receive(peer, frame))
 
     def step(self) -> None:
-        for payload in itertools.islice(self._payloads, FRAMES_PER_STEP * self.under_siege):
+        self._attack(FRAMES_PER_STEP)
+        self.service.step(lambda reply: self._route([reply]), lambda: self._attack(FRAMES_PER_EXIT))
+        self.service.evict_idle()
+
+    def _attack(self, num_frames: int) -> None:
+        for payload in itertools.islice(self._payloads, num_frames * self.under_siege):
             self.seen["hostile"] += 1
             self.deliver(self._rng.choice(ATTACKERS), payload)
-        self.service.step(lambda reply: self._route([reply]))
-        self.service.evict_idle()
 
     def _route(self, replies) -> None:
         for reply in replies:

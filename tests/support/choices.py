@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from outrider.core.ports import Array
 from outrider.decoding.acceptance import Outcome, judge_decided
 from outrider.decoding.config import Sampling
-from outrider.decoding.decisions import Draw, Draws, decide
+from outrider.decoding.decisions import Draw, decide, draws_on
 from outrider.decoding.sampling import perturbed
 
 
@@ -24,5 +24,5 @@ def choose(logits: Array, sampling: Sampling, position: int) -> int:
 
 def judge_choices(logits: Array, draft: Sequence[int], sampling: Sampling, position: int) -> Outcome:
     """What becomes of a draft by logits (len(draft) + 1, V). Raises ModelError for what are no numbers."""
-    draws = Draws([Draw(sampling, position + offset) for offset in range(len(logits))], logits.shape[-1])
-    return judge_decided(decide(logits, draws, range(len(logits))), draft)
+    draws = [Draw(sampling, position + offset) for offset in range(len(logits))]
+    return judge_decided(decide(logits, draws_on(logits.device, draws, logits.shape[-1])), draft)

@@ -19,6 +19,10 @@ class TokenBucket:
         self._units -= units
         return True
 
+    def give_back(self, units: float) -> None:
+        """Some of what was taken has not been used."""
+        self._units += units
+
     def ready_s(self, now_s: float) -> float:
         """From when on something can be taken."""
         gained = (now_s - self._filled_s) * self._units_per_s

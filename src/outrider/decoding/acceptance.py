@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from outrider.core.errors import ProtocolError
 from outrider.core.ports import Array
@@ -26,8 +26,7 @@ from outrider.decoding.sampling import broken_logits
 from outrider.decoding.sparse import SparseResidue, sparse_residue
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """`accepted` draft tokens stand. Then comes `next_token` where the cloud has decided it; else, after a
     rejection, what the edge resamples from `residue`: the target's distribution (V,) or a part of it. With
     neither, the whole chunk stands and nothing follows yet.

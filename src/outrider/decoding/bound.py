@@ -1,10 +1,11 @@
-"""The most tokens per second that any schedule of this protocol can write, one branch verified at a time.
+"""The most tokens per second that a schedule can write which ends its verifications, one after the other.
 
 A Markov decision process (Howard 1971) whose only state is how many tokens of the right branch lie at the
 cloud. The edge drafts every branch it can think of at once and for nothing but time, its bytes are free, and
 it knows at once which hints are true. What remains are the three times that nobody can hide: drafts are made
 one after the other, a verification takes what it takes, and an outcome that neither a second choice nor a
-hint names must cross the link before it can be drafted on.
+hint names must cross the link before it can be drafted on. One that gives up verifications (`decoding.aim`)
+is not bound by it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from outrider.decoding.digest import extend_digest
+from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
 
 MAX_TOKENS = 1024
@@ -80,7 +80,7 @@ class BranchPool:
                 del self._places[next(iter(self._places))]
             place = self._places[digest] = _Place(length)
         known = place.offers.get(token)
-        after = extend_digest(digest, (token,)) if known is None else known[1]
+        after = next_digest(digest, token) if known is None else known[1]
         if preferred:
             place.offers = {token: (evidence, after), **place.offers}
         place.offers[token] = evidence, after

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
@@ -30,8 +31,10 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
+from outrider.decoding.estimates import BatchTime
 from outrider.decoding.fairness import FairShares
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.joining import Candidate, worth_joining
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.refusals import check_served, reason_of
@@ -42,8 +45,7 @@ PARTS_BETWEEN_BATCHES = 3
 _NO_LIMIT = 1e12
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """Send a frame to a peer; it may get lost."""
 
     peer: Peer
@@ -54,7 +56,7 @@ class Reply:
 class _Session:
     """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
-    `asked_s`: since when a frame waits for the model.
+    `asked_s`: since when a frame waits for the model; `left_out`: of how many batches in a row, though ready.
     """
 
     epoch: int
@@ -64,6 +66,7 @@ class _Session:
     refusal: Refused | None = None
     asked_s: float | None = None
     prefilling: bool = False
+    left_out: int = 0
 
     def closing_words(self, epoch: int) -> list[CloudFrame]:
         """What a peer is told that still asks for a text that is no more."""
@@ -81,6 +84,7 @@ class CloudMachine:
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
+        self._batch_time = BatchTime()
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
 
@@ -109,7 +113,7 @@ class CloudMachine:
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
         drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
-        jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(drafts))
+        jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(self._worth_joining(drafts)))
         if len(jobs) < len(prompts) + len(drafts):
             jobs = [_without_hints(job) for job in jobs]
         self._begin(jobs, now_s)
@@ -133,6 +137,21 @@ class CloudMachine:
         first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
         mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
         return (first,) if self._standing_s(first) <= mean_s else None
+
+    def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
+        """Without those whose time longer drafts of others use better. One that is alone never waits."""
+        if len(jobs) < 2:
+            return list(jobs)
+        chosen = worth_joining([self._candidate(job) for job in jobs], self._batch_time.seconds)
+        for place, job in enumerate(jobs):
+            self._sessions[job.key].left_out += place not in chosen
+        return [job for place, job in enumerate(jobs) if place in chosen]
+
+    def _candidate(self, job: Verify) -> Candidate:
+        session = self._sessions[job.key]
+        assert session.text is not None
+        length = min(len(job.draft), self._limits.shared_tokens - 1)
+        return Candidate(session.pace.expected_tokens(length), session.left_out, session.text.may_grow)
 
     def _batch(self, jobs: Sequence[Verify]) -> list[Verify]:
         """As many as fit. Beside others a robot has its share of the rows, to which a longer chunk is cut."""
@@ -162,7 +181,10 @@ class CloudMachine:
         for job in jobs:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
             if isinstance(job, Verify):
+                session.left_out = 0
                 self._bucket(job.key.peer, now_s).take(len(job.draft) + 1, now_s)
+                if session.text is not None:
+                    session.text.on_begun(now_s)
             else:
                 session.prefilling = True
             if session.asked_s is not None:
@@ -188,6 +210,20 @@ class CloudMachine:
         frames = text.on_hint(job, hint, now_s) if text is not None else []
         return [Reply(job.key.peer, frame) for frame in frames]
 
+    def gives_up(self, job: Verify) -> bool:
+        """Whether there is reason to leave a running verification in its midst."""
+        text = self._text_of(job.key, job.epoch)
+        return text is None or text.gives_up(job)
+
+    def given_up(self, job: CloudJob) -> None:
+        """A verification was left in its midst: its rows are the robot's to spend again."""
+        bucket = self._buckets.get(job.key.peer.owner)
+        if bucket is not None and isinstance(job, Verify):
+            bucket.give_back(len(job.draft) + 1)
+        text = self._text_of(job.key, job.epoch)
+        if text is not None and isinstance(job, Verify):
+            text.on_given_up(job)
+
     def complete(
         self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float
     ) -> list[Reply]:
@@ -203,9 +239,17 @@ class CloudMachine:
             frames = text.on_prefilled(compute_us)
         return [Reply(job.key.peer, frame) for frame in frames]
 
-    def charge(self, job: CloudJob, used_s: float) -> None:
-        """So much of the model's time went into a job."""
-        self._shares.charge(job.key.peer.owner, used_s)
+    def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
+        """So much of the model's time went into a batch, or a part of one; its robots have had it by their
+        rows.
+        """
+        sizes = [len(job.draft) + 1 if isinstance(job, Verify) else 1 for job in jobs]
+        row_s = used_s / sum(sizes) if sizes else 0.0
+        for job, size in zip(jobs, sizes, strict=True):
+            self._shares.charge(job.key.peer.owner, size * row_s)
+        forwarded = sum([isinstance(job, Verify) and bool(job.tokens or job.draft) for job in jobs])
+        if whole and forwarded and used_s > 0.0:
+            self._batch_time.add(forwarded, used_s)
 
     def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
         """A job could not be done: its text ends, nobody else's does."""

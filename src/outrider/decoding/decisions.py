@@ -7,15 +7,17 @@ target on one device, and what a draft elsewhere would have chosen only makes it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import torch
 
 from outrider.core.ports import Array
 from outrider.decoding.config import Sampling
-from outrider.decoding.philox import uniform_rows
+from outrider.decoding.philox import generator_keys, uniform_rows
 from outrider.decoding.randomness import Purpose, gumbel_noise
 from outrider.decoding.sampling import unchecked_scores
 
@@ -28,98 +30,105 @@ class Draw(NamedTuple):
 
 
 class Draws:
-    """How the tokens of some rows are drawn. The noise of all of them is made once, when first asked for."""
+    """How the tokens of some rows are drawn. Noise is made once, when first asked for, and then shared."""
 
-    def __init__(self, draws: Sequence[Draw], vocab_size: int) -> None:
-        self._draws = draws
-        self._vocab_size = vocab_size
-        self._row_of: dict[int, int] = {}
-        kinds = set()
-        for number, (sampling, _) in enumerate(draws):
-            kinds.add((sampling.temperature, sampling.top_p))
-            if sampling.temperature > 0.0:
-                self._row_of[number] = len(self._row_of)
-        self.drawn = bool(self._row_of)
-        """Whether anything is drawn at all."""
-        self._alike = Sampling(*kinds.pop()) if self.drawn and len(kinds) == 1 else None
-        """What holds for every row, where all are drawn alike."""
-        self._noise: Array = None
-        self._shortlisted: tuple[Array, Array] | None = None
+    def __init__(self, samplings: Sequence[Sampling], noise: Callable[[], Array]) -> None:
+        """`noise` makes float64 (R, S) for the R rows, where anything is drawn at all."""
+        self.drawn = any(sampling.temperature > 0.0 for sampling in samplings)
+        self._samplings = samplings
+        self._make_noise = noise
 
-    def noisy(self, logits: Array, numbers: Sequence[int], token_ids: Array = None) -> Array:
-        """What the coupled choice maximises, (R, S), of logits (R, S) that belong to the draws `numbers`.
+    @cached_property
+    def _noise(self) -> Array:
+        return self._make_noise()
 
-        `token_ids` (S,): which part of the vocabulary the logits are of. At temperature 0 they are untouched.
-        """
+    def part(self, numbers: Sequence[range], token_ids: Array = None) -> Draws:
+        """Of some of the rows, and of the part `token_ids` (S,) of the vocabulary."""
+        if not self.drawn:
+            return self
+        runs = _joined_runs(numbers)
+        if token_ids is None and runs == [range(len(self._samplings))]:
+            return self
+        samplings = [sampling for run in runs for sampling in self._samplings[run.start : run.stop]]
+        return Draws(samplings, lambda: _taken(self._noise, runs, token_ids))
+
+    def noisy(self, logits: Array) -> Array:
+        """What the coupled choice maximises, from logits (R, S): where nothing is drawn, those themselves."""
         if not self.drawn:
             return logits
-        if self._alike is not None:
-            drawn = unchecked_scores(logits, self._alike)
-            return drawn.add_(_taken(self._noise_like(logits, token_ids), numbers))
-        return self._noisy_in_parts(logits, numbers, token_ids)
+        parts, start = [], 0
+        for (temperature, _), alike in groupby(self._samplings, attrgetter("temperature", "top_p")):
+            sampling, *others = alike
+            end = start + 1 + len(others)
+            part = logits[start:end]
+            if temperature > 0.0:
+                parts.append(unchecked_scores(part, sampling).add_(self._noise[start:end]))
+            else:
+                parts.append(part.double())
+            start = end
+        return joined(parts)
 
-    def _noisy_in_parts(self, logits: Array, numbers: Sequence[int], token_ids: Array) -> Array:
-        groups: dict[tuple[float, float], list[int]] = {}
-        for row, number in enumerate(numbers):
-            sampling = self._draws[number].sampling
-            if sampling.temperature > 0.0:
-                groups.setdefault((sampling.temperature, sampling.top_p), []).append(row)
-        if not groups:
-            return logits
-        values = logits.to(torch.float64, copy=True)
-        for (temperature, top_p), rows in groups.items():
-            index = torch.tensor(rows, device=logits.device)
-            drawn = unchecked_scores(logits[index], Sampling(temperature, top_p))
-            noise = _taken(self._noise_like(values, token_ids), [self._row_of[numbers[row]] for row in rows])
-            values[index] = drawn.add_(noise)
-        return values
-
-    def temperature(self, number: int) -> float:
-        """By what a gap between noisy values is a gap in logits."""
-        return self._draws[number].sampling.temperature or 1.0
-
-    def _noise_like(self, like: Array, token_ids: Array) -> Array:
-        """The noise of all draws that have any, on a part of the vocabulary."""
-        if self._noise is None:
-            self._noise = noise_rows([self._draws[number] for number in self._row_of], self._vocab_size, like)
-        if token_ids is None:
-            return self._noise
-        if self._shortlisted is None or self._shortlisted[0] is not token_ids:
-            self._shortlisted = token_ids, self._noise[:, token_ids]
-        return self._shortlisted[1]
+    def in_logits(self, gaps: Sequence[float]) -> list[float]:
+        """What gaps between noisy values, one of each row, are as gaps in logits."""
+        return [gap * (one.temperature or 1.0) for gap, one in zip(gaps, self._samplings, strict=True)]
 
 
-def _taken(rows: Array, numbers: Sequence[int]) -> Array:
-    """Some of the rows; those side by side without a copy, for whose indices a device would be waited for."""
-    if isinstance(numbers, range) and numbers.step == 1:
-        return rows[numbers.start : numbers.stop]
-    return rows[torch.tensor(numbers, device=rows.device)]
+def draws_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Draws:
+    """For logits on a device. What their noise is made of is brought there now, which waits for nothing."""
+    samplings = [one.sampling for one in draws]
+    if device.type == "cpu" or not any(one.temperature > 0.0 for one in samplings):
+        return Draws(samplings, partial(noise_here, draws, vocab_size))
+    seeds = generator_keys([one.seed for one in samplings], [one.position for one in draws], device)
+    return Draws(samplings, partial(noise_there, seeds, vocab_size))
 
 
-def noise_rows(draws: Sequence[Draw], vocab_size: int, like: Array) -> Array:
-    """float64 (R, V) on the device of `like`: `randomness.gumbel_noise` of each draw."""
-    if like.device.type == "cpu":
-        return torch.stack([gumbel_noise(one.sampling.seed, one.position, vocab_size) for one in draws])
-    return noise_on(like.device, draws, vocab_size)
+def noise_here(draws: Sequence[Draw], vocab_size: int) -> Array:
+    """float64 (R, V) on the host: `randomness.gumbel_noise` of each draw; 0 where none is drawn."""
+    return torch.stack(
+        [
+            gumbel_noise(sampling.seed, position, vocab_size)
+            if sampling.temperature > 0.0
+            else torch.zeros(vocab_size, dtype=torch.float64)
+            for sampling, position in draws
+        ]
+    )
 
 
-def noise_on(device: torch.device, draws: Sequence[Draw], vocab_size: int) -> Array:
-    """`noise_rows` made on a device: the same random bits, their logarithms by its own arithmetic."""
-    seeds, positions = [one.sampling.seed for one in draws], [one.position for one in draws]
-    uniform = uniform_rows(seeds, Purpose.NOISE, positions, vocab_size, device)
-    return uniform.log_().neg_().log_().neg_()
+def noise_there(keys: Array, vocab_size: int) -> Array:
+    """`noise_here` where the `generator_keys` are: the same bits, their logarithms by its own arithmetic."""
+    return uniform_rows(keys, Purpose.NOISE, vocab_size).log_().neg_().log_().neg_()
 
 
-def decide(logits: Array, draws: Draws, numbers: Sequence[int]) -> list[tuple[int, float]]:
+def _joined_runs(numbers: Sequence[range]) -> list[range]:
+    """The same numbers in the same order, in as few ranges."""
+    runs: list[range] = []
+    for run in numbers:
+        if runs and runs[-1].stop == run.start:
+            runs[-1] = range(runs[-1].start, run.stop)
+        else:
+            runs.append(run)
+    return runs
+
+
+def _taken(noise: Array, runs: Sequence[range], token_ids: Array) -> Array:
+    """In slices: an index made on the host would be waited for."""
+    rows = joined([noise[run.start : run.stop] for run in runs])
+    return rows if token_ids is None else rows.index_select(1, token_ids)
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Rows after rows; of one part no copy."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def decide(logits: Array, draws: Draws) -> list[tuple[int, float]]:
     """Of each row its coupled choice, and by how much, in logits, it leads the second choice.
 
     logits: (R, V), V >= 2. The lead is NaN where they are no numbers. Of equals the lowest id is chosen.
     """
-    noisy = draws.noisy(logits, numbers)
+    noisy = draws.noisy(logits)
     choices, leads = _two_largest(noisy) if noisy.device.type == "cpu" else columns_of(two_passes(noisy))
-    if noisy is not logits:
-        leads = [lead * draws.temperature(number) for lead, number in zip(leads, numbers, strict=True)]
-    return list(zip(choices, leads, strict=True))
+    return list(zip(choices, draws.in_logits(leads) if draws.drawn else leads, strict=True))
 
 
 def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
@@ -137,16 +146,14 @@ def two_passes(noisy: Array) -> Array:
     return torch.cat((chosen.double(), best.double() - second.double()), dim=-1)
 
 
-def decide_exit(logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array) -> Array:
-    """float32 (R, 2): the place of an exit's choice on its shortlist `token_ids` (S,), and how sure it is."""
-    return torch.cat([one.float() for one in _exit_choices(logits, draws, numbers, token_ids)], dim=-1)
+def decide_exit(logits: Array, draws: Draws) -> Array:
+    """float32 (R, 2), of logits (R, S): the place on its shortlist of an exit's choice, and its chance."""
+    return torch.cat([one.float() for one in _exit_choices(logits, draws)], dim=-1)
 
 
-def decide_exit_here(
-    logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
-) -> tuple[list[int], list[float]]:
+def decide_exit_here(logits: Array, draws: Draws) -> tuple[list[int], list[float]]:
     """`decide_exit` where nothing has to cross."""
-    chosen, sure = _exit_choices(logits, draws, numbers, token_ids)
+    chosen, sure = _exit_choices(logits, draws)
     return list(chain.from_iterable(chosen.tolist())), list(chain.from_iterable(sure.tolist()))
 
 
@@ -156,12 +163,7 @@ def columns_of(table: Array) -> tuple[list[int], list[float]]:
     return [int(choice) for choice, _ in rows], [number for _, number in rows]
 
 
-def _exit_choices(
-    logits: Array, draws: Draws, numbers: Sequence[int], token_ids: Array
-) -> tuple[Array, Array]:
+def _exit_choices(logits: Array, draws: Draws) -> tuple[Array, Array]:
     """(R, 1) each."""
     sure, chosen = logits.float().softmax(-1).topk(1)
-    if draws.drawn:
-        noisy = draws.noisy(logits, numbers, token_ids)
-        chosen = chosen if noisy is logits else noisy.argmax(-1, keepdim=True)
-    return chosen, sure
+    return draws.noisy(logits).argmax(-1, keepdim=True) if draws.drawn else chosen, sure

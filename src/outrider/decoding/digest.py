@@ -22,29 +22,27 @@ def prompt_digest(prompt: Prompt) -> int:
 def extend_digest(digest: int, token_ids: Iterable[int]) -> int:
     """The digest after appending tokens to a text with `digest`."""
     for token_id in token_ids:
-        link = digest.to_bytes(4, "little") + token_id.to_bytes(4, "little")
-        digest = int.from_bytes(blake2b(link, digest_size=4).digest(), "little")
+        digest = next_digest(digest, token_id)
     return digest
+
+
+def next_digest(digest: int, token_id: int) -> int:
+    """The digest after one token more."""
+    link = (token_id << 32 | digest).to_bytes(8, "little")
+    return int.from_bytes(blake2b(link, digest_size=4).digest(), "little")
 
 
 class DigestedText:
     """A growing text of token ids that knows the digest of each of its prefixes."""
 
     def __init__(self, root_digest: int) -> None:
-        self._tokens: tuple[int, ...] = ()
+        self.tokens: tuple[int, ...] = ()
+        self.digest = root_digest
+        """Of the whole text."""
         self._digests = [root_digest]
 
     def __len__(self) -> int:
-        return len(self._tokens)
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        return self._tokens
-
-    @property
-    def digest(self) -> int:
-        """Of the whole text."""
-        return self._digests[-1]
+        return len(self.tokens)
 
     def digest_at(self, position: int) -> int:
         """Of the first `position` tokens, 0 <= position <= len."""
@@ -52,9 +50,10 @@ class DigestedText:
 
     def extend(self, token_ids: Iterable[int]) -> None:
         new = tuple(token_ids)
-        self._tokens += new
+        self.tokens += new
         for token_id in new:
-            self._digests.append(extend_digest(self._digests[-1], (token_id,)))
+            self.digest = next_digest(self.digest, token_id)
+            self._digests.append(self.digest)
 
 
 def common_length(first: Sequence[int], second: Sequence[int]) -> int:

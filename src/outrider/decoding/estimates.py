@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 
 PRIOR_TRIALS = 4.0
 MEMORY = 0.97
 RECENT_ROUND_TRIPS = 64
+RECENT_BATCHES = 200
 RESERVE_BYTES = 150.0
 CONFIDENCE_STEPS = (0.4, 0.6, 0.8, 0.95)
 """Where drafts of one confidence end and those of the next begin."""
@@ -83,6 +84,36 @@ class Mean:
     @property
     def value(self) -> float:
         return self._sum / self._weight if self._weight else 0.0
+
+
+class BatchTime:
+    """A batch's time by the number of its sessions: means with fading memory, straight lines between.
+
+    What has not been seen among so many batches is forgotten: sizes that a hiccup made seem dear come again.
+    """
+
+    def __init__(self) -> None:
+        self._means: dict[int, Mean] = {}
+        self._seen_at: dict[int, int] = {}
+        self._batches = 0
+
+    def add(self, sessions: int, seconds: float) -> None:
+        """A batch took so long."""
+        self._batches += 1
+        self._seen_at[sessions] = self._batches
+        self._means.setdefault(sessions, Mean()).add(seconds)
+        for size in [size for size, at in self._seen_at.items() if at <= self._batches - RECENT_BATCHES]:
+            del self._means[size], self._seen_at[size]
+
+    def seconds(self, sessions: int) -> float:
+        """Beyond the sizes seen as at the nearest; 1 while none has been seen."""
+        sizes = sorted(self._means)
+        if not sizes:
+            return 1.0
+        at = bisect_left(sizes, sessions)
+        low, high = sizes[max(at - 1, 0)], sizes[min(at, len(sizes) - 1)]
+        share = (sessions - low) / (high - low) if low < sessions < high else float(sessions >= high)
+        return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
 
 class Speed:

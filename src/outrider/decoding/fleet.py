@@ -1,7 +1,8 @@
 """Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
 
 The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile
-waits. Each robot has a processor and a link of its own.
+waits; a real one that runs a single chunk looks for it at every exit. Each robot has a processor and a link
+of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from outrider.core.values import Prompt
 from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import CloudJob, CloudResult, EdgeJob, EdgeResult, ExitHint, Unfinished, Verify
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    EdgeJob,
+    EdgeResult,
+    ExitHint,
+    GivenUp,
+    Unfinished,
+    Verify,
+)
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.patience import Patience
 from outrider.decoding.service import VerifierService
@@ -146,27 +156,35 @@ class FleetCloud:
         jobs = self._service.next_jobs()
         hints: list[tuple[float, Reply]] = []
 
-        def on_hint(job: Verify, hint: ExitHint) -> None:
-            at = time.thread_time() - began_s if self._world.batch_s is None else self._shares[hint.exit]
-            hints.extend((at, reply) for reply in self._service.hint(job, hint))
+        batch_s = self._batch_s(jobs)
+
+        def spent_s(share: float) -> float:
+            return time.thread_time() - began_s if batch_s is None else share * batch_s
+
+        def on_hint(job: Verify, hint: ExitHint) -> bool:
+            self._service_s = start_s + spent_s(self._shares[hint.exit])
+            hints.extend((self._service_s, reply) for reply in self._service.hint(job, hint))
+            return self._service.gives_up(job)
 
         results = self._service.run(jobs, on_hint) if jobs else []
-        took_s = self._duration_s(jobs, began_s)
-        self._service_s = start_s + took_s
+        if not any(isinstance(result, GivenUp) for result in results):
+            self._service_s = start_s + spent_s(1.0)
+        took_s = self._service_s - start_s
         answers = self._service.finish_all(jobs, results, took_s) if jobs else []
         if self._world.batch_s is None:
             self._wire(replies, [reply for _, reply in hints], answers)
             took_s = time.thread_time() - began_s
         self._note(jobs, results, took_s)
         self._send(replies, start_s)
-        for at, reply in hints:
-            self._send([reply], start_s + (at if self._world.batch_s is None else at * took_s))
+        for at_s, reply in hints:
+            self._send([reply], at_s)
         self._busy = True
         self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
 
-    def _duration_s(self, jobs: Sequence[CloudJob], began_s: float) -> float:
+    def _batch_s(self, jobs: Sequence[CloudJob]) -> float | None:
+        """What a batch takes, where that is modelled."""
         if self._world.batch_s is None:
-            return time.thread_time() - began_s
+            return None
         return self._world.batch_s(jobs) if jobs else 0.0
 
     def _wire(self, *replies: Sequence[Reply]) -> None:

@@ -103,8 +103,7 @@ class Residue:
     sampling: Sampling
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """`accepted` draft tokens stand; then comes `next_token`, or one that the edge draws from `residue`.
 
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
@@ -124,12 +123,15 @@ class Unfinished:
     """A prompt of which another part is to run: the job comes again."""
 
 
+class GivenUp(Exception):
+    """A verification was left in its midst, for one that is aimed better. No failure."""
+
+
 CloudResult = Judgement | Unfinished | Exception | None
 """Of a verification its judgement; of a prefill None at its end. A failure is a result too."""
 
 
-@dataclass(frozen=True)
-class ExitHint:
+class ExitHint(NamedTuple):
     """What an early exit expects of the running verification.
 
     `choices`: its tokens for every position judged, of which the first `accepted` are the draft's;

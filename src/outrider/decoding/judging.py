@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate, chain
-from typing import NamedTuple
+from itertools import islice
 
 import torch
 
 from outrider.core.ports import Array, ExitInfo, Reading
 from outrider.decoding.acceptance import judge_decided
 from outrider.decoding.config import DETERMINISTIC
-from outrider.decoding.decisions import Draw, Draws, columns_of, decide, decide_exit, decide_exit_here
-from outrider.decoding.jobs import ExitHint, Judgement, Verify
+from outrider.decoding.decisions import (
+    Draw,
+    Draws,
+    columns_of,
+    decide,
+    decide_exit,
+    decide_exit_here,
+    draws_on,
+    joined,
+)
+from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, Verify
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
 
-OnHint = Callable[[Verify, ExitHint], None]
+OnHint = Callable[[Verify, ExitHint], bool]
+"""Called with what an exit says of a job; whether it should be given up, as it is if it runs alone."""
 Decided = Sequence[tuple[int, float]]
 """Of each row a choice, and by how much it was made."""
-
-
-class _Heard(NamedTuple):
-    """A chunk whose job wants hints: the job's place, and its rows' numbers, of which an exit has the `own`.
-
-    `chooses`: its tokens are choices of the target, not tests of distributions.
-    """
-
-    place: int
-    numbers: range
-    own: range
-    chooses: bool
+_Rows = tuple[int, Array]
+"""A job's place, and the logits that an exit has of it."""
 
 
 class JudgedBatch:
-    """A batch's jobs, each with what is asked of its sequence. Rows are numbered through all of them."""
+    """A batch's jobs, each with what is asked of its sequence. Where tokens are choices, not tests of
+    distributions, rows are numbered through all of the jobs.
+    """
 
     def __init__(
         self,
@@ -46,101 +46,97 @@ class JudgedBatch:
         exits: ExitInfo | None,
         vocab_size: int,
         on_hint: OnHint,
+        device: torch.device,
     ) -> None:
-        self._jobs, self._asked, self._exits, self._on_hint = jobs, asked, exits, on_hint
-        self._vocab_size = vocab_size
-        ends = list(accumulate(len(job.draft) + 1 for job in jobs))
-        self._numbers = list(map(range, [0, *ends], ends))
-        self._draws = _draws_of(jobs, vocab_size)
-        self._heard = [
-            self._hears(place) if exits is not None and jobs[place].hints else None
-            for place, one in enumerate(asked)
-            if one.chunk is not None
-        ]
-        """Of each chunk."""
-        self._tests = any(one is not None and not one.chooses for one in self._heard)
-        self._known = {
-            one.place: decide(asked[one.place].known[None], self._draws, one.numbers[:1])[0][0]
-            for one in self._heard
-            if one is not None and one.chooses and len(one.own) < len(one.numbers)
-        }
+        """What has to come to the rows' device is brought there now: no exit is to wait for it."""
+        self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
+        self._vocab_size, self._here = vocab_size, device.type == "cpu"
+        self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
+        self._numbers: dict[int, range] = {}
+        self._own: dict[int, range] = {}
+        """Which rows an exit has of a chunk, among those of all chunks."""
+        self._tested: dict[int, int] = {}
+        """How many rows an exit has of a chunk."""
+        self._number(asked)
+        self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
+        self._exit_draws = self._draws
+        if exits is not None and self._draws.drawn:
+            numbers = [self._numbers[place][-len(own) :] for place, own in self._own.items()]
+            self._exit_draws = self._draws.part(numbers, shortlist_on(exits, device))
+        known = [place for place in self._own if asked[place].known is not None]
+        firsts = self._decide(known, [asked[place].known[None] for place in known], 1)
+        self._known = {place: choice for place, [(choice, _)] in firsts.items()}
         """The choices of rows that are final before the exits' own."""
         self._known_rows = {
-            one.place: asked[one.place].known.float().cpu()
-            for one in self._heard
-            if one is not None and not one.chooses and len(one.own) < len(one.numbers)
+            place: asked[place].known.float().cpu()
+            for place in self._tested
+            if asked[place].known is not None
         }
         """The same rows where they are tested: a device is waited for here, before it has the batch to do."""
 
-    def _hears(self, place: int) -> _Heard:
-        chooses = self._jobs[place].scheme in DETERMINISTIC
-        numbers = self._numbers[place]
-        return _Heard(place, numbers, numbers[-self._asked[place].num_new :], chooses)
+    def _number(self, asked: Sequence[Asked]) -> None:
+        num_rows = num_own = 0
+        for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
+            hears = job.hints and one.chunk is not None and self._exits is not None
+            if job.scheme in DETERMINISTIC:
+                self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
+                num_rows += len(job.draft) + 1
+                if hears:
+                    self._own[place] = range(num_own, num_own + one.num_new)
+                    num_own += one.num_new
+            elif hears:
+                self._tested[place] = one.num_new
 
     @property
     def listens(self) -> bool:
         """Whether any of the jobs wants hints."""
-        return self._exits is not None and any(job.hints for job in self._jobs)
+        return bool(self._own or self._tested)
 
     def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
         """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided; where
         the rows are the host's already, nothing is left to be heard.
         """
-        heard = [
-            (one, _last(logits, len(one.own)))
-            for number, logits in rows
-            if (one := self._heard[number]) is not None
-        ]
-        if not heard:
-            return None
-        if self._tests or heard[0][1].device.type != "cpu":
-            return self._reading(index, heard)
-        self._hint_all(index, heard, *decide_exit_here(*self._asked_of_exit(heard)))
+        chosen, tested = [], []
+        for number, logits in rows:
+            place = self._of_chunk[number]
+            if place in self._own:
+                chosen.append((place, _last(logits, len(self._own[place]))))
+            elif place in self._tested:
+                tested.append((place, _last(logits, self._tested[place])))
+        if tested or (chosen and not self._here):
+            return self._reading(index, chosen, tested)
+        if chosen:
+            self._hint_all(index, chosen, *decide_exit_here(*self._asked_of_exit(chosen)))
         return None
 
-    def _reading(self, index: int, heard: Sequence[tuple[_Heard, Array]]) -> Reading:
+    def _reading(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows]) -> Reading:
         """First the choices of those that choose, then the distributions for those that test them."""
-        chosen = [one for one in heard if one[0].chooses]
-        tested = [one for one in heard if not one[0].chooses]
         table = [decide_exit(*self._asked_of_exit(chosen)).flatten()] if chosen else []
         rows = [logits.float().flatten() for _, logits in tested]
-        return Reading(_joined([*table, *rows]), partial(self._hear, index, chosen, tested))
+        return Reading(joined([*table, *rows]), partial(self._hear, index, chosen, tested))
 
-    def _asked_of_exit(
-        self, heard: Sequence[tuple[_Heard, Array]]
-    ) -> tuple[Array, Draws, Sequence[int], Array]:
+    def _asked_of_exit(self, chosen: Sequence[_Rows]) -> tuple[Array, Draws]:
         """What `decide_exit` takes."""
-        assert self._exits is not None
-        numbers: Sequence[int] = heard[0][0].own
-        logits = heard[0][1]
-        if len(heard) > 1:
-            numbers = list(chain.from_iterable(one.own for one, _ in heard))
-            logits = torch.cat([rows for _, rows in heard])
-        return logits, self._draws, numbers, shortlist_on(self._exits, logits.device)
+        draws = self._exit_draws
+        if draws.drawn:
+            draws = draws.part([self._own[place] for place, _ in chosen])
+        return chosen[0][1] if len(chosen) == 1 else torch.cat([rows for _, rows in chosen]), draws
 
     def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
         """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
-        chosen = [
-            place
-            for place, one in enumerate(rows)
-            if not isinstance(one, Exception) and self._jobs[place].scheme in DETERMINISTIC
-        ]
+        chosen = [place for place in self._numbers if not isinstance(rows[place], Exception)]
         decided = self._decide(chosen, [rows[place] for place in chosen])
         return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
 
-    def _decide(self, places: Sequence[int], rows: Sequence[Array]) -> dict[int, Decided]:
-        """One copy to the host for all of them."""
+    def _decide(
+        self, places: Sequence[int], rows: Sequence[Array], count: int | None = None
+    ) -> dict[int, Decided]:
+        """Of the first `count` rows, or all, of these jobs. One copy to the host for all of them."""
         if not places:
             return {}
-        numbers = _in_turn([self._numbers[place] for place in places])
-        table = decide(_joined(rows), self._draws, numbers)
-        parts: dict[int, Decided] = {}
-        start = 0
-        for place in places:
-            size = len(self._numbers[place])
-            parts[place] = table[start : start + size]
-            start += size
-        return parts
+        numbers = [self._numbers[place][:count] for place in places]
+        table = iter(decide(joined(rows), self._draws.part(numbers)))
+        return {place: list(islice(table, len(own))) for place, own in zip(places, numbers, strict=True)}
 
     def _judged(self, place: int, rows: Array | Exception, decided: Decided | None) -> Judgement | Exception:
         job = self._jobs[place]
@@ -155,65 +151,51 @@ class JudgedBatch:
         kept = kept_run(job.draft, [choice for choice, _ in decided], outcome.accepted)
         return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
 
-    def _hear(
-        self,
-        index: int,
-        chosen: Sequence[tuple[_Heard, Array]],
-        tested: Sequence[tuple[_Heard, Array]],
-        read: Array,
-    ) -> None:
+    def _hear(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
         assert self._exits is not None
         shortlist = self._exits.token_ids
-        start = sum(2 * len(one.own) for one, _ in chosen)
+        start = sum(2 * len(self._own[place]) for place, _ in chosen)
         if chosen:
             self._hint_all(index, chosen, *columns_of(read[:start].view(-1, 2)))
-        for one, _ in tested:
-            job, end = self._jobs[one.place], start + len(one.own) * len(shortlist)
-            rows = read[start:end].view(-1, len(shortlist))
-            hint = judge_exit(job, self._known_rows.get(one.place), rows, shortlist, self._vocab_size)
+        for place, logits in tested:
+            job, end = self._jobs[place], start + logits.numel()
+            rows = read[start:end].view(logits.shape)
+            hint = judge_exit(job, self._known_rows.get(place), rows, shortlist, self._vocab_size)
             if hint is not None:
-                self._on_hint(job, replace(hint, exit=index))
+                self._tell(job, hint._replace(exit=index))
             start = end
 
     def _hint_all(
-        self,
-        index: int,
-        heard: Sequence[tuple[_Heard, Array]],
-        places: Sequence[int],
-        sure: Sequence[float],
+        self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
     ) -> None:
         """Tell what an exit expects of each job that chooses; its first row may be final already."""
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
-        for one, _ in heard:
-            job, end = self._jobs[one.place], start + len(one.own)
+        for place, _ in heard:
+            job, end = self._jobs[place], start + len(self._own[place])
             choices, confidences = tuple(map(token_at, places[start:end])), tuple(sure[start:end])
-            if one.place in self._known:
-                choices, confidences = (self._known[one.place], *choices), (1.0, *confidences)
+            if place in self._known:
+                choices, confidences = (self._known[place], *choices), (1.0, *confidences)
             accepted = 0
             while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
                 accepted += 1
             chance = math.prod(confidences[: accepted + 1])
-            self._on_hint(job, ExitHint(index, accepted, choices[accepted], chance, choices, confidences))
+            self._tell(job, ExitHint(index, accepted, choices[accepted], chance, choices, confidences))
             start = end
 
+    def _tell(self, job: Verify, hint: ExitHint) -> None:
+        """Raises GivenUp, and so ends the forward."""
+        if self._on_hint(job, hint) and len(self._jobs) == 1:
+            raise GivenUp
 
-def _draws_of(jobs: Sequence[Verify], vocab_size: int) -> Draws:
-    """Of all rows in turn; where nothing is drawn, of none."""
+
+def _draws_of(jobs: Sequence[Verify]) -> list[Draw]:
+    """Of all their rows in turn; where nothing is drawn, of none."""
     if all(job.sampling.temperature == 0.0 for job in jobs):
-        return Draws((), vocab_size)
-    draws = [
+        return []
+    return [
         Draw(job.sampling, len(job.tokens) + offset) for job in jobs for offset in range(len(job.draft) + 1)
     ]
-    return Draws(draws, vocab_size)
-
-
-def _joined(parts: Sequence[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
-
-
-def _in_turn(ranges: Sequence[range]) -> Sequence[int]:
-    return ranges[0] if len(ranges) == 1 else list(chain.from_iterable(ranges))
 
 
 def _last(rows: Array, count: int) -> Array:

@@ -10,6 +10,8 @@ from outrider.decoding.trust import Trust
 
 LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
+LOST_BY_WRONG_AIM = 0.5
+"""Tokens of a draft that would have stood had the verification not been given up for another outcome."""
 Reason = Literal["hinted", "alive", "surprise"]
 
 
@@ -52,15 +54,18 @@ class Pace:
         """The text has grown."""
         self._speed.on_commit(num_tokens, now_s)
 
-    def on_verified(self, num_drafted: int, accepted: int, compute_s: float) -> None:
-        """A forward over a draft (or a step, with none) took so long; so much of the draft stood."""
+    def on_verified(self, num_drafted: int, compute_s: float) -> None:
+        """A forward over a draft (or a step, with none) took so long."""
         mean = self._verify.setdefault(num_drafted, Mean()) if num_drafted else self._step
         mean.add(compute_s)
         if num_drafted:
             self._length.add(num_drafted)
-        for _ in range(accepted):
+
+    def on_draft_judged(self, stood: int, fell: bool) -> None:
+        """So many tokens of a draft stood, and whether the next one did not."""
+        for _ in range(stood):
             self._odds.on_outcome(0)
-        if accepted < num_drafted:
+        if fell:
             self._odds.on_outcome(None)
 
     def on_stepped_beside(self, agreed: bool) -> None:
@@ -88,17 +93,43 @@ class Pace:
         """The text has moved on to where a draft lies."""
         self._give_up()
 
+    def expected_tokens(self, num_drafted: int) -> float:
+        """What the verification of so many yields on average."""
+        return expected_tokens(self._odds.rate(), num_drafted)
+
     def chunk_length(self, num_offered: int) -> int:
         """How many of the offered tokens to verify; 0 to take a step instead."""
         if not self._step.known or not self._verify:
             return num_offered
-        rate, gains = self._odds.rate(), []  # `expected_tokens` of every length, in one sum
-        tokens = survives = 1.0
+        rate, best, most = self._odds.rate(), 0, 0.0
+        tokens = survives = 1.0  # `expected_tokens` of every length, in one sum
         for length in range(num_offered + 1):
-            gains.append(tokens / self._time(length))
+            gain = tokens / self._time(length)
+            if gain >= most:
+                best, most = length, gain
             survives *= rate
             tokens += survives
-        return max(range(num_offered + 1), key=lambda length: (gains[length], length))
+        return best
+
+    def gain_of_aim(
+        self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float
+    ) -> float:
+        """Tokens gained by giving up a verification after so long for one of its likely outcome, of so many
+        tokens, and so many more that lie ready.
+
+        With that `chance` one forward does for two, but for what would have come to those ready before the
+        second; else whatever else the draft had right is lost.
+        """
+        if not self._step.known or not self._verify:
+            return 0.0
+        rate, running_s = self._odds.rate(), self._time(num_drafted)
+        whole_s = self._time(num_named + num_ready)
+        speed = max(self._speed.value, 1.0 / self._step.value)
+        to_come = round(self._length.value * max(0.0, 1.0 - elapsed_s / running_s))
+        fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
+        right = speed * (running_s + self._time(num_ready) - whole_s) - fewer
+        wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
+        return chance * right - (1.0 - chance) * wrong - speed * elapsed_s
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

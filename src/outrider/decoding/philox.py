@@ -18,22 +18,26 @@ _WORDS = 4
 _HALF = (1 << 32) - 1
 
 
-def uniform_rows(
-    seeds: Sequence[int], purpose: int, positions: Sequence[int], count: int, device: torch.device
-) -> Array:
-    """float64 (R, count): row r is `randomness.uniforms(seeds[r], purpose, positions[r], count)`."""
-    words = _words(seeds, purpose, positions, -(-count // _WORDS), device)[:, :count]
+def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch.device) -> Array:
+    """int64 (2, R) on a device. It crosses in pinned memory, so that a GPU is not waited for."""
+    keys = torch.tensor([list(seeds), list(positions)], pin_memory=device.type == "cuda")
+    return keys.to(device, non_blocking=True)
+
+
+def uniform_rows(keys: Array, purpose: int, count: int) -> Array:
+    """float64 (R, count), where the `generator_keys` (2, R) are: row r is
+    `randomness.uniforms(seeds[r], purpose, positions[r], count)`.
+    """
+    words = _words(keys, purpose, -(-count // _WORDS))[:, :count]
     return (((words >> 12) & ((1 << 52) - 1)).double() + 0.5) * 2.0**-52
 
 
-def _words(
-    seeds: Sequence[int], purpose: int, positions: Sequence[int], num_blocks: int, device: torch.device
-) -> Array:
+def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
     """int64 (R, 4 * num_blocks): the generator's 64-bit words of each row's key and counters."""
-    first_key, place = torch.tensor([list(seeds), list(positions)], device=device)[:, :, None].unbind()
+    first_key, place = keys[:, :, None].unbind()
     none = torch.zeros_like(place)
     # The counter is increased before each block, as numpy does it.
-    state = [torch.arange(1, num_blocks + 1, device=device)[None], none, place, none]
+    state = [torch.arange(1, num_blocks + 1, device=keys.device)[None], none, place, none]
     second_key = purpose
     for _ in range(_ROUNDS):
         (high, low), (other_high, other_low) = (

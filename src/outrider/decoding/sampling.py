@@ -15,6 +15,8 @@ from outrider.decoding.config import Sampling
 from outrider.decoding.randomness import gumbel_noise
 
 _MASS = 2.0**50
+_SORTED_WHOLE = 4096
+"""Rows of so many tokens at most are sorted as they are; for longer ones few enough are looked for first."""
 
 
 def scores(logits: Array, sampling: Sampling) -> Array:
@@ -33,12 +35,20 @@ def broken_logits() -> ModelError:
 
 
 def unchecked_scores(logits: Array, sampling: Sampling) -> Array:
-    """`scores` that wait for no device: NaN comes of what is no number."""
+    """`scores` that wait for no device where rows are as short as an exit's: NaN comes of broken ones."""
     logits = logits.double()
     scaled = ((logits - logits.amax(-1, keepdim=True)) / sampling.temperature).contiguous()
-    if sampling.top_p < 1.0:
-        for row in scaled.view(-1, scaled.shape[-1]):
-            row[_outside_nucleus(row.softmax(0), sampling.top_p)] = -math.inf
+    if sampling.top_p == 1.0:
+        return scaled
+    if scaled.shape[-1] <= _SORTED_WHOLE:
+        return scaled.masked_fill_(_outside_nucleus(scaled.softmax(-1), sampling.top_p), -math.inf)
+    for row in scaled.view(-1, scaled.shape[-1]):
+        probs = row.softmax(0)
+        # Tokens below this add up to less than 1 - top_p, so only the few above it need sorting.
+        few = (probs >= (1.0 - sampling.top_p) / len(probs)).nonzero()[:, 0]
+        outside = torch.ones_like(probs, dtype=torch.bool)
+        outside[few] = _outside_nucleus(probs[few], sampling.top_p)
+        row.masked_fill_(outside, -math.inf)
     return scaled
 
 
@@ -66,12 +76,9 @@ def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
 
 
 def _outside_nucleus(probs: Array, top_p: float) -> Array:
-    """bool (V,): what top-p drops."""
-    # Tokens below this add up to less than 1 - top_p, so only the few above it need sorting.
-    candidates = (probs >= (1.0 - top_p) / len(probs)).nonzero()[:, 0]
-    ordered, order = probs[candidates].sort(descending=True, stable=True)
+    """bool (..., V): what top-p drops."""
+    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
     # In whole numbers, whose sums are the same in whatever order a device adds them.
     mass = (ordered * _MASS).long()
-    outside = torch.ones_like(probs, dtype=torch.bool)
-    outside[candidates[order[mass.cumsum(0) - mass < math.ceil(top_p * _MASS)]]] = False
-    return outside
+    outside = mass.cumsum(-1) - mass >= math.ceil(top_p * _MASS)
+    return torch.empty_like(outside).scatter_(-1, order, outside)

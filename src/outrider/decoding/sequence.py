@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -13,8 +13,7 @@ from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
+class Asked(NamedTuple):
     """`num_last` + 1 rows asked of a sequence: the first one where it is known, `chunk` for the rest."""
 
     known: Array
@@ -53,6 +52,11 @@ class CachedSequence:
                 f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are, once there is a prompt."""
+        return self._prompt_row.device
 
     def shared(self, tokens: Sequence[int]) -> int:
         """How many of a text's first tokens are in the cache."""
@@ -100,3 +104,4 @@ class CachedSequence:
         if length < len(self._cached):
             self._session.truncate(self._prompt_length + length)
             self._cached = self._cached[:length]
+            self._last_row = None

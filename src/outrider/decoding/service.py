@@ -17,6 +17,7 @@ from outrider.decoding.jobs import (
     CloudJob,
     CloudResult,
     ExitHint,
+    GivenUp,
     PrefillTarget,
     SessionKey,
     Unfinished,
@@ -31,7 +32,8 @@ _IDLE_WAIT_S = 0.1
 
 @dataclass(frozen=True)
 class ServiceStats:
-    """Counters since the start. `smallest_margin`: how near to a tie any verified decision was.
+    """Counters since the start. `given_up`: verifications left in their midst, for ones aimed better or for
+    nothing where their text has ended. `smallest_margin`: how near to a tie any verified decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
     `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
@@ -40,6 +42,7 @@ class ServiceStats:
     frames: int
     jobs: int
     failed_jobs: int
+    given_up: int
     open_sessions: int
     smallest_margin: float
     batches: int = 0
@@ -56,8 +59,10 @@ class FrameService(Protocol):
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
 
-    def step(self, send: Callable[[Reply], None]) -> bool:
-        """Do what is next; False where there is nothing."""
+    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None]) -> bool:
+        """Do what is next; False where there is nothing. `take_in` hands on what has arrived meanwhile, for
+        work that profits from it in its midst.
+        """
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before the next `step`; None: until a frame comes."""
@@ -77,7 +82,8 @@ class VerifierService:
         self._machine = CloudMachine(model.name, model.tokenizer, limits or CloudLimits())
         self._worker = TargetWorker(model)
         self._clock = clock
-        self._frames = self._jobs = self._failed_jobs = 0
+        self._running = False
+        self._frames = self._jobs = self._failed_jobs = self._given_up = 0
         self._smallest_margin = float("inf")
         self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
         self._compute_s = self._waited_s = 0.0
@@ -86,7 +92,8 @@ class VerifierService:
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         self._frames += 1
         replies = self._machine.receive(peer, frame, self._clock())
-        self._worker.keep_only(self._machine.keys)
+        if not self._running:
+            self._worker.keep_only(self._machine.keys)
         return replies
 
     def next_jobs(self) -> list[CloudJob]:
@@ -104,10 +111,15 @@ class VerifierService:
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """Let the model do a batch. A failure is a result: one session's input must not end the others'."""
-        results = self._worker.run(jobs, on_hint)
+        self._running = True
+        try:
+            results = self._worker.run(jobs, on_hint)
+        finally:
+            self._running = False
         self._jobs += len(jobs)
         for error in results:
-            if isinstance(error, Exception):
+            self._given_up += isinstance(error, GivenUp)
+            if isinstance(error, Exception) and not isinstance(error, GivenUp):
                 self._failed_jobs += 1
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
@@ -117,12 +129,19 @@ class VerifierService:
         """What an early exit says to the outside, if anything."""
         return self._machine.hint(job, hint, self._clock())
 
+    def gives_up(self, job: Verify) -> bool:
+        """Whether what early exits have said is reason to leave a verification in its midst."""
+        return self._machine.gives_up(job)
+
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
         if isinstance(job, PrefillTarget):
             compute_s += self._prefill_s.pop(job.key, 0.0)
         if isinstance(result, Unfinished):
             self._prefill_s[job.key] = compute_s
+            return []
+        if isinstance(result, GivenUp):
+            self._machine.given_up(job)
             return []
         if isinstance(result, Exception):
             return self._machine.fail(job, result)
@@ -134,30 +153,40 @@ class VerifierService:
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
     ) -> list[Reply]:
         """`finish` for a batch; its robots are charged for their parts of its time."""
-        sizes = [len(job.draft) + 1 if isinstance(job, Verify) else 1 for job in jobs]
-        for job, size in zip(jobs, sizes, strict=True):
-            self._machine.charge(job, compute_s * size / sum(sizes))
+        whole = not any(isinstance(result, GivenUp) for result in results)
+        self._machine.charge(jobs, compute_s, whole)
         done = zip(jobs, results, strict=True)
         replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
-        self._count(jobs, replies, compute_s)
+        self._count(jobs, replies, compute_s, whole)
         return replies
 
-    def _count(self, jobs: Sequence[CloudJob], replies: Sequence[Reply], compute_s: float) -> None:
+    def _count(
+        self, jobs: Sequence[CloudJob], replies: Sequence[Reply], compute_s: float, whole: bool
+    ) -> None:
         verified = [job for job in jobs if isinstance(job, Verify)]
-        self._batches += bool(verified)
-        self._batched += len(verified)
-        self._rounds += sum(bool(job.draft) for job in verified)
-        self._compute_s += compute_s if verified else 0.0
-        frames = [reply.frame for reply in replies]
-        self._tokens += sum(len(frame.tokens) for frame in frames if isinstance(frame, (Verdict, Unsettled)))
+        if verified:
+            self._batches += 1
+            self._batched += len(verified)
+            self._rounds += sum([bool(job.draft) for job in verified]) if whole else 0
+            self._compute_s += compute_s
+        for _, frame in replies:
+            if isinstance(frame, (Verdict, Unsettled)):
+                self._tokens += len(frame.tokens)
 
-    def step(self, send: Callable[[Reply], None]) -> bool:
+    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
         """Do one batch from start to end, sending hints in its midst; False where there is none."""
         jobs = self.next_jobs()
         if not jobs:
             return False
         started_s = self._clock()
-        results = self.run(jobs, lambda job, hint: _send_all(send, self.hint(job, hint)))
+
+        def on_hint(job: Verify, hint: ExitHint) -> bool:
+            if len(jobs) == 1:  # others are never given up, whatever comes for them
+                take_in()
+            _send_all(send, self.hint(job, hint))
+            return self.gives_up(job)
+
+        results = self.run(jobs, on_hint)
         _send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
         return True
 
@@ -171,6 +200,7 @@ class VerifierService:
             self._frames,
             self._jobs,
             self._failed_jobs,
+            self._given_up,
             len(self._machine.keys),
             self._smallest_margin,
             self._batches,
@@ -184,16 +214,21 @@ class VerifierService:
 
 
 def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
-    """Serve until `stop` is set: take what has arrived, run one batch, repeat."""
+    """Serve until `stop` is set: take what has arrived, run one batch, repeat. What arrives while a batch of
+    one runs is taken when an exit speaks.
+    """
 
     def send(reply: Reply) -> None:
         server.send(reply.peer, reply.frame)
 
-    wait_s = 0.0
-    while not stop.is_set():
+    def take_in(wait_s: float = 0.0) -> None:
         for peer, frame in server.receive(wait_s):
             _send_all(send, service.receive(peer, frame))
-        if service.step(send):
+
+    wait_s = 0.0
+    while not stop.is_set():
+        take_in(wait_s)
+        if service.step(send, take_in):
             wait_s = 0.0
         else:
             service.evict_idle()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec import structs
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
@@ -20,9 +22,10 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
+from outrider.decoding.aim import Aim
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC, Sampling
-from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
+from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.estimates import Purse
 from outrider.decoding.jobs import (
     CloudJob,
@@ -43,6 +46,16 @@ SURER_BY = 0.2
 LEAST_TRUST = 0.2
 VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
 BYTES_DOWN_PER_TOKEN = 38.0
+
+
+class _Left(NamedTuple):
+    """A verification that was given up: its draft, whose first `known` tokens had been foretold before, and
+    what exits said of it, with their runs.
+    """
+
+    draft: tuple[int, ...]
+    known: int
+    hints: list[tuple[ExitHint, tuple[int, ...]]]
 
 
 class TargetText:
@@ -70,6 +83,8 @@ class TargetText:
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
         self._hints: list[tuple[ExitHint, tuple[int, ...]]] = []
+        self._aim = Aim(pace)
+        self._left: list[_Left] = []
         self._said: dict[tuple[int, ...], float] = {}
         self._hinted_s: dict[tuple[int, ...], float] = {}
         self._purse = Purse(BYTES_DOWN_PER_TOKEN)
@@ -90,6 +105,7 @@ class TargetText:
         if frame.tokens != self._text.tokens[: len(frame.tokens)]:
             self._text = theirs
             self._residue = None
+            self._forget_hints()
             self._pool.drop_before(len(self._text))
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
@@ -148,9 +164,11 @@ class TargetText:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
         if self.finished or self._residue is not None:
             return None
-        room = min(self._max_new_tokens - len(self._text) - 1, MAX_CHUNK_TOKENS)
-        draft, evidence = self._pool.best(self._text.digest, room)
-        if self._rules.when_idle == "adaptive":
+        draft, evidence = self._pool.best(self._text.digest, self._room)
+        if self._aim.tokens:
+            draft = self._aim.tokens + self._after(self._aim.tokens)
+            evidence = (None,) * len(draft)
+        elif self._rules.when_idle == "adaptive":
             draft = draft[: self._pace.chunk_length(len(draft))]
         if not draft and not self._may_step(now_s):
             return None
@@ -177,6 +195,10 @@ class TargetText:
         self._prefill_us = compute_us
         return [self._opened()]
 
+    def on_begun(self, now_s: float) -> None:
+        """A verification of this text begins."""
+        self._aim.begin(now_s)
+
     def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Hint]:
         """The frames for what an early exit says that is worth sending."""
         if job.tokens != self._text.tokens:
@@ -186,9 +208,28 @@ class TargetText:
         if self._rules.hints == "all":
             outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
         else:
-            outcomes = list(self._pace.trust.outcomes(hint, runs, job.draft))
-        said = [self._say(hint.exit, self._until_end(tokens), chance, now_s) for tokens, chance in outcomes]
-        return [frame for frame in said if frame is not None]
+            aim = self._aim
+            outcomes = self._pace.trust.outcomes(hint, runs, job.draft, len(aim.tokens), aim.chance)
+            if self._rules.when_idle == "adaptive":
+                aim.look(job.draft, outcomes, self._after, now_s)
+        said = []
+        for tokens, chance in outcomes:
+            frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
+            if frame is not None:
+                said.append(frame)
+        return said
+
+    def gives_up(self, job: Verify) -> bool:
+        """Whether the running verification is of no use any more, or one that is aimed better of more."""
+        return self._aim.is_better or job.tokens != self._text.tokens
+
+    def on_given_up(self, job: Verify) -> None:
+        """It has been left; what exits said of it will be compared with what comes of the next one."""
+        self._passes += 1
+        if job.tokens == self._text.tokens:
+            self._left.append(_Left(job.draft, len(self._aim.tokens), self._hints))
+            self._hints = []
+            self._aim.take()
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
@@ -203,36 +244,44 @@ class TargetText:
 
     def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        hints, self._hints, self._said = self._hints, [], {}
+        hints, left, known = self._hints, self._left, len(self._aim.tokens)
+        self._forget_hints()
         forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._passes += forwarded
         if job.tokens != self._text.tokens:
             return []
-        self._learn_from(job, judgement, compute_us / 1e6 if forwarded else 0.0)
-        for hint, runs in hints:
-            self._pace.trust.on_judged(hint, runs, job.draft, judgement)
         base = len(self._text)
         own = () if judgement.next_token is None else (judgement.next_token,)
-        new = self._until_end((*job.draft[: judgement.accepted], *own))
+        new = (*job.draft[: judgement.accepted], *own)
+        for one in left:
+            self._learn_from_left(one, new)
+        self._learn_from(job, known, judgement, compute_us / 1e6 if forwarded else 0.0)
+        for hint, runs in hints:
+            self._pace.trust.on_judged(hint, runs, job.draft, judgement, known)
+        # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
+        kept = () if known else judgement.kept
+        new = self._until_end(new)
         alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         self._await_draft(new, alive, not job.draft, now_s)
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
-            return [
-                structs.replace(self._unsettled(base, len(job.draft), compute_us, 0), kept=judgement.kept)
-            ]
-        num_new = len(self._text) - base
-        self._purse.earn(num_new)
-        self._purse.spend(VERDICT_BYTES + self._token_bytes * num_new)
-        return [structs.replace(self._verdict(base, len(job.draft), compute_us), kept=judgement.kept)]
+            return [self._unsettled(base, len(job.draft), compute_us, 0, kept)]
+        self._purse.earn(len(new))
+        self._purse.spend(VERDICT_BYTES + self._token_bytes * len(new))
+        return [self._verdict(base, len(job.draft), compute_us, kept)]
 
     @property
     def finished(self) -> bool:
         """Whether the text is complete."""
         tokens = self._text.tokens
         return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether drafts come while a verification of this text waits: not before its first token is out."""
+        return self._rules.when_idle == "adaptive" and bool(len(self._text))
 
     def _may_step(self, now_s: float) -> bool:
         if self._rules.when_idle == "wait":
@@ -262,12 +311,39 @@ class TargetText:
         worth = chance >= max(LEAST_TRUST, self._purse.price)
         return worth and self._purse.holds(HINT_BYTES + self._token_bytes * len(tokens))
 
-    def _learn_from(self, job: Verify, judgement: Judgement, compute_s: float) -> None:
+    def _learn_from_left(self, left: _Left, new: tuple[int, ...]) -> None:
+        """What came tells how far the draft of a verification would have stood that was given up."""
+        stood, end = common_length(left.draft, new), len(new)
+        judgement = Judgement(stood, new[stood] if stood < end else None)
+        for hint, runs in left.hints:
+            said = hint._replace(choices=hint.choices[:end], confidences=hint.confidences[:end])
+            self._pace.trust.on_judged(said, runs[:end], left.draft, judgement, left.known)
+        self._pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(left.draft), end))
+
+    def _learn_from(self, job: Verify, known: int, judgement: Judgement, compute_s: float) -> None:
         if compute_s > 0.0:
-            self._pace.on_verified(len(job.draft), judgement.accepted, compute_s)
+            self._pace.on_verified(len(job.draft), compute_s)
+            self._pace.on_draft_judged(
+                judgement.accepted - known, known <= judgement.accepted < len(job.draft)
+            )
         offered = self._pool.best(self._text.digest, 1)[0]
         if not job.draft and offered and judgement.next_token is not None:
             self._pace.on_stepped_beside(offered[0] == judgement.next_token)
+
+    def _forget_hints(self) -> None:
+        self._hints, self._left, self._said = [], [], {}
+        self._aim.drop()
+
+    @property
+    def _room(self) -> int:
+        """A verification itself adds a token."""
+        return min(self._max_new_tokens - len(self._text) - 1, MAX_CHUNK_TOKENS)
+
+    def _after(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """What is worth verifying of the branch that lies ready after tokens that would follow the text."""
+        digest = extend_digest(self._text.digest, tokens)
+        ready = self._pool.best(digest, self._room - len(tokens))[0]
+        return ready[: max(1, self._pace.chunk_length(len(ready)))]
 
     def _extend(self, tokens: tuple[int, ...]) -> None:
         self._text.extend(tokens)
@@ -296,7 +372,7 @@ class TargetText:
             self._prefill_us or 0,
         )
 
-    def _verdict(self, base: int, drafted: int, compute_us: int) -> Verdict:
+    def _verdict(self, base: int, drafted: int, compute_us: int, kept: tuple[int, ...] = ()) -> Verdict:
         return Verdict(
             self._key.session,
             self.epoch,
@@ -306,11 +382,14 @@ class TargetText:
             drafted,
             self._passes,
             compute_us,
+            kept=kept,
         )
 
-    def _unsettled(self, base: int, drafted: int, compute_us: int, draws: int) -> Unsettled:
+    def _unsettled(
+        self, base: int, drafted: int, compute_us: int, draws: int, kept: tuple[int, ...] = ()
+    ) -> Unsettled:
         assert self._residue is not None
-        verdict = self._verdict(base, drafted, compute_us)
+        verdict = self._verdict(base, drafted, compute_us, kept)
         return Unsettled(**structs.asdict(verdict), residue=pack_residual(self._residue, draws))
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:

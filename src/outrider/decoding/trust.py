@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
+from operator import eq
 from typing import Literal
 
 from outrider.decoding.estimates import MEMORY, PRIOR_TRIALS
@@ -39,36 +41,47 @@ class Trust:
         return (rights + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
 
     def outcomes(
-        self, hint: ExitHint, runs: Sequence[int], draft: Sequence[int]
-    ) -> Iterator[tuple[tuple[int, ...], float]]:
+        self,
+        hint: ExitHint,
+        runs: Sequence[int],
+        draft: Sequence[int],
+        known: int = 0,
+        known_chance: float = 1.0,
+    ) -> list[tuple[tuple[int, ...], float]]:
         """How the verification of a draft may end, as an exit sees it, each with its chance.
 
-        Where the exit contradicts the draft either may be right. `runs`: of `runs_of`.
+        Where the exit contradicts the draft either may be right. `runs`: of `runs_of`. A deeper exit has said
+        before that the first `known` tokens stand, with that chance.
         """
-        alive = 1.0
-        for at, (token, confidence) in enumerate(zip(hint.choices, hint.confidences, strict=True)):
+        ends, alive = [], known_chance
+        said = zip(hint.choices, hint.confidences, runs, strict=True)
+        for at, (token, confidence, run) in islice(enumerate(said), known, None):
             stance = _stance(token, draft, at)
-            chance = self.chance(confidence, stance, runs[at])
+            chance = self.chance(confidence, stance, run)
             if stance != "agrees":
-                yield (*draft[:at], token), alive * chance
-                chance = self.chance(confidence, "overruled", runs[at])
+                ends.append(((*draft[:at], token), alive * chance))
+                chance = self.chance(confidence, "overruled", run)
             alive *= chance
+        return ends
 
     def on_judged(
-        self, hint: ExitHint, runs: Sequence[int], draft: Sequence[int], judgement: Judgement
+        self,
+        hint: ExitHint,
+        runs: Sequence[int],
+        draft: Sequence[int],
+        judgement: Judgement,
+        known: int = 0,
     ) -> None:
-        """Compare what an exit said with what came; beyond the first rejection nothing is known."""
-        for at in range(min(judgement.accepted + 1, len(hint.choices))):
-            token, confidence, stance = (
-                hint.choices[at],
-                hint.confidences[at],
-                _stance(hint.choices[at], draft, at),
-            )
-            stood = at < judgement.accepted
+        """Compare what an exit said with what came; beyond the first rejection nothing is known, and of the
+        first `known` tokens it has been learnt already.
+        """
+        said = zip(hint.choices, hint.confidences, runs, strict=True)
+        for at, (token, confidence, run) in islice(enumerate(said), known, judgement.accepted + 1):
+            stance, stood = _stance(token, draft, at), at < judgement.accepted
             if stance == "differs":
-                self.on_outcome(confidence, "overruled", runs[at], stood)
+                self.on_outcome(confidence, "overruled", run, stood)
             right = stood if stance == "agrees" else not stood and token == judgement.next_token
-            self.on_outcome(confidence, stance, runs[at], right)
+            self.on_outcome(confidence, stance, run, right)
 
 
 def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) -> tuple[int, ...]:
@@ -78,8 +91,8 @@ def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) 
     last, runs = before[-1] if before else (hint, ())
     if last.exit >= hint.exit or len(runs) != len(hint.choices):
         return (1,) * len(hint.choices)
-    same = (choice == earlier for choice, earlier in zip(hint.choices, last.choices, strict=True))
-    return tuple(run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True))
+    same = map(eq, hint.choices, last.choices)
+    return tuple([run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True)])
 
 
 def _stance(token: int, draft: Sequence[int], at: int) -> Stance:

@@ -27,6 +27,7 @@ from outrider.decoding.jobs import (
     EdgeJob,
     EdgeResult,
     ExitHint,
+    GivenUp,
     Unfinished,
     Verify,
 )
@@ -121,7 +122,8 @@ class VirtualDecoder:
         self._sender_free_s = 0.0
         self._look_s = 0.0
         self._edge_look_s = -1.0
-        self._edge_busy = self._cloud_busy = False
+        self._edge_busy = False
+        self._running: CloudJob | None = None
         self._generation = 1
         for outage in world.outages:
             self._at(outage.end_s, self._reconnect, outage)
@@ -183,7 +185,7 @@ class VirtualDecoder:
         self._generation += 1
         if outage.verifier_restarts:
             self._service = self._new_service()
-            self._cloud_busy = False
+            self._running = None
 
     def _start_edge_job(self) -> None:
         job = None if self._edge_busy else self._machine.next_job()
@@ -202,22 +204,26 @@ class VirtualDecoder:
         self._perform(self._machine.complete(job, choices, self.now_s, duration_s))
 
     def _start_cloud_job(self) -> None:
-        jobs = [] if self._cloud_busy else self._service.next_jobs()
+        jobs = [] if self._running else self._service.next_jobs()
         if not jobs:
             self._look_again()
             return
         [job] = jobs
         duration_s = self._world.compute.target_s(job)
-        self._cloud_busy = True
+        self._running, started_s = job, self.now_s
         hints: list[ExitHint] = []
+
+        def keep(_: Verify, hint: ExitHint) -> bool:
+            hints.append(hint)
+            return False
+
         result: CloudResult = Unfinished()
         while isinstance(result, Unfinished):
-            [result] = self._service.run([job], lambda _, hint: hints.append(hint))
+            [result] = self._service.run([job], keep)
         for hint in hints:
             at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
-            self._at(at_s, self._send_hint, self._service, job, hint)
-        self._observe(_cloud_event(job, self.now_s, duration_s))
-        self._at(self.now_s + duration_s, self._finish_cloud_job, self._service, job, result, duration_s)
+            self._at(at_s, self._send_hint, job, hint, started_s)
+        self._at(self.now_s + duration_s, self._finish_cloud_job, job, result, started_s)
 
     def _look_at_edge(self) -> None:
         look_s = self._machine.next_look_s
@@ -231,29 +237,30 @@ class VirtualDecoder:
 
     def _look_again(self) -> None:
         """The cloud waits for a draft, but not for ever."""
-        wait_s = None if self._cloud_busy else self._service.next_look_s()
+        wait_s = None if self._running else self._service.next_look_s()
         if wait_s is not None and self._look_s <= self.now_s:
             self._look_s = self.now_s + max(wait_s, 1e-6)
             self._at(self._look_s, lambda: None)
 
-    def _send_hint(self, service: VerifierService, job: Verify, hint: ExitHint) -> None:
-        if service is self._service:
-            replies = service.hint(job, hint)
-            if replies:
-                tokens = hint.accepted + 1
-                self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
-            self._reply(replies)
+    def _send_hint(self, job: Verify, hint: ExitHint, started_s: float) -> None:
+        if job is not self._running:
+            return
+        replies = self._service.hint(job, hint)
+        if replies:
+            tokens = hint.accepted + 1
+            self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
+        self._reply(replies)
+        if self._service.gives_up(job):
+            self._finish_cloud_job(job, GivenUp(), started_s)
 
-    def _finish_cloud_job(
-        self,
-        service: VerifierService,
-        job: CloudJob,
-        result: CloudResult,
-        duration_s: float,
-    ) -> None:
-        if service is self._service:
-            self._cloud_busy = False
-            self._reply(service.finish(job, result, duration_s))
+    def _finish_cloud_job(self, job: CloudJob, result: CloudResult, started_s: float) -> None:
+        """Nothing comes of a job that was given up, or of a verifier that is no more."""
+        if job is not self._running:
+            return
+        self._running = None
+        duration_s = self.now_s - started_s
+        self._observe(_cloud_event(job, started_s, duration_s))
+        self._reply(self._service.finish(job, result, duration_s))
 
     def _perform(self, actions: list[EdgeAction]) -> None:
         for action in actions:

@@ -11,6 +11,7 @@ from outrider.decoding.jobs import (
     CloudResult,
     EdgeJob,
     EdgeResult,
+    GivenUp,
     Judgement,
     PrefillDraft,
     PrefillTarget,
@@ -96,7 +97,7 @@ class TargetWorker:
         One job's failure is its own result and no other's.
         """
         verifications = [job for job in jobs if isinstance(job, Verify)]
-        judgements = iter(self._verify(verifications, on_hint))
+        judgements = iter(self._verify(verifications, on_hint) if verifications else ())
         return [next(judgements) if isinstance(job, Verify) else self._prefill(job) for job in jobs]
 
     def keep_only(self, keys: Collection[SessionKey]) -> None:
@@ -132,7 +133,8 @@ class TargetWorker:
         return batch.judge(rows)
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
-        return JudgedBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint)
+        device = self._sequences[jobs[0].key].device
+        return JudgedBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint, device)
 
     def _forward(
         self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: JudgedBatch, on_hint: OnHint
@@ -141,6 +143,8 @@ class TargetWorker:
         chunks = [one.chunk for one in asked if one.chunk is not None]
         try:
             return self._run(chunks, batch) if chunks else []
+        except GivenUp as given_up:
+            return [given_up]
         except Exception:
             return [
                 self._alone(one.chunk, self._batch([job], [one], on_hint))

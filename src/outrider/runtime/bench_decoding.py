@@ -106,8 +106,8 @@ def measure_all(
 
 @dataclass(frozen=True)
 class Bound:
-    """What no schedule of one branch at a time exceeds on the synthetic texts, over `ar` and as a fraction of
-    the limit; what share of it `outrider` and the best of the papers' strategies reach."""
+    """What no schedule that ends its verifications exceeds on the synthetic texts, over `ar` and as a share
+    of the limit; what share of it `outrider` and the best of the papers' strategies reach."""
 
     speedup_vs_ar: float
     fraction_of_limit: float
@@ -172,7 +172,7 @@ def print_regime(
     console.print(f"\n[bold]{name}[/bold]: {regime.source}", highlight=False)
     console.print(_table("synthetic, at the paper's acceptance and misses", made_up))
     console.print(
-        f"  no schedule of one branch at a time exceeds {bound.speedup_vs_ar:.2f}x, "
+        f"  no schedule that ends its verifications exceeds {bound.speedup_vs_ar:.2f}x, "
         f"{bound.fraction_of_limit:.2f} of the limit; outrider reaches {bound.outrider:.0%} of it, "
         f"the best of the papers' {bound.best_of_papers:.0%}",
         highlight=False,

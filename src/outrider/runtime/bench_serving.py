@@ -251,7 +251,9 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
 
 
 def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
-    """What a model that never rests allows robots that write text after text."""
+    """What a model that never rests allows robots that write text after text, about: at the end they share
+    less.
+    """
     for name, some in rows.items():
         if not name.endswith(TEXT_AFTER_TEXT):
             continue
@@ -260,7 +262,7 @@ def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> 
         console.print(
             f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for "
             f"its prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; one "
-            f"robot alone writes it in {1e3 * alone.text_s:.0f} ms: at most {most:.1f} times its tokens/s"
+            f"robot alone writes it in {1e3 * alone.text_s:.0f} ms: about {most:.1f} times its tokens/s"
         )
 
 

@@ -75,7 +75,7 @@ def synthetic_models(regime: Regime, seed: int) -> Pair:
 
 
 def schedule_bound(regime: Regime) -> float:
-    """Tokens per second that no schedule exceeds which verifies one branch at a time (`decoding.bound`)."""
+    """Tokens per second of the best schedule that ends its verifications (`decoding.bound`)."""
     made_up = synthetic_settings(regime, seed=0)
     chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
     foretold = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))

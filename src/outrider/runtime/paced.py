@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import CloudJob, CloudResult, EdgeJob, EdgeResult, ExitHint, Unfinished, Verify
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    EdgeJob,
+    EdgeResult,
+    ExitHint,
+    GivenUp,
+    Unfinished,
+    Verify,
+)
 from outrider.decoding.service import VerifierService
 from outrider.decoding.virtual import ComputeProfile
 from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
@@ -65,14 +74,20 @@ class PacedTargetWorker(TargetWorker):
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         self._pacer.start()
         hints: list[tuple[Verify, ExitHint]] = []
-        results = super().run(jobs, lambda job, hint: hints.append((job, hint)))
+
+        def keep(job: Verify, hint: ExitHint) -> bool:
+            hints.append((job, hint))
+            return False
+
+        results = super().run(jobs, keep)
         duration_s = max(
             0.0 if isinstance(result, Unfinished) else self._compute.target_s(job)
             for job, result in zip(jobs, results, strict=True)
         )
         for job, hint in hints:
             self._pacer.wait_until(duration_s * self._shares[hint.exit])
-            on_hint(job, hint)
+            if on_hint(job, hint) and len(jobs) == 1:
+                return [GivenUp()]
         self._pacer.wait_until(duration_s)
         return results
 

@@ -17,11 +17,12 @@ from outrider.decoding.decisions import (
     decide,
     decide_exit,
     decide_exit_here,
-    noise_on,
-    noise_rows,
+    draws_on,
+    noise_here,
+    noise_there,
     two_passes,
 )
-from outrider.decoding.philox import uniform_rows
+from outrider.decoding.philox import generator_keys, uniform_rows
 from outrider.decoding.randomness import Purpose, uniforms
 from outrider.decoding.sampling import perturbed
 
@@ -36,6 +37,13 @@ SAMPLINGS = (
 DRAWS = [Draw(sampling, position) for position in (0, 17, 4095) for sampling in SAMPLINGS]
 
 
+HOST = torch.device("cpu")
+
+
+def draws_of_all() -> Draws:
+    return draws_on(HOST, DRAWS, VOCABULARY)
+
+
 def random_logits(seed: int = 0) -> torch.Tensor:
     return torch.randn(len(DRAWS), VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 3.0
 
@@ -44,7 +52,7 @@ def random_logits(seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("purpose", [Purpose.NOISE, Purpose.ROUNDING])
 def test_a_device_makes_the_generators_bits(count, purpose):
     seeds, positions = [0, 1, (1 << 63) - 1, 0xDEADBEEF12345678 >> 1], [0, 4096, 7, 1]
-    rows = uniform_rows(seeds, purpose, positions, count, torch.device("cpu"))
+    rows = uniform_rows(generator_keys(seeds, positions, HOST), purpose, count)
     expected = [
         uniforms(seed, purpose, position, count) for seed, position in zip(seeds, positions, strict=True)
     ]
@@ -55,8 +63,9 @@ def test_a_device_makes_the_generators_bits(count, purpose):
 def test_noise_made_on_a_device_decides_as_the_hosts():
     """The bits are the same; a logarithm may differ in its last digit."""
     drawn = [Draw(Sampling(1.0, seed=seed), position) for seed in range(40) for position in range(25)]
-    host = noise_rows(drawn, VOCABULARY, torch.zeros(1))
-    device = noise_on(torch.device("cpu"), drawn, VOCABULARY)
+    host = noise_here(drawn, VOCABULARY)
+    keys = generator_keys([one.sampling.seed for one in drawn], [one.position for one in drawn], HOST)
+    device = noise_there(keys, VOCABULARY)
     assert torch.allclose(host, device, rtol=1e-14, atol=1e-14)
     logits = torch.randn(len(drawn), VOCABULARY, generator=torch.Generator().manual_seed(1)).double()
     assert torch.equal((logits + host).argmax(-1), (logits + device).argmax(-1))
@@ -65,7 +74,7 @@ def test_noise_made_on_a_device_decides_as_the_hosts():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_many_rows_decide_as_each_alone(dtype):
     logits = random_logits().to(dtype)
-    decided = decide(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS)))
+    decided = decide(logits, draws_of_all())
     for row, draw, (choice, lead) in zip(logits, DRAWS, decided, strict=True):
         assert choice == choose(row, draw.sampling, draw.position)
         values = (
@@ -76,35 +85,35 @@ def test_many_rows_decide_as_each_alone(dtype):
 
 
 def test_rows_may_be_asked_in_any_part_and_order():
-    logits, draws = random_logits(), Draws(DRAWS, VOCABULARY)
-    whole = decide(logits, draws, range(len(DRAWS)))
-    numbers = [11, 2, 0, 7]
-    assert decide(logits[numbers], draws, numbers) == [whole[number] for number in numbers]
+    logits, draws = random_logits(), draws_of_all()
+    whole = decide(logits, draws)
+    for runs in ([range(11, 12), range(2, 4), range(1)], [range(4), range(4, 15)], [range(7), range(7, 9)]):
+        numbers = [number for run in runs for number in run]
+        assert decide(logits[numbers], draws.part(runs)) == [whole[number] for number in numbers]
+    again = draws.part([range(5, 15)]).part([range(3, 5), range(2)])
+    assert decide(logits[[8, 9, 5, 6]], again) == [whole[number] for number in (8, 9, 5, 6)]
 
 
 def test_a_device_decides_in_its_own_way_what_the_host_does():
-    logits, draws, numbers = random_logits(3), Draws(DRAWS, VOCABULARY), range(len(DRAWS))
+    logits, draws = random_logits(3), draws_of_all()
     logits[:, 7] = logits[:, 5] = logits.amax(-1) + 1.0
     logits[2, 9], logits[6, 11] = math.nan, -math.inf
-    host = decide(logits, draws, numbers)
-    choices, leads = columns_of(two_passes(draws.noisy(logits, numbers)))
+    host = decide(logits, draws)
+    choices, leads = columns_of(two_passes(draws.noisy(logits)))
     assert [choice for choice, _ in host] == choices
-    scaled = [lead * draws.temperature(number) for lead, number in zip(leads, numbers, strict=True)]
-    assert [lead for _, lead in host] == pytest.approx(scaled, rel=0.0, abs=0.0, nan_ok=True)
+    assert [lead for _, lead in host] == pytest.approx(draws.in_logits(leads), rel=0.0, abs=0.0, nan_ok=True)
     assert host[0] == host[5] == (5, 0.0)
 
 
 def test_an_exits_choices_cross_as_they_are():
-    token_ids, numbers = torch.arange(5, 45), range(2, 9)
-    logits, draws = random_logits(4)[2:9, 5:45], Draws(DRAWS, VOCABULARY)
-    here = decide_exit_here(logits, draws, numbers, token_ids)
-    assert columns_of(decide_exit(logits, draws, numbers, token_ids)) == here
+    logits, draws = random_logits(4)[2:9, 5:45], draws_of_all().part([range(2, 9)], torch.arange(5, 45))
+    assert columns_of(decide_exit(logits, draws)) == decide_exit_here(logits, draws)
 
 
 def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
     token_ids = torch.tensor([3, 4, 50, 120, 202])
     logits = random_logits(2)[:, : len(token_ids)]
-    decided = decide_exit(logits, Draws(DRAWS, VOCABULARY), range(len(DRAWS)), token_ids)
+    decided = decide_exit(logits, draws_of_all().part([range(len(DRAWS))], token_ids))
     for row, draw, (choice, sure) in zip(logits, DRAWS, decided.tolist(), strict=True):
         whole = torch.full((VOCABULARY,), -torch.inf)
         whole[token_ids] = row
@@ -116,7 +125,7 @@ def test_an_exit_chooses_on_its_shortlist_as_if_nothing_else_were_there():
 def test_a_row_that_is_no_numbers_spoils_no_other(value):
     logits, numbers = random_logits(), [1, 6, 11]
     logits[6, 9] = value
-    decided = decide(logits[numbers], Draws(DRAWS, VOCABULARY), numbers)
+    decided = decide(logits[numbers], draws_of_all().part([range(at, at + 1) for at in numbers]))
     assert [math.isnan(lead) for _, lead in decided] == [False, True, False]
 
 
@@ -126,6 +135,7 @@ def test_deciding_leaves_nothing_on_the_host():
         Draw(sampling, position) for position in range(2) for sampling in (Sampling(), Sampling(0.7, seed=2))
     ]
     logits = torch.zeros(4, VOCABULARY, device="meta")
-    draws = Draws(drawn, VOCABULARY)
-    assert two_passes(draws.noisy(logits, range(4))).device.type == "meta"
-    assert decide_exit(logits[:, :5], draws, range(4), torch.arange(5, device="meta")).shape == (4, 2)
+    draws = draws_on(logits.device, drawn, VOCABULARY)
+    assert two_passes(draws.noisy(logits)).device.type == "meta"
+    shortlisted = draws.part([range(4)], torch.arange(5, device="meta"))
+    assert decide_exit(logits[:, :5], shortlisted).shape == (4, 2)

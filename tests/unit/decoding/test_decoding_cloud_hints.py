@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, service
 
 from outrider.core.frames import Cancel
@@ -50,7 +48,7 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatc
     monkeypatch.setattr("outrider.decoding.session.LEAST_TRUST", 0.02)
     cloud, job = hinting("useful")
     once = doubting(job, 0, 1, 9)
-    twice = replace(once, choices=(*once.choices[:3], 8, *once.choices[4:]))
+    twice = once._replace(choices=(*once.choices[:3], 8, *once.choices[4:]))
     said = frames(cloud.hint(job, twice))
     assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
     assert said[0].confidence > said[1].confidence > 0

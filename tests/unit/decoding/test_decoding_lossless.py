@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,9 @@ from outrider.core.values import LinkState
 from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.local import LocalLink
+from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
+from outrider.decoding.session import TargetText
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
@@ -67,9 +70,9 @@ DRAFTERS = (
 
 
 @st.composite
-def configs(draw):
-    """Every strategy and source of drafts: at temperature 0 any scheme it takes, above 0 the coupled one."""
-    strategy = draw(st.sampled_from(sorted(STRATEGIES)))
+def configs(draw, strategies=tuple(sorted(STRATEGIES))):
+    """Every source of drafts: at temperature 0 any scheme a strategy takes, above 0 the coupled one."""
+    strategy = draw(st.sampled_from(strategies))
     temperature = draw(st.sampled_from([0.0, 1.0]))
     schemes = ["coupled"]
     if temperature == 0.0:
@@ -117,6 +120,72 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
         assert decoded.unverified_tokens == 0
         assert sum(stats.emitted for stats in decoded.rounds) == len(decoded.token_ids)
         assert all(stats.accepted <= stats.drafted for stats in decoded.rounds)
+
+
+@pytest.fixture
+def aims(monkeypatch) -> Counter[str]:
+    """Whatever early exits foretell is aimed at where a branch lies ready after it; what comes of that."""
+    seen: Counter[str] = Counter()
+
+    def on_given_up(text, job, plain=TargetText.on_given_up):
+        seen["drafts" if job.draft else "steps"] += 1
+        plain(text, job)
+
+    def on_judged(text, job, judgement, *times, plain=TargetText.on_judged):
+        known = len(text._aim.tokens)
+        seen["right"] += 0 < known <= judgement.accepted
+        seen["wrong"] += known > judgement.accepted
+        return plain(text, job, judgement, *times)
+
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(TargetText, "on_given_up", on_given_up)
+    monkeypatch.setattr(TargetText, "on_judged", on_judged)
+    return seen
+
+
+near = st.builds(LinkProfile, delay_s=st.floats(0.0, 0.03), loss=st.floats(0.0, 0.2), ordered=st.booleans())
+quick_edges = st.builds(
+    ComputeProfile,
+    draft_token_s=st.sampled_from([0.001, 0.01]),
+    verify_s=st.sampled_from([0.1, 0.4]),
+    step_s=st.sampled_from([None, 0.08]),
+    exit_fractions=st.just((0.2, 0.5, 0.8)),
+)
+near_worlds = st.builds(
+    VirtualWorld,
+    frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
+    compute=quick_edges,
+    uplink=near,
+    downlink=near,
+    outages=outages.map(tuple),
+    seed=st.integers(0, 1000),
+)
+
+
+def test_whatever_is_aimed_at_the_text_is_the_targets_own(aims):
+    """Foretold rightly or wrongly, at a draft or at a step, by an edge that is quick to draft or not."""
+
+    @settings(schedules, max_examples=240)
+    @given(
+        near_worlds | worlds,
+        configs(("outrider",)),
+        st.integers(0, 50),
+        st.sampled_from([0.5, 0.9, 1.0]),
+        st.sampled_from([-9.0, -3.0, 1.5]),
+        st.integers(1, 40),
+    )
+    def any_schedule(world, config, seed, agreement, eos_bias, max_new_tokens):
+        target, draft = toy_pair(seed, agreement, eos_bias)
+        decoder = VirtualDecoder(target, draft, config, world)
+        for name in ("first", "second", "first"):
+            asked = request(name, max_new_tokens, deadline_s=1e5)
+            decoded = decoder.decode(asked)
+            assert decoded.token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
+            assert sum(stats.emitted for stats in decoded.rounds) == len(decoded.token_ids)
+            assert all(stats.accepted <= stats.drafted for stats in decoded.rounds)
+
+    any_schedule()
+    assert all(aims[kind] > 10 for kind in ("drafts", "steps", "right", "wrong")), aims
 
 
 @schedules

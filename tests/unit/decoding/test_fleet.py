@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.link_profile import LinkProfile
+from outrider.core.ports import Array, Chunk, ExitReader, Reading
 from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding import cloud
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.jobs import CloudJob, Verify
 from outrider.decoding.limits import CloudLimits
+from outrider.decoding.pace import Pace
+from outrider.decoding.toy import ToyModel
 from outrider.decoding.virtual import ComputeProfile
 from outrider.wire.codec import encode, wire_bytes
 
@@ -83,6 +89,66 @@ def test_many_robots_do_more_than_one_and_share_alike() -> None:
 def test_a_robot_with_endless_chunks_does_not_slow_the_others() -> None:
     calm, beside = run_for(8)[:7], run_for(8, flooding=True)[:7]
     assert sum(beside) > 0.9 * sum(calm)
+
+
+def kneed_s(jobs: list[CloudJob]) -> float:
+    """Up to six sessions share most of a batch's time; each further one takes its own."""
+    return 0.02 + 0.0005 * len(jobs) + 0.004 * max(0, len(jobs) - 6)
+
+
+def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0) -> list[float]:
+    target, draft = toy_pair(3, 0.7, eos_bias=-9.0)
+    shared = replace(world(max_sessions=robots, batch_tokens=8 * robots), batch_s=kneed_s)
+    fleet = Fleet(target, shared)
+    records = [fleet.add(texts_of(0, 1000), draft, DecodingConfig(strategy)) for _ in range(robots)]
+    fleet.run(until_s)
+    return speed(records, until_s)
+
+
+def test_a_loaded_verifier_writes_more_where_short_drafts_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, plain = run_loaded("outrider"), run_loaded("sd")
+    assert sum(ours) > 1.1 * sum(plain)
+    assert max(ours) < 1.25 * min(ours), "nobody is left behind"
+    monkeypatch.setattr(cloud, "worth_joining", lambda candidates, batch_s: set(range(len(candidates))))
+    assert sum(ours) > 1.1 * sum(run_loaded("outrider"))
+
+
+class SlowExits(ToyModel):
+    """What its layers take is noted: as much before each exit as after the last."""
+
+    spent_s = 0.0
+
+    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+        def slowly(index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
+            assert read is not None
+            self.spent_s += 0.1
+            return read(index, rows)
+
+        rows = super().forward_together(chunks, None if read is None else slowly)
+        self.spent_s += 0.4 if read is None else 0.1
+        return rows
+
+
+@pytest.mark.parametrize("modelled", [True, False])
+def test_a_verification_given_up_takes_the_time_to_its_exit(
+    modelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
+    monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
+    config = DecodingConfig(temperature=1.0)
+    fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))
+    record = fleet.add(texts_of(0), draft, config)
+    fleet.run()
+    for prompt, text in zip(prompts(0), record.texts, strict=True):
+        assert text == own_text(target, DecodeRequest(prompt, 40), config.sampling_for(prompt))
+    took_s = [took_s for took_s in fleet.cloud.record.batch_s if took_s > 0.0]
+    given_up = [took_s for took_s in took_s if took_s < 0.39]
+    assert len(given_up) == fleet.cloud._service.stats.given_up > 5
+    for one_s in given_up:
+        assert min(abs(one_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9
+    assert max(took_s) == pytest.approx(0.4)
+    assert sum(record.finished_s) >= sum(took_s)
 
 
 def test_more_robots_than_places_take_turns() -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from outrider.core.errors import ModelError
 from outrider.core.frames import Peer
 from outrider.core.ports import Chunk, ExitInfo
+from outrider.decoding import judging
 from outrider.decoding.config import Sampling
+from outrider.decoding.decisions import decide
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify
 from outrider.decoding.judging import JudgedBatch
 from outrider.decoding.sequence import Asked
 
 VOCABULARY = 40
+HOST = torch.device("cpu")
 SHORTLIST = torch.arange(0, VOCABULARY, 2)
 EXITS = ExitInfo((1, 2), 3, SHORTLIST)
 
@@ -30,7 +36,7 @@ JOBS = [
     job(3, "coupled", Sampling(0.8, 0.9, 6), (2,), hints=False),
     job(4, "coupled", Sampling(1.5, 1.0, 7), ()),
 ]
-KNOWN = (1, 2)
+KNOWN = (0, 1, 2)
 """Of these the first row is final already."""
 
 
@@ -53,6 +59,7 @@ def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
         EXITS,
         VOCABULARY,
         lambda job, hint: hints.append((job.key.session, hint)),
+        HOST,
     )
     for index in range(2):
         heard = [
@@ -80,9 +87,22 @@ def test_a_row_that_is_final_is_not_the_exits_to_guess():
     assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
 
 
+def test_rows_of_all_robots_cross_at_once(monkeypatch):
+    """Those that are final before the exits' own, and then all that choose."""
+    crossed = []
+
+    def counted(logits, draws):
+        crossed.append(len(logits))
+        return decide(logits, draws)
+
+    monkeypatch.setattr(judging, "decide", counted)
+    said([0, 1, 2, 3, 4])
+    assert crossed == [2, 10]
+
+
 def test_one_sessions_broken_logits_are_no_others():
     batch = JudgedBatch(
-        JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None
+        JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None, HOST
     )
     assert not batch.listens
     rows: list[object] = [rows_of(place, len(JOBS[place].draft) + 1, VOCABULARY) for place in range(3)]
@@ -91,3 +111,32 @@ def test_one_sessions_broken_logits_are_no_others():
     assert isinstance(judged[2], ModelError) and judged[0].accepted >= 0 and judged[1].accepted >= 0
     failed = RuntimeError("out of memory")
     assert batch.judge([failed, *rows[1:]])[0] is failed
+
+
+class DeviceAlone(TorchDispatchMode):
+    """Fails where anything is made on the host, brought from it or read by it: a GPU would be waited for."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in tree_leaves((args, kwargs, result)):
+            assert not isinstance(one, torch.Tensor) or one.device.type == "meta", func
+        return result
+
+
+def test_exits_on_a_device_wait_for_nothing(monkeypatch):
+    """The meta device has no numbers to wait for: whatever asks it for one raises."""
+    jobs = [*JOBS, job(5, "greedy", Sampling(), (4,))]
+    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
+    device = torch.device("meta")
+    batch = JudgedBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
+    monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))
+    for complete in ([0, 1, 2, 3, 4, 5], [5, 2, 0], [4], [1], [3]):
+        rows = [
+            (number, torch.empty(len(jobs[number].draft) + 1, len(SHORTLIST), device=device))
+            for number in complete
+        ]
+        with DeviceAlone():
+            reading = batch.read(0, rows)
+        chosen = sum(2 * len(one) for number, one in rows if number not in (1, 3))
+        tested = sum(one.numel() for number, one in rows if number == 1)
+        assert (reading is None and complete == [3]) or reading.chosen.numel() == chosen + tested

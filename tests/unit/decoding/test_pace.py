@@ -20,9 +20,10 @@ def pace(
 ) -> Pace:
     """After 60 chunks of which so many tokens stood each, and 20 drafts that came so long after a verdict."""
     policy = Pace()
-    policy.on_verified(0, 0, STEP_S)
+    policy.on_verified(0, STEP_S)
     for _ in range(60):
-        policy.on_verified(drafted, accepted, verify_s)
+        policy.on_verified(drafted, verify_s)
+        policy.on_draft_judged(accepted, accepted < drafted)
     for number in range(20 if delay_s is not None else 0):
         policy.on_starved(reason, 10.0 * number, stepped=False)
         policy.on_draft(10.0 * number + delay_s)
@@ -37,7 +38,8 @@ def test_it_never_waits_without_evidence():
     assert fresh.wait_until_s(5.0) == 5.0
     assert pace(4).wait_until_s(1000.0) == 1000.0, "no draft has ever come after a surprise"
     stepless = Pace()
-    stepless.on_verified(4, 4, STEP_S)
+    stepless.on_verified(4, STEP_S)
+    stepless.on_draft_judged(4, False)
     stepless.on_starved("surprise", 0.0, stepped=False)
     stepless.on_draft(0.01)
     stepless.on_starved("surprise", 1.0, stepped=False)
@@ -135,10 +137,12 @@ def test_how_much_of_a_draft_is_verified_depends_on_what_stood():
 
 def test_long_chunks_are_cut_where_their_end_does_not_pay():
     policy = Pace()
-    policy.on_verified(0, 0, STEP_S)
+    policy.on_verified(0, STEP_S)
     for _ in range(100):
-        policy.on_verified(8, 1, 0.12)
-        policy.on_verified(2, 1, 0.055)
+        policy.on_verified(8, 0.12)
+        policy.on_draft_judged(1, True)
+        policy.on_verified(2, 0.055)
+        policy.on_draft_judged(1, True)
     assert 1 <= policy.chunk_length(8) <= 5
 
 
@@ -165,7 +169,8 @@ times = st.floats(1e-4, 2.0)
 def test_whatever_it_has_seen_its_answers_are_sane(verified, delays, offered):
     policy = Pace()
     for drafted, accepted, compute_s in verified:
-        policy.on_verified(drafted, min(drafted, accepted), compute_s)
+        policy.on_verified(drafted, compute_s)
+        policy.on_draft_judged(min(drafted, accepted), accepted < drafted)
     for reason, delay_s in delays:
         policy.on_starved(reason, 0.0, stepped=False)
         policy.on_draft(delay_s)

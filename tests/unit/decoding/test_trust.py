@@ -86,6 +86,6 @@ def test_outcomes_are_distinct_and_their_chances_are_chances(choices, draft, jud
     runs = (1,) * len(choices)
     for accepted, token in judged:
         trust.on_judged(hint, runs, draft, Judgement(min(accepted, len(draft)), token))
-    outcomes = list(trust.outcomes(hint, runs, draft))
+    outcomes = trust.outcomes(hint, runs, draft)
     assert len({tokens for tokens, _ in outcomes}) == len(outcomes)
     assert all(0.0 <= chance <= 1.0 for _, chance in outcomes)

@@ -1,13 +1,15 @@
 """Paced workers take the profile's time, hints leave at their layer's share, and results stay the models'."""
 
 import pytest
-from support.toys import own_text, request
+from support.toys import own_text, request, toy_pair
 
-from outrider.decoding.config import DecodingConfig
+from outrider.core.frames import Peer
+from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.jobs import ExitHint, GivenUp, PrefillTarget, SessionKey, Verify
 from outrider.decoding.local import LocalLink
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.decoding.virtual import ComputeProfile
-from outrider.runtime.paced import PacedDecoder, PacedService, Pacer
+from outrider.runtime.paced import PacedDecoder, PacedService, PacedTargetWorker, Pacer
 
 COMPUTE = ComputeProfile(
     draft_prefill_s=0.0,
@@ -62,3 +64,31 @@ def test_texts_are_the_targets_and_take_the_profiles_time(fake: FakeTime) -> Non
     assert edge.now_s == pytest.approx(decoded.speculation.drafted_tokens * 0.1)
     # 20 tokens of a draft that is always right: 4 rounds of 4 + 1.
     assert cloud.now_s == pytest.approx(0.5 + 4 * 1.0)
+
+
+def test_a_verification_given_up_takes_the_time_to_its_exit(fake: FakeTime) -> None:
+    target, asked = toy_pair(5, 1.0, eos_bias=-9.0)[0], request(max_new_tokens=20)
+    worker, text = PacedTargetWorker(target, COMPUTE, fake.pacer()), own_text(target, asked)
+    heard: list[int] = []
+
+    def at_the_second(job: Verify, hint: ExitHint) -> bool:
+        heard.append(hint.exit)
+        return hint.exit == 1
+
+    def verify(session: int, draft: tuple[int, ...]) -> Verify:
+        evidence = (None,) * len(draft)
+        key = SessionKey(Peer("", b"robot"), session)
+        return Verify(key, 1, text[:2], draft, evidence, "greedy", Sampling(), True, hints=True)
+
+    for session in (1, 2):
+        worker.run(
+            [PrefillTarget(SessionKey(Peer("", b"robot"), session), 1, asked.prompt, 20)], at_the_second
+        )
+    fake.now_s = 0.0
+    [left] = worker.run([verify(1, (text[2], 29, 3))], at_the_second)
+    assert isinstance(left, GivenUp) and heard == [0, 1]
+    assert fake.now_s == pytest.approx(2 / 4 * 1.0)
+    judged = worker.run([verify(1, text[2:6]), verify(2, text[2:4])], at_the_second)
+    assert [(one.accepted, one.next_token) for one in judged] == [(4, text[6]), (2, text[4])]
+    assert fake.now_s == pytest.approx(0.5 + 1.0), "a batch is not left"
+    assert sorted(heard) == [0, 0, 0, 1, 1, 1, 2, 2]

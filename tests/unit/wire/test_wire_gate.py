@@ -29,6 +29,15 @@ def test_a_bucket_gives_its_burst_then_its_rate_and_never_more_than_the_burst():
     assert sum(bucket.take(1.0, 1e6) for _ in range(100)) == 20
 
 
+def test_what_is_given_back_can_be_taken_again():
+    bucket = TokenBucket(10.0, 20.0, now_s=0.0)
+    assert bucket.take(25.0, 0.0) and not bucket.take(1.0, 0.1)
+    bucket.give_back(25.0)
+    assert bucket.ready_s(0.1) == 0.1
+    bucket.give_back(1000.0)
+    assert bucket.take(20.0, 0.2) and not bucket.take(1.0, 0.2), "never more than the burst"
+
+
 def test_a_debt_is_paid_before_more_is_given():
     bucket = TokenBucket(10.0, 20.0, now_s=0.0)
     assert bucket.take(50.0, 0.0)

@@ -1,0 +1,70 @@
+"""When a running verification should be given up for one that is aimed better.
+
+Early exits foretell how a verification ends. Where a branch that goes on from there lies ready, one forward
+can judge both: it begins again, with the end foretold as its draft and the branch after it. That costs the
+time since the verification began and saves the next one where the exits were right. Where they were not, the
+target has its word all the same: what is foretold is judged like any draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from outrider.decoding.digest import common_length
+from outrider.decoding.pace import Pace
+
+MOST_AIMS = 2
+"""How often one verification is begun again at most."""
+Tokens = tuple[int, ...]
+
+
+class Aim:
+    """What one text's next verification begins with. Times in seconds of the cloud's clock."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._begun_s = 0.0
+        self.drop()
+
+    def drop(self) -> None:
+        """Nothing is foretold any more."""
+        self.tokens: Tokens = ()
+        self.chance = 1.0
+        self._better: tuple[Tokens, float] | None = None
+        self._times = 0
+
+    def begin(self, now_s: float) -> None:
+        """A verification begins."""
+        self._begun_s = now_s
+        self._better = None
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the running verification should be given up for another."""
+        return self._better is not None
+
+    def look(
+        self,
+        draft: Tokens,
+        outcomes: Iterable[tuple[Tokens, float]],
+        after: Callable[[Tokens], Tokens],
+        now_s: float,
+    ) -> None:
+        """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
+        ready after one.
+        """
+        most = 0.0
+        for tokens, chance in outcomes if self._times < MOST_AIMS else ():
+            ready = after(tokens)
+            whole = tokens + ready
+            if not ready or common_length(whole, draft) == len(whole):
+                continue
+            gain = self._pace.gain_of_aim(chance, len(draft), len(tokens), len(ready), now_s - self._begun_s)
+            if gain > most:
+                most, self._better = gain, (tokens, chance)
+
+    def take(self) -> None:
+        """The verification has been given up: what was better is what the next one begins with."""
+        if self._better is not None:
+            self.tokens, self.chance = self._better
+            self._times += 1

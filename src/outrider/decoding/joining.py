@@ -1,0 +1,54 @@
+"""Which verifications are worth a place in the next batch, where robots share one verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+MOST_LEFT_OUT = 4
+"""So many batches in a row may begin without a session that is ready."""
+PLACE_TOKENS = 0.5
+"""What a place is worth beside its time: a pass that is spared leaves the next one more to verify."""
+WAIT_TOKENS = 0.6
+"""What every batch that has begun without it adds to the worth of a session."""
+
+
+class Candidate(NamedTuple):
+    """A verification that is ready: the `tokens` that it is expected to yield, and how many batches in a row
+    have begun without it. `may_grow`: whether more of its draft may come meanwhile.
+    """
+
+    tokens: float
+    left_out: int
+    may_grow: bool
+
+    @property
+    def can_wait(self) -> bool:
+        return self.may_grow and self.left_out < MOST_LEFT_OUT
+
+    @property
+    def worth(self) -> float:
+        """In tokens."""
+        return self.tokens - PLACE_TOKENS + WAIT_TOKENS * self.left_out
+
+
+def worth_joining(candidates: Sequence[Candidate], batch_s: Callable[[int], float]) -> set[int]:
+    """The places of those that make the batch of the most worth a second; never none.
+
+    `batch_s`: the time of a batch of so many. Where that is mostly what the first one takes, all join; where
+    every further one takes time of its own, steps and short drafts wait until they have grown.
+    """
+    order = sorted(range(len(candidates)), key=lambda place: _rank(candidates[place]))
+    least = sum(not candidate.can_wait for candidate in candidates)
+    worth, best, size = 0.0, 0.0, len(order)
+    for count, place in enumerate(order, 1):
+        worth += candidates[place].worth
+        rate = worth / batch_s(count)
+        if count >= least and rate >= best:
+            best, size = rate, count
+    return set(order[:size])
+
+
+def _rank(candidate: Candidate) -> tuple[bool, float]:
+    """Sorts candidates: first those that must join, then by their worth."""
+    return candidate.can_wait, -candidate.worth

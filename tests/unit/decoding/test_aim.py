@@ -1,0 +1,132 @@
+"""When a running verification should be given up: an aim alone, with a pace that has been taught."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.decoding.aim import MOST_AIMS, Aim
+from outrider.decoding.pace import Pace
+
+STEP_S, VERIFY_S = 0.05, 0.06
+DRAFT = (1, 2, 3, 4)
+READY = {(1, 9): (5, 6, 7, 8), (8,): (5, 6, 7, 8), (1, 2, 3, 4, 5): (6, 7, 8)}
+"""The branches that lie ready, by the outcomes they go on from."""
+
+
+def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> Pace:
+    """Drafts of four, of whose tokens that share stood, and steps."""
+    pace = Pace()
+    for number in range(100):
+        if steps:
+            pace.on_verified(0, STEP_S)
+        if drafts:
+            pace.on_verified(4, VERIFY_S)
+        pace.on_draft_judged(int(5 * right), True)
+        pace.on_committed(3, number * VERIFY_S)
+    return pace
+
+
+def after(tokens: tuple[int, ...]) -> tuple[int, ...]:
+    return READY.get(tokens, ())
+
+
+def aiming(pace: Pace, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01) -> Aim:
+    aim = Aim(pace)
+    aim.begin(7.0)
+    aim.look(DRAFT, outcomes, after, 7.0 + elapsed_s)
+    return aim
+
+
+def test_a_likely_outcome_is_aimed_at_where_a_branch_goes_on_from_it():
+    aim = aiming(taught(), ((1, 9), 0.9))
+    assert aim.is_better and aim.tokens == ()
+    aim.take()
+    assert (aim.tokens, aim.chance) == ((1, 9), 0.9)
+
+
+def test_without_a_branch_ready_nothing_is_aimed_at():
+    assert not aiming(taught(), ((1, 7), 1.0), ((2,), 1.0)).is_better
+
+
+def test_what_the_running_draft_covers_already_is_no_better():
+    aim = Aim(taught())
+    aim.begin(7.0)
+    for draft in ((1, 9, 5, 6, 7, 8), (1, 9, 5, 6, 7, 8, 9)):
+        aim.look(draft, [((1, 9), 1.0)], after, 7.0)
+        assert not aim.is_better
+    aim.look((1, 9, 5, 6, 7), [((1, 9), 1.0)], after, 7.0)
+    assert aim.is_better, "the branch is longer"
+
+
+def test_the_likelier_outcome_is_aimed_at():
+    aim = aiming(taught(), ((8,), 0.85), ((1, 9), 0.95), ((8,), 0.9))
+    aim.take()
+    assert aim.tokens == (1, 9)
+
+
+def test_of_equals_that_with_more_ready_is_aimed_at():
+    aim = aiming(taught(), ((1, 2, 3, 4, 5), 0.9), ((8,), 0.9))
+    aim.take()
+    assert aim.tokens == (8,)
+
+
+@pytest.mark.parametrize(("chance", "elapsed_s"), [(0.2, 0.01), (0.95, 0.058)])
+def test_what_is_unlikely_or_comes_late_is_not_aimed_at(chance, elapsed_s):
+    assert not aiming(taught(), ((1, 9), chance), elapsed_s=elapsed_s).is_better
+
+
+@pytest.mark.parametrize("right", [0.0, 0.4, 0.8])
+def test_the_gain_falls_with_time_and_doubt_and_is_a_loss_at_the_end(right):
+    pace = taught(right=right)
+    times_s = [share * VERIFY_S for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    for chance in (0.3, 0.9):
+        gains = [pace.gain_of_aim(chance, 4, 2, 4, time_s) for time_s in times_s]
+        assert gains == sorted(gains, reverse=True) and len(set(gains)) == 5
+        assert gains[-1] < 0.0
+    by_chance = [pace.gain_of_aim(chance, 4, 2, 4, 0.01) for chance in (0.1, 0.5, 0.9)]
+    assert by_chance == sorted(by_chance) and len(set(by_chance)) == 3
+    assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) > 0.0
+
+
+def test_a_branch_that_is_short_gains_less():
+    pace = taught()
+    gains = [pace.gain_of_aim(0.9, 4, 2, ready, 0.01) for ready in (1, 2, 4)]
+    assert gains == sorted(gains) and len(set(gains)) == 3
+
+
+def test_nothing_is_aimed_at_before_both_times_are_known():
+    for pace in (Pace(), taught(steps=False), taught(drafts=False)):
+        assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) == 0.0
+        assert not aiming(pace, ((1, 9), 1.0), elapsed_s=0.0).is_better
+
+
+def test_a_verification_that_begins_forgets_what_was_not_taken():
+    aim = aiming(taught(), ((1, 9), 0.9))
+    aim.begin(8.0)
+    assert not aim.is_better
+    aim.take()
+    assert (aim.tokens, aim.chance) == ((), 1.0)
+
+
+def test_time_counts_from_the_beginning_of_the_last_verification():
+    aim = aiming(taught(), ((1, 9), 0.9), elapsed_s=10.0)
+    assert not aim.is_better
+    aim.begin(17.0)
+    aim.look(DRAFT, [((1, 9), 0.9)], after, 17.01)
+    assert aim.is_better
+
+
+def test_a_verification_is_aimed_anew_a_few_times_at_most():
+    aim = Aim(taught())
+    for _ in range(MOST_AIMS):
+        aim.begin(7.0)
+        aim.look(DRAFT, [((1, 9), 0.9)], after, 7.0)
+        assert aim.is_better
+        aim.take()
+    aim.begin(7.0)
+    aim.look(DRAFT, [((8,), 1.0)], after, 7.0)
+    assert not aim.is_better and aim.tokens == (1, 9)
+    aim.drop()
+    assert (aim.tokens, aim.chance) == ((), 1.0)
+    aim.look(DRAFT, [((8,), 1.0)], after, 7.0)
+    assert aim.is_better

@@ -1,0 +1,265 @@
+"""The cloud machine and its service alone: verifications given up in their midst for ones aimed better."""
+
+from __future__ import annotations
+
+import pytest
+from cloud_machine import (
+    ALICE,
+    BOB,
+    PROMPT,
+    ROOT,
+    Clock,
+    draft,
+    frames,
+    next_job,
+    opened,
+    opening,
+    own,
+    proposal,
+    run,
+    service,
+    step,
+)
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.frames import Cancel, Close, Verdict
+from outrider.decoding.config import Sampling
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.jobs import ExitHint, GivenUp, Verify
+from outrider.decoding.pace import Pace
+from outrider.decoding.service import VerifierService
+
+USEFUL = {"hints": "useful", "when_idle": "adaptive"}
+
+
+@pytest.fixture(autouse=True)
+def every_aim_pays(monkeypatch):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+
+
+def text_of(temperature: float, max_new_tokens: int = 20) -> tuple[int, ...]:
+    """What `ar` writes."""
+    asked = request(PROMPT.text, max_new_tokens)
+    return own_text(toy_pair(1, 1.0, -9.0)[0], asked, Sampling(temperature, 1.0, 7))
+
+
+def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[int, ...]]:
+    """A draft that is wrong at one place, and a branch that goes on from there as the target does."""
+    wrong = (*text[:at], (text[at] + 1) % 31 + 1)
+    return [(*wrong, 3, 4), text[: at + 1 + ready]]
+
+
+def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
+    """The job that verifies the wrong draft; the right branch lies beside it."""
+    main, beside = branched(text, at)
+    cloud.receive(ALICE, draft(0, main))
+    cloud.receive(ALICE, draft(0, beside))
+    job = next_job(cloud)
+    assert job is not None and job.draft == main
+    return job
+
+
+def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
+    """An exit that says how a verification ends."""
+    choices = (*outcome, *job.draft[len(outcome) :], 7)[: len(job.draft) + 1]
+    return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, choices, (sure,) * len(choices))
+
+
+@pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
+def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
+    cloud, text = service(), text_of(temperature)
+    opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
+    job = offer(cloud, text)
+    assert not cloud.gives_up(job)
+    assert [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))] == [text[:2]]
+    assert cloud.gives_up(job)
+    assert cloud.finish_all([job], [GivenUp()], 0.01) == []
+    again = next_job(cloud)
+    assert (again.tokens, again.draft) == ((), text[:6])
+    assert again.evidence == (None,) * 6 and not cloud.gives_up(again)
+    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    assert verdict.tokens == text[:7]
+    assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
+    assert cloud.stats.given_up == 0, "nothing was stopped by the model itself"
+
+
+def test_where_an_exit_was_wrong_the_target_has_its_word():
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    main, wrong = branched(text)
+    other = (text[0], 29, 5, 6, 7)
+    for tokens in (main, other):
+        cloud.receive(ALICE, draft(0, tokens))
+    job = next_job(cloud)
+    assert 29 not in text[:2] and job.draft == main != wrong
+    cloud.hint(job, names(job, other[:2]))
+    cloud.finish(job, GivenUp(), 0.01)
+    again = next_job(cloud)
+    assert again.draft == other
+    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    assert verdict.tokens == text[:2]
+    cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
+    assert next_job(cloud).draft == text[2:5], "what was foretold is forgotten"
+
+
+def test_a_verification_given_up_is_no_batch_to_learn_from():
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    job = offer(cloud, text)
+    cloud.hint(job, names(job, text[:2]))
+    cloud.finish_all([job], [GivenUp()], 0.01)
+    again = next_job(cloud)
+    cloud.finish_all([again], [run(cloud, again)], 0.1)
+    assert cloud._machine._batch_time.seconds(1) == pytest.approx(0.1)
+    stats = cloud.stats
+    assert (stats.batches, stats.rounds, stats.compute_s) == (2, 1, pytest.approx(0.11))
+
+
+def test_a_step_is_given_up_for_a_branch_that_lies_ready():
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    first = next_job(cloud)
+    assert first.draft == ()
+    cloud.receive(ALICE, draft(0, text[:5]))
+    cloud.hint(first, names(first, text[:1]))
+    assert cloud.gives_up(first)
+    cloud.finish(first, GivenUp(), 0.01)
+    assert next_job(cloud).draft == text[:5]
+
+
+def test_without_a_branch_ready_nothing_is_given_up():
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    main, _ = branched(text)
+    cloud.receive(ALICE, draft(0, main))
+    job = next_job(cloud)
+    cloud.hint(job, names(job, text[:2]))
+    assert not cloud.gives_up(job)
+    cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
+    cloud.hint(job, names(job, text[:2], exit_index=1))
+    assert cloud.gives_up(job), "what came meanwhile counts"
+
+
+@pytest.mark.parametrize("when_idle", ["wait", "step"])
+@pytest.mark.parametrize("hints", ["all", "useful"])
+def test_others_end_what_they_have_begun(when_idle, hints):
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, when_idle=when_idle, hints=hints)
+    job = offer(cloud, text)
+    cloud.hint(job, names(job, text[:2]))
+    assert not cloud.gives_up(job)
+
+
+@pytest.mark.parametrize("when_idle", ["wait", "step", "adaptive"])
+@pytest.mark.parametrize(
+    "news",
+    [Cancel(5, 1), Close(5, 1), opening(epoch=2), opening(tokens=(30,))],
+    ids=lambda n: type(n).__name__,
+)
+def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, when_idle=when_idle, hints="useful")
+    job = offer(cloud, text)
+    cloud.receive(ALICE, news)
+    assert cloud.hint(job, names(job, text[:2])) == []
+    assert cloud.gives_up(job)
+    assert cloud.finish_all([job], [GivenUp()], 0.01) == []
+    later = next_job(cloud)
+    assert not (isinstance(later, Verify) and later.draft)
+
+
+class Speaking:
+    """Runs steps of a service; what comes in mid-forward is handed over when an exit speaks."""
+
+    def __init__(self, cloud: VerifierService) -> None:
+        self.cloud = cloud
+        self.arriving: list = []
+        self.replies: list = []
+
+    def step(self) -> list:
+        self.replies = []
+        assert self.cloud.step(self.replies.append, self._take_in)
+        return frames(self.replies)
+
+    def _take_in(self) -> None:
+        arriving, self.arriving = self.arriving, []
+        for peer, frame in arriving:
+            self.replies += self.cloud.receive(peer, frame)
+
+
+def running(**options) -> tuple[Speaking, tuple[int, ...]]:
+    """A service where every exit says what the last layer says, and the text."""
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    target.exit_row = lambda index, digest: target.row(digest)
+    cloud, text = VerifierService(target, clock=Clock()), text_of(0.0)
+    opened(cloud, **{**USEFUL, **options})
+    return Speaking(cloud), text
+
+
+def verdicts(said: list) -> list[tuple[int, ...]]:
+    return [frame.tokens for frame in said if isinstance(frame, Verdict)]
+
+
+def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
+    one, text = running()
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
+    assert verdicts(one.step()) == []
+    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    [verdict] = one.step()
+    assert (verdict.tokens, verdict.passes) == (text[:7], 2)
+
+
+@pytest.mark.parametrize(
+    "ending", [Cancel(5, 1), Close(5, 1), opening(epoch=2)], ids=["cancel", "close", "open"]
+)
+def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(ending):
+    one, text = running()
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [(ALICE, ending)]
+    assert one.step() == []
+    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    one.cloud.receive(ALICE, opening(epoch=3, **USEFUL))
+    one.step()
+    one.cloud.receive(ALICE, draft(0, text[:4], epoch=3))
+    assert verdicts(one.step()) == [text[:5]]
+
+
+def test_others_may_come_and_go_in_mid_forward():
+    one, text = running(when_idle="wait")
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [
+        (BOB, opening(when_idle="wait")),
+        (BOB, draft(0, text[:3])),
+        (BOB, Close(5, 1)),
+        (BOB, opening(when_idle="wait", epoch=2)),
+    ]
+    assert verdicts(one.step()) == [text[:2]]
+    one.step()
+    one.cloud.receive(BOB, draft(0, text[:3], epoch=2))
+    assert verdicts(one.step()) == [text[:4]]
+
+
+def test_in_a_batch_nothing_is_given_up():
+    cloud, text = service(), own()
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, opening(**USEFUL))
+    step(cloud)
+    step(cloud)
+    for peer in (ALICE, BOB):
+        for tokens in branched(text):
+            cloud.receive(peer, draft(0, tokens))
+    said = frames(step(cloud))
+    assert verdicts(said) == [text[:2], text[:2]]
+    assert cloud.stats.given_up == 0
+
+
+@pytest.mark.parametrize("acceptance", ["split", "sparse"])
+def test_drafts_that_are_tested_are_not_aimed(acceptance):
+    """What lies ready would need the chance that it was drawn with, and so would what is foretold."""
+    one, text = running(acceptance=acceptance)
+    main, beside = branched(text)
+    one.arriving = [(ALICE, proposal((), beside))]
+    one.cloud.receive(ALICE, proposal((), main))
+    assert len(one.step()) >= 1
+    assert one.cloud.stats.given_up == one.cloud.stats.failed_jobs == 0

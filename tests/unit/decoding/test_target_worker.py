@@ -1,0 +1,111 @@
+"""The target worker alone: a verification that runs alone can be left in its midst, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from cloud_machine import ALICE, BOB, PROMPT, own
+from support.toys import toy_pair
+
+from outrider.core.frames import Peer
+from outrider.decoding.config import Sampling
+from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.toy import ToyModel, ToySession
+from outrider.decoding.workers import TargetWorker
+
+TEXT = own()
+
+
+@pytest.fixture
+def sessions(monkeypatch) -> list[ToySession]:
+    """Those of the target, in the order they were opened."""
+    opened: list[ToySession] = []
+
+    def open_session(model: ToyModel) -> ToySession:
+        opened.append(ToySession(model))
+        return opened[-1]
+
+    monkeypatch.setattr(ToyModel, "open_session", open_session)
+    return opened
+
+
+def worker(*peers: Peer) -> TargetWorker:
+    one = TargetWorker(toy_pair(1, 1.0, eos_bias=-9.0)[0])
+    for peer in peers:
+        assert one.run([PrefillTarget(SessionKey(peer, 1), 1, PROMPT, 20)], never) == [None]
+    return one
+
+
+def verify(length: int, draft: tuple[int, ...], peer: Peer = ALICE) -> Verify:
+    """A draft after so many tokens of the target's own text."""
+    evidence = (None,) * len(draft)
+    return Verify(
+        SessionKey(peer, 1), 1, TEXT[:length], draft, evidence, "greedy", Sampling(), True, hints=True
+    )
+
+
+def never(job: Verify, hint: ExitHint) -> bool:
+    return False
+
+
+def at_exit(index: int, heard: list[int]):
+    """Gives up when that exit speaks; `heard`: which have."""
+
+    def on_hint(job: Verify, hint: ExitHint) -> bool:
+        heard.append(hint.exit)
+        return hint.exit == index
+
+    return on_hint
+
+
+def stands(judged: object, tokens: tuple[int, ...]) -> bool:
+    return isinstance(judged, Judgement) and (judged.accepted, judged.next_token) == (
+        len(tokens) - 1,
+        tokens[-1],
+    )
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_verification_left_in_its_midst_leaves_the_session_as_it_was(sessions, index):
+    one = worker(ALICE)
+    [judged] = one.run([verify(0, TEXT[:4])], never)
+    assert stands(judged, TEXT[:5])
+    for length, draft in ((5, (*TEXT[5:7], 29, 3)), (5, ()), (5, TEXT[5:12])):
+        before, heard = sessions[0].length, []
+        [left] = one.run([verify(length, draft)], at_exit(index, heard))
+        assert isinstance(left, GivenUp) and heard == list(range(index + 1))
+        assert sessions[0].length == before
+    [judged] = one.run([verify(5, TEXT[5:8])], never)
+    assert stands(judged, TEXT[5:9])
+
+
+def test_what_was_rolled_back_for_a_verification_that_was_left_is_forgotten():
+    """An edge may move the text to where the cache then ends: the last row is not what follows there."""
+    one = worker(ALICE)
+    one.run([verify(0, TEXT[:8])], never)
+    [left] = one.run([verify(5, TEXT[5:7])], at_exit(0, []))
+    assert isinstance(left, GivenUp)
+    [judged] = one.run([verify(4, ())], never)
+    assert stands(judged, TEXT[4:5])
+
+
+def test_in_a_batch_all_are_judged_whatever_is_asked_for():
+    one, heard = worker(ALICE, BOB), []
+    jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
+    judged = one.run(jobs, at_exit(0, heard))
+    assert [stands(each, TEXT[:4]) for each in judged] == [True, True]
+    assert sorted(heard) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_failure_is_no_verification_left(sessions):
+    one = worker(ALICE)
+    failing = ToySession.forward
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("out of memory")
+
+    sessions[0].forward = broken
+    [failed] = one.run([verify(0, TEXT[:3])], at_exit(0, []))
+    assert isinstance(failed, RuntimeError)
+    sessions[0].forward = failing.__get__(sessions[0])
+    [judged] = one.run([verify(0, TEXT[:3])], never)
+    assert stands(judged, TEXT[:4])
