@@ -12,6 +12,7 @@ COMMANDS = [
     ["record"],
     ["replay"],
     ["verifier"],
+    ["graphs"],
     ["keys"],
     ["doctor"],
     ["eval", "navigation"],

@@ -1,4 +1,4 @@
-"""The commands of a run: demo, record, replay, console, verifier, ask, keys, doctor."""
+"""The commands of a run: demo, record, replay, console, verifier, graphs, ask, keys, doctor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Store
+from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
 
@@ -155,7 +156,7 @@ def verifier(
     ] = "fp32",
     max_length: Annotated[
         int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
-    ] = 512,
+    ] = DEFAULT_MAX_LENGTH,
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where the model runs.")] = "cpu",
     constrained: Annotated[
         bool, typer.Option("--constrained", help="Begin every text with an action of the table.")
@@ -196,6 +197,29 @@ def verifier(
         metrics_port=metrics_port,
         tokens_per_s=tokens_per_s,
     )
+
+
+@app.command(epilog="Example:  outrider graphs Qwen/Qwen2-VL-2B-Instruct --precision int4 --max-length 2048")
+def graphs(
+    model: Annotated[
+        str, typer.Argument(help="The draft model: a folder, or its name on the Hub.")
+    ] = "models/draft",
+    precision: Annotated[
+        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the weights are kept in.")
+    ] = "fp32",
+    provider: Annotated[
+        Literal["cpu", "cuda", "tensorrt", "openvino", "qnn"],
+        typer.Option(help="Where onnxruntime is to run them."),
+    ] = "cpu",
+    max_length: Annotated[
+        int, typer.Option(min=64, help="Room for prompt, image and text, in tokens.")
+    ] = DEFAULT_MAX_LENGTH,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the arithmetic.")] = 1,
+) -> None:
+    """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
+    from outrider.runtime.static_graphs import build_graphs
+
+    build_graphs(model, precision, provider, max_length, threads)
 
 
 @app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')

@@ -64,6 +64,13 @@ def decode_slices(
     return slices
 
 
+def reader_of_slices(
+    read: ExitReader | None, texts: Sequence[Appended], num_forwards: int
+) -> ExitReader | None:
+    """For the forwards that texts are cut into: the reader itself where each text is in one of them whole."""
+    return read if read is None or num_forwards == 1 else ExitSlices(read, texts).read
+
+
 class ExitSlices:
     """What exits say of a batch's chunks, whose forwards may be cut into slices: joined where complete."""
 
@@ -88,22 +95,24 @@ class ExitSlices:
 
 
 def run_together(
-    text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended], exits: ExitSlices | None
+    text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended], read: ExitReader | None
 ) -> list[Tensor]:
     """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs."""
     rows: list[list[Tensor]] = [[] for _ in texts]
     by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
-    for slices in zip_longest(*(one.slices() for one in texts)):
+    forwards = list(zip_longest(*(one.slices() for one in texts)))
+    read = reader_of_slices(read, texts, len(forwards))
+    for slices in forwards:
         present = [index for index in by_place if slices[index] is not None]
         parts = [slices[index] for index in present]
-        tell = None if heads is None or exits is None else _teller(heads, exits, present, parts)
+        tell = None if heads is None or read is None else _teller(heads, read, present, parts)
         for index, logits in zip(present, _run(text, parts, tell), strict=True):
             rows[index].append(logits)
     return [torch.cat(parts) for parts in rows]
 
 
 def _teller(
-    heads: ExitHeads, exits: ExitSlices, present: Sequence[int], parts: Sequence[Appended]
+    heads: ExitHeads, read: ExitReader, present: Sequence[int], parts: Sequence[Appended]
 ) -> Callable[[int, Tensor], None]:
     """Lets the exits' logits be read after their layers, those of all texts in one product."""
     ends = list(accumulate(len(part.token_ids) for part in parts))
@@ -114,7 +123,7 @@ def _teller(
         if index is None:
             return
         logits = heads.logits(index, hidden)
-        reading = exits.read(index, [(number, logits[first:end]) for number, first, end in places])
+        reading = read(index, [(number, logits[first:end]) for number, first, end in places])
         if reading is not None:
             reading.hear(reading.chosen.cpu())
 

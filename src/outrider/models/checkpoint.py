@@ -188,12 +188,14 @@ def build_text_stack(
     vocab_size: int,
     precision: Precision = "fp32",
     exact: bool = False,
+    place: torch.device | None = None,
 ) -> TextStack:
     """Fuse and pack the language half; its modules are emptied layer by layer, so that large ones fit.
 
-    `exact`: integers stay integers, but all arithmetic is float32.
+    `exact`: integers stay integers, but all arithmetic is float32. `place`: where it is to run; its integers
+    are packed there, and the rest is to follow by `TextStack.to`.
     """
-    packer = pack_exactly if exact else pack
+    packer = pack_exactly if exact else partial(pack, place=place)
     language, config = checkpoint.modules.model.language_model, checkpoint.text_config
     layers = []
     for index in range(config.num_hidden_layers):
@@ -225,12 +227,15 @@ def build_vision_encoder(checkpoint: Checkpoint, how: Preprocessing, precision: 
     return VisionEncoder(tower, replace(how, temporal=1))
 
 
-def check_text_config(folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32") -> None:
+def check_text_config(
+    folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32", on_gpu: bool = False
+) -> None:
     """Raises ModelError for what the runtime's forward does not compute or a tokenizer too large for it."""
-    if precision == "int4" and (config.hidden_size % INT4_GROUP or config.intermediate_size % INT4_GROUP):
+    in_groups = precision == "int4" or (precision == "int8" and on_gpu)
+    if in_groups and (config.hidden_size % INT4_GROUP or config.intermediate_size % INT4_GROUP):
         raise ModelError(
-            f"{folder} is {config.hidden_size} and {config.intermediate_size} wide; precision int4 needs "
-            f"multiples of {INT4_GROUP}: use int8"
+            f"{folder} is {config.hidden_size} and {config.intermediate_size} wide; precision {precision} "
+            f"needs multiples of {INT4_GROUP}: use {'bf16' if on_gpu else 'int8'}"
         )
     rope_type = config.rope_parameters.get("rope_type", "default")
     wrong = {

@@ -7,6 +7,7 @@ that the target must reject.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 
 import torch
@@ -29,6 +30,7 @@ from outrider.core.values import Prompt, Successors
 
 FORBIDDEN = -1e30
 """A logit of no probability; finite, so that margins and sums of logits stay numbers."""
+_HOST = torch.device("cpu")
 
 
 class LineGrammar:
@@ -43,10 +45,15 @@ class LineGrammar:
             for length in range(len(line)):
                 self._following(line[:length])
 
-    def allowed(self, token_ids: Sequence[int]) -> Tensor | None:
-        """Ids that may follow these tokens; None where any may: past the line, or beside all lines."""
+    def allowed(self, token_ids: Sequence[int], device: torch.device = _HOST) -> Tensor | None:
+        """Ids, on a device, that may follow these tokens. None where any may: past the line, or beside all
+        lines; then any may after all that these tokens begin, for a text only grows.
+        """
         text = self._tokenizer.decode(token_ids)
-        return self._allowed.get(text)
+        ids = self._allowed.get(text)
+        if ids is not None and ids.device != device:
+            ids = self._allowed[text] = ids.to(device)  # once: to bring them there is to wait for it
+        return ids
 
     def _following(self, begun: str) -> None:
         if begun in self._allowed:
@@ -104,6 +111,8 @@ class ConstrainedSession:
         self._model = model
         self._prompt_length = 0
         self._text: list[int] = []
+        self._free_from = math.inf
+        """After so many tokens of the text, and all that follow, any may."""
 
     @property
     def length(self) -> int:
@@ -114,8 +123,8 @@ class ConstrainedSession:
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
         row = yield from self.inner.prefill_parts(prompt)
-        self._prompt_length, self._text = self.inner.length, []
-        return self._constrained(row, [])
+        self._prompt_length, self._text, self._free_from = self.inner.length, [], math.inf
+        return self._constrained(row, 0)
 
     def expected(self, count: int) -> Successors:
         return self.inner.expected(count)
@@ -126,22 +135,27 @@ class ConstrainedSession:
     def truncate(self, length: int) -> None:
         self.inner.truncate(length)
         del self._text[max(0, length - self._prompt_length) :]
+        if len(self._text) < self._free_from:
+            self._free_from = math.inf
 
     def append(self, token_ids: Sequence[int], rows: Tensor) -> Tensor:
         """Take the tokens of a forward; its logits under the constraint."""
-        begun = len(self._text)
+        first = len(self._text) + 1
         self._text.extend(token_ids)
-        return torch.stack(
-            [self._constrained(row, self._text[: begun + place + 1]) for place, row in enumerate(rows)]
-        )
+        if first >= self._free_from:
+            return rows
+        return torch.stack([self._constrained(row, first + place) for place, row in enumerate(rows)])
 
-    def _constrained(self, row: Tensor, text: Sequence[int]) -> Tensor:
-        allowed = self._model.grammar.allowed(text)
+    def _constrained(self, row: Tensor, count: int) -> Tensor:
+        """The row that follows the first `count` tokens of the text."""
+        if count >= self._free_from:
+            return row
+        allowed = self._model.grammar.allowed(self._text[:count], row.device)
         if allowed is None:
+            self._free_from = count
             return row
         kept = torch.full_like(row, FORBIDDEN)
-        kept[allowed] = row[allowed]
-        return kept
+        return kept.index_copy_(0, allowed, row.index_select(0, allowed))
 
 
 def constrain(model: LanguageModel) -> ConstrainedModel:

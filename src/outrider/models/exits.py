@@ -73,8 +73,8 @@ class ExitHeads:
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
     """Adapters as one matrix per exit, in the stack's dtype."""
-    head = text.head.columns(adapters.token_ids).contiguous()
     gain = text.final_norm.gain
+    head = text.head.columns(adapters.token_ids).to(gain.device).contiguous()
     matrices = tuple(
         gain.unsqueeze(1) * head + math.sqrt(len(gain)) * (down.to(head) @ (up.to(head) @ head))
         for down, up in zip(adapters.down, adapters.up, strict=True)

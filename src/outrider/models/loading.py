@@ -10,6 +10,7 @@ import torch
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.batch import DECODE_ROWS, next_span
+from outrider.models.cache import CacheShape
 from outrider.models.card import ModelCard, read_card, write_figures
 from outrider.models.checkpoint import (
     build_text_stack,
@@ -27,14 +28,16 @@ from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
-from outrider.models.graphs.store import GraphRequest, find_graphs
+from outrider.models.graphs.store import GraphRequest, are_built, find_graphs
 from outrider.models.hub import model_name
 from outrider.models.images import Preprocessing
-from outrider.models.memory import SessionBytes, check_memory
+from outrider.models.memory import SessionBytes, check_graph_memory, check_memory
 from outrider.models.out_of_memory import tells_out_of_memory
 from outrider.models.preprocessing import read_preprocessing
 from outrider.models.session import QwenModel, plan_caches
-from outrider.models.text_stack import TextShape, TextStack
+from outrider.models.step_memory import StepWidths, steps_bytes
+from outrider.models.text_stack import TextStack
+from outrider.models.tiles import LEAST_CAPABILITY
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
 
 Role = Literal["target", "draft"]
@@ -55,10 +58,11 @@ def load_model(
     """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on a `device`, the CPU with so many `threads`.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
-    Of a checkpoint that AWQ or GPTQ have quantized, int4 keeps the integers, and what was left whole whole;
+    On a GPU int8 and int4 are packed for its 4-bit product. Of a checkpoint that AWQ or GPTQ have quantized,
+    int4 keeps the integers, and what was left whole whole;
     at any other precision its weights are those that the integers stand for.
     `max_length` bounds a prompt and its text, image tokens included, and so the picture that a folder's
-    preprocessor_config.json asks for. Caches are allocated for so many
+    processor asks for. Caches are allocated for so many
     `sessions` at a time, within which batches run best. `role` only names the model in logs. Early exits are
     read where the folder has them. The tokenizer lies in `tokenizer_folder`, in the folder itself or in
     `tokenizer/` beside it.
@@ -71,7 +75,7 @@ def load_model(
     )
     torch.set_num_threads(threads)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
-    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision)
+    text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, place=place)
     vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
@@ -112,32 +116,45 @@ def _checked(
     device: str,
     copies: int = 1,
 ) -> tuple[torch.device, ModelCard, QwenTokenizer, Preprocessing]:
+    _check_options(threads, precision, max_length)
+    if sessions < 1:
+        raise ConfigError(f"sessions must be at least 1, got {sessions}")
+    place = find_device(device)
+    _check_product(place, precision)
+    check_checkpoint(folder)
+    card = read_card(folder)
+    tokenizer = load_tokenizer(folder, tokenizer_folder)
+    config = read_config(folder)
+    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision, place.type == "cuda")
+    how = read_preprocessing(folder, config.vision_config, max_length)
+    widths = StepWidths(
+        text_shape(config.text_config),
+        config.text_config.hidden_size,
+        config.text_config.intermediate_size,
+        tokenizer.vocab_size,
+    )
+    caches = session_bytes(widths, max_length, precision, sessions, place.type == "cuda")
+    check_memory(folder, weight_files(folder), precision, caches, place, copies)
+    return place, card, tokenizer, how
+
+
+def _check_options(threads: int, precision: Precision, max_length: int) -> None:
+    """Raises ConfigError."""
     if threads < 1:
         raise ConfigError(f"threads must be at least 1, got {threads}")
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} must be one of {', '.join(PRECISIONS)}")
     if max_length < 1:
         raise ConfigError(f"max_length must be at least 1 token, got {max_length}")
-    if sessions < 1:
-        raise ConfigError(f"sessions must be at least 1, got {sessions}")
-    place = find_device(device)
-    check_checkpoint(folder)
-    card = read_card(folder)
-    tokenizer = load_tokenizer(folder, tokenizer_folder)
-    config = read_config(folder)
-    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision)
-    how = read_preprocessing(folder, config.vision_config, max_length)
-    caches = _session_bytes(text_shape(config.text_config), max_length, precision, sessions, place)
-    check_memory(folder, weight_files(folder), precision, caches, place, copies)
-    return place, card, tokenizer, how
 
 
-def _session_bytes(
-    shape: TextShape, max_length: int, precision: Precision, sessions: int, place: torch.device
+def session_bytes(
+    widths: StepWidths, max_length: int, precision: Precision, sessions: int, on_gpu: bool
 ) -> SessionBytes:
-    cache, block_size = plan_caches(shape, max_length, sessions, place.type == "cuda")
-    num_caches = -(-sessions // block_size) * block_size
-    return SessionBytes(sessions, max_length, num_caches * cache.num_bytes(whole_dtype(precision)))
+    cache, block_size = plan_caches(widths.shape, max_length, sessions, on_gpu)
+    blocks, dtype = -(-sessions // block_size), whole_dtype(precision)
+    steps = steps_bytes(widths, dtype, cache.num_slots, block_size, blocks) if on_gpu else 0
+    return SessionBytes(sessions, max_length, blocks * block_size * cache.num_bytes(dtype), steps)
 
 
 def find_device(name: str) -> torch.device:
@@ -149,6 +166,18 @@ def find_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: this torch finds no CUDA device; install one for it, or use cpu")
     return device
+
+
+def _check_product(place: torch.device, precision: Precision) -> None:
+    """Raises ConfigError for a GPU without a product of 4-bit weights."""
+    if place.type != "cuda" or precision not in ("int8", "int4"):
+        return
+    found = torch.cuda.get_device_capability(place)
+    if torch.version.cuda is None or found < LEAST_CAPABILITY:
+        raise ConfigError(
+            f"device={place} has compute capability {found[0]}.{found[1]}, and {precision} is multiplied by "
+            f"NVIDIA GPUs from {LEAST_CAPABILITY[0]}.{LEAST_CAPABILITY[1]} on: use precision=bf16"
+        )
 
 
 @tells_out_of_memory
@@ -163,8 +192,9 @@ def load_graph_model(
     """A draft that runs as static graphs on an execution provider of onnxruntime.
 
     Graphs are built and profiled on first use, with a progress bar, into a cache folder (`OUTRIDER_CACHE`).
-    Raises ModelError as `load_model` does, ConfigError for a provider that is not there.
+    Raises ModelError and OutOfMemoryError as `load_model` does, ConfigError for a provider that is not there.
     """
+    _check_options(threads, precision, max_length)
     found = find_provider(provider)
     folder = Path(folder)
     check_checkpoint(folder)
@@ -176,8 +206,11 @@ def load_graph_model(
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1)
     request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
-    graphs, sizes = find_graphs(request)
     shape, rotary = text_shape(config), rotary_table(config)
+    cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)
+    one = SessionBytes(1, max_length, cache.num_bytes(torch.float32))
+    check_graph_memory(folder, weight_files(folder), precision, one, building=not are_built(request))
+    graphs, sizes = find_graphs(request)
     language = GraphLanguage(graphs, sizes, shape, rotary, num_slots, provider, threads)
     vision = build_vision_encoder(read_checkpoint(folder, "auto", with_layers=False), how, precision)
     return GraphModel(f"draft:{model_name(folder)}", tokenizer, language, vision, max_length, card)

@@ -1,15 +1,16 @@
 """Weight matrices as the runtime multiplies by them: whole, or packed to 8 or 4 bits a weight.
 
 Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.
-The kernels are torch's own, the ones that torchao dispatches to. A row's product is the same, bit for bit,
-at whatever row it stands. Integers are made here, or kept as an AWQ or GPTQ checkpoint has them.
+The kernels are torch's own, the ones that torchao dispatches to, on a CPU and on a GPU. A row's product is
+the same, bit for bit, at whatever row it stands. Integers are made here, or kept as an AWQ or GPTQ
+checkpoint has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
+from outrider.models.tiles import TILE_OUTPUTS, Tiles, tile, widest_group
 
 INT4_GROUP = 32
 _INT4_COLUMNS = 16
@@ -39,7 +41,7 @@ class Matrix(Protocol):
         """The weights (in, len(indices)) of some outputs, in float32."""
 
     def to(self, device: torch.device) -> Matrix:
-        """Raises ConfigError where there is no kernel for it there."""
+        """Raises ConfigError where it is packed for another kind of device."""
 
 
 Packer = Callable[["Tensor | IntegerWeight", Precision], Matrix]
@@ -82,6 +84,10 @@ class IntegerWeight:
     bits: int
     zeros: Tensor | None = None
     order: Tensor | None = None
+
+    def to(self, device: torch.device) -> IntegerWeight:
+        moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
+        return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
 
     @property
     def group(self) -> int:
@@ -204,6 +210,79 @@ class Int4Matrix:
 
 
 @dataclass(frozen=True)
+class TiledInt4Matrix:
+    """Four bits a weight on a GPU: its scales are rounded as `Int4Matrix` has them, and then the weights.
+
+    A checkpoint's are off by at most a 16th of a scale.
+    """
+
+    tiles: Tiles
+    outputs: int
+    order: Tensor | None
+
+    @classmethod
+    def of(cls, weight: IntegerWeight) -> TiledInt4Matrix:
+        zeros = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
+        return cls(tile(weight.values + 8, weight.scales, zeros), weight.values.shape[0], weight.order)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.tiles.scales_and_zeros) * self.tiles.group, self.outputs
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        ordered = rows if self.order is None else rows.index_select(1, self.order)
+        product = self.tiles.times(ordered)[:, : self.outputs].to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        found = self.tiles.columns(indices)
+        return found if self.order is None else found[self.order.argsort()]
+
+    def to(self, device: torch.device) -> TiledInt4Matrix:
+        return _stays(self, self.tiles, device)
+
+
+@dataclass(frozen=True)
+class TiledInt8Matrix:
+    """Eight bits a weight on a GPU, as two digits of four in one 4-bit product; `scales` (outputs,) float32.
+
+    With number + 128 = 16 * high + low the number is (16 * (high - 8) + 8) + (low - 8): both parts lie around
+    0, and bfloat16 holds them exactly.
+    """
+
+    tiles: Tiles
+    scales: Tensor
+
+    @classmethod
+    def of(cls, weight: IntegerWeight) -> TiledInt8Matrix:
+        outputs, inputs = weight.values.shape
+        # A byte wraps round: what is taken for unsigned and has 128 added is the number + 128.
+        levels, spare = weight.values.view(torch.uint8) + 128, (0, 0, 0, -outputs % TILE_OUTPUTS)
+        digits = torch.cat([F.pad(each, spare) for each in (levels >> 4, levels & 15)])
+        high = (torch.arange(len(digits), device=levels.device) < len(digits) // 2).float()
+        groups = high[:, None].expand(-1, inputs // widest_group(inputs))
+        return cls(tile(digits, 1 + 15 * groups, 8 * groups), weight.scales[:, 0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.tiles.scales_and_zeros) * self.tiles.group, len(self.scales)
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        high, low = self.tiles.times(rows).float().chunk(2, dim=1)
+        product = ((high + low)[:, : len(self.scales)] * self.scales).to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        indices = indices.to(self.scales.device)
+        digits = self.tiles.columns(torch.cat([indices, indices + self.tiles.num_outputs // 2]))
+        high, low = digits.chunk(2, dim=1)
+        return (high + low) * self.scales[indices]
+
+    def to(self, device: torch.device) -> TiledInt8Matrix:
+        return _stays(self, self.tiles, device)
+
+
+@dataclass(frozen=True)
 class JoinedMatrix:
     """Matrices of the same rows side by side, which are not packed alike."""
 
@@ -251,9 +330,19 @@ class ForeignMatrix:
 
 def _only_here(device: torch.device) -> ConfigError:
     return ConfigError(
-        f"device={device}: int8 and int4 are packed for the CPU; use precision=bf16, which an AWQ or GPTQ "
-        "checkpoint may have too, or a checkpoint that torchao has quantized"
+        f"device={device}: int8 and int4 are multiplied on a CPU or an NVIDIA GPU, packed for one; "
+        "use precision=bf16, which an AWQ or GPTQ checkpoint may have too, or a checkpoint that torchao has "
+        "quantized"
     )
+
+
+TiledMatrix = TypeVar("TiledMatrix", TiledInt4Matrix, TiledInt8Matrix)
+
+
+def _stays(matrix: TiledMatrix, tiles: Tiles, device: torch.device) -> TiledMatrix:
+    if tiles.packed.device.type != device.type:
+        raise _only_here(device)
+    return matrix
 
 
 def _dtype_of(projection: Any) -> torch.dtype:
@@ -272,14 +361,26 @@ def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix
     )
 
 
-def pack(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
+PACKED: dict[str, dict[int, Callable[[IntegerWeight], Matrix]]] = {
+    "cpu": {8: Int8Matrix, 4: Int4Matrix},
+    "cuda": {8: TiledInt8Matrix.of, 4: TiledInt4Matrix.of},
+}
+"""By kind of device and bits a weight: what multiplies there."""
+
+
+def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.device | None = None) -> Matrix:
     """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP.
 
-    Integers of a checkpoint stay what they are at int4, and are made whole at any other precision.
+    Integers of a checkpoint stay what they are at int4, and are made whole at any other precision. Integers
+    are packed for `place`, in its memory where that is a GPU's, or for where the weight lies; what stays
+    whole is not moved.
     """
     weight = _as_packed(weight, precision)
     if isinstance(weight, IntegerWeight):
-        return Int8Matrix(weight) if weight.bits == 8 else Int4Matrix(weight)
+        place = weight.values.device if place is None else place
+        if place.type not in PACKED:
+            return PACKED["cpu"][weight.bits](weight)
+        return PACKED[place.type][weight.bits](weight.to(place))
     dtype = torch.float32 if precision == "fp32" else torch.bfloat16
     return DenseMatrix(weight.detach().to(dtype).t().contiguous())
 

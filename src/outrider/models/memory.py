@@ -12,11 +12,12 @@ import torch
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint import CONFIG_FILE
+from outrider.models.free_memory import available_bytes, available_on
 from outrider.models.headers import read_headers
 from outrider.models.stored import read_format
 
-BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.01, "int4": 0.57}
-"""Of a packed weight, its scales included."""
+BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
+"""Of a packed weight, its scales and zeros included: at most, whatever the groups and the device."""
 STORED_BYTES = 26.0
 """Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
@@ -32,11 +33,14 @@ class WeightBytes:
 
 @dataclass(frozen=True)
 class SessionBytes:
-    """What the caches of so many sessions of so many tokens take together."""
+    """What the caches of so many sessions of so many tokens take together, and on a GPU the buffers of their
+    static steps.
+    """
 
     sessions: int
     max_length: int
     num_bytes: int
+    steps_bytes: int = 0
 
 
 def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
@@ -76,7 +80,7 @@ def check_memory(
     """
     layout = read_format(folder / CONFIG_FILE)
     weights = bytes_needed(files, precision, None if layout is None else layout.bits)
-    kept = weights.kept + (0 if caches is None else caches.num_bytes)
+    kept = weights.kept + (0 if caches is None else caches.num_bytes + caches.steps_bytes)
     on_gpu = device is not None and device.type == "cuda"
     here = weights.loading if on_gpu else max(weights.loading, kept)
     places = [(copies * here, available_bytes(), _times(copies), "")]
@@ -90,31 +94,41 @@ def check_memory(
             )
 
 
+def check_graph_memory(
+    folder: Path, files: Sequence[Path], precision: Precision, cache: SessionBytes, building: bool
+) -> None:
+    """Raises OutOfMemoryError, saying how much static graphs need, where less is free.
+
+    To build them a checkpoint is read, and then a byte held for each weight of 4 or 8 bits. What has more
+    bits, bf16 too, is float32 in them.
+    """
+    layout = read_format(folder / CONFIG_FILE)
+    stored_bits = None if layout is None else layout.bits
+    whole: Precision = "fp32" if precision == "bf16" else precision
+    kept = bytes_needed(files, whole, stored_bits).kept + cache.num_bytes
+    built_of: Precision = "int8" if precision == "int4" else whole
+    needed = max(kept, bytes_needed(files, built_of, stored_bits).loading if building else 0)
+    free, what = available_bytes(), "build" if building else "load"
+    if needed > free:
+        raise OutOfMemoryError(
+            f"{folder} needs {needed / 2**30:.1f} GB to {what} as static graphs in {precision}, and "
+            f"{free / 2**30:.1f} GB are free: {_remedy(cache)}"
+        )
+
+
 def _remedy(caches: SessionBytes | None) -> str:
     advice = "close other programs, choose a smaller precision or a smaller checkpoint"
     if caches is None:
         return advice
     return (
         f"{advice}, or lower max_sessions or max_length (caches of {caches.sessions} sessions of "
-        f"{caches.max_length} tokens take {caches.num_bytes / 2**30:.1f} GB)"
+        f"{caches.max_length} tokens take {caches.num_bytes / 2**30:.1f} GB{_steps(caches)})"
     )
 
 
-def available_on(device: torch.device | None) -> float:
-    """Of a GPU's memory what this process can still have: what is free, and what its allocator keeps back."""
-    kept_back = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + kept_back
+def _steps(caches: SessionBytes) -> str:
+    return f", their static steps {caches.steps_bytes / 2**30:.1f} GB" if caches.steps_bytes else ""
 
 
 def _times(copies: int) -> str:
     return "" if copies == 1 else f" {copies} times"
-
-
-def available_bytes() -> float:
-    """Of this machine's memory what programs can still have; infinite where Linux does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return math.inf
-    kilobytes = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
-    return math.inf if kilobytes is None else int(kilobytes) * 1024

@@ -15,8 +15,8 @@ from outrider.core.errors import OutOfMemoryError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_SIGNS = ("allocate memory", "out of memory", "not enough memory")
-"""What torch's allocators and mapped files say in a RuntimeError."""
+_SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc")
+"""What torch's allocators, mapped files and onnxruntime say."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -24,7 +24,12 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
+    return isinstance(error, RuntimeError) and says_out_of_memory(error)
+
+
+def says_out_of_memory(error: Exception) -> bool:
+    """Whether this is what an exception of a library's own kind means."""
+    return any(sign in str(error).lower() for sign in _SIGNS)
 
 
 @contextmanager

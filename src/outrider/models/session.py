@@ -12,7 +12,7 @@ from torch import Tensor
 from outrider.core.ports import Chunk, ExitInfo, ExitReader, ModelSession, OnExit, finish, reader_of
 from outrider.core.values import Prompt, Successors
 from outrider.models.attention import Segment
-from outrider.models.batch import Appended, ExitSlices, next_span, run_together
+from outrider.models.batch import Appended, next_span, run_together
 from outrider.models.cache import CachePool, CacheShape, StaticCache
 from outrider.models.card import ModelCard
 from outrider.models.exits import ExitHeads
@@ -95,11 +95,11 @@ class QwenModel:
         if len(set(map(id, sessions))) < len(sessions):
             raise ValueError("a batch takes one chunk of a session")
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
-        exits = None if read is None or self.exit_heads is None else ExitSlices(read, texts)
+        read = None if self.exit_heads is None else read
         if self._steps is not None:
-            logits = run_stepped(self._steps, texts, exits)
+            logits = run_stepped(self._steps, texts, read)
         else:
-            logits = run_together(self.text, self.exit_heads, texts, exits)
+            logits = run_together(self.text, self.exit_heads, texts, read)
         for session, chunk in zip(sessions, chunks, strict=True):
             session.grow(len(chunk.token_ids))
         return logits

@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from outrider.core.model_options import Precision
 from outrider.core.ports import ExitInfo, Reading
 from outrider.models.batch import next_span
 from outrider.models.cache import CacheBlock, CachePool, CacheShape
@@ -62,9 +63,8 @@ def run_step_trial(
     """
     place = find_device(device)
     torch.manual_seed(0)
-    whole = num_layers == widths.num_layers
-    cut = replace(widths, num_layers=num_layers, vocab_size=widths.vocab_size if whole else PART_VOCABULARY)
-    text = made_up_stack(cut, "fp32" if place.type == "cpu" else "bf16", device=place)
+    dense: Precision = "fp32" if place.type == "cpu" else "bf16"
+    text = made_up_stack(_cut(widths, num_layers), dense, device=place)
     heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place, text.embeddings.dtype)
     alone, crowd = (_block(text, context, sequences, place) for sequences in (1, _CROWD[place.type]))
     chunk = _chunk(0, VERIFIED, context)
@@ -93,6 +93,27 @@ def run_step_trial(
         host_s,
         _same_bits(many, crowded, context),
     )
+
+
+def packed_verify_seconds(
+    device: str,
+    precision: Precision,
+    num_layers: int,
+    context: int,
+    repeats: int,
+    widths: Widths = QWEN2_VL_7B,
+) -> float:
+    """Median of a verification of VERIFIED tokens without exits, by weights of another precision."""
+    place = find_device(device)
+    text = made_up_stack(_cut(widths, num_layers), precision, device=place)
+    block = _block(text, context, 1, place)
+    step = SegmentedStep(text, None, block, next_span(context))
+    return _seconds(partial(step.run, {0: _chunk(0, VERIFIED, context)}, None), place, repeats)
+
+
+def _cut(widths: Widths, num_layers: int) -> Widths:
+    whole = num_layers == widths.num_layers
+    return replace(widths, num_layers=num_layers, vocab_size=widths.vocab_size if whole else PART_VOCABULARY)
 
 
 def _heard(index: int, rows: Tensor) -> Reading:

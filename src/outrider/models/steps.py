@@ -3,8 +3,8 @@
 A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
 in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
 of one shape, so a row is the same bits whatever its neighbours do. Inputs are a few numbers in one buffer: a
-step costs the host one copy and a launch for each segment. Hints leave in mid-forward: all segments are in
-the queue before the host waits for the first exit. On a CPU the same segments run one after the other.
+step costs the host one copy and a launch for each segment. Hints leave in mid-forward: while the host hears
+an exit, the next segments wait in the device's queue. On a CPU the same segments run one after the other.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
-from outrider.core.ports import Reading
+from outrider.core.ports import ExitReader, Reading
 from outrider.models.attention import fold, unfold
-from outrider.models.batch import Appended, ExitSlices, decode_slices
+from outrider.models.batch import Appended, decode_slices, reader_of_slices
 from outrider.models.cache import CacheBlock, StaticCache
 from outrider.models.exits import ExitHeads
 from outrider.models.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
@@ -35,6 +35,9 @@ BLOCK_SEQUENCES = ROWS_OF_A_BATCH["cuda"] // STEP_ROWS
 """A block's sequences at most: its rows take no longer than reading the weights."""
 SHORTEST_SPAN = 1024
 """A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
+
+SEGMENTS_AHEAD = 2
+"""How far the device's queue reaches past the exit that is heard."""
 
 _log = logging.getLogger(__name__)
 Heard = Callable[[int, Tensor], Reading | None]
@@ -56,6 +59,14 @@ def step_span(slot: int, num_slots: int) -> int:
     while span <= slot:
         span *= 2
     return min(span, num_slots)
+
+
+def step_spans(num_slots: int) -> Iterator[int]:
+    """All that tokens of a sequence ever attend over."""
+    span = 0
+    while span < num_slots:
+        span = step_span(span, num_slots)
+        yield span
 
 
 def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
@@ -220,20 +231,29 @@ class GraphLauncher:
         self._copied = [torch.cuda.Event() for _ in self._exits]
 
     def run(self, heard: Heard | None) -> None:
-        for number, graph in enumerate(self._graphs):
-            graph.replay()
-            if heard is not None and number < len(self._exits):
-                self._computed[number].record()
-        if heard is None:
-            return
-        for number in range(len(self._exits)):
+        """Where exits are heard, SEGMENTS_AHEAD more wait in the device's queue: it never stands idle, and
+        little is left to run out where a listener ends the step.
+        """
+        launched = 0
+        for number in range(len(self._exits) if heard is not None else 0):
+            launched = self._launch(launched, number + 1 + SEGMENTS_AHEAD)
+            assert heard is not None
             self._read(number, heard)
+        self._launch(launched, len(self._graphs))
+
+    def _launch(self, first: int, end: int) -> int:
+        """Queue the segments from `first` to before `end`; the next one's number."""
+        for number, graph in enumerate(self._graphs[first:end], first):
+            graph.replay()
+            if number < len(self._exits):
+                self._computed[number].record()
+        return max(first, min(end, len(self._graphs)))
 
     def _read(self, number: int, heard: Heard) -> None:
         """Tell of an exit while the device computes on. What is read crosses in pinned memory.
 
-        One exit after the other: to draw with noise is to wait for the exit. Waited for in any case, since
-        the next run overwrites its rows.
+        One exit after the other, so that what one says has left before the next is read. Waited for in any
+        case, since the next run overwrites its rows.
         """
         pinned: Tensor | None = None
         with torch.cuda.stream(self._reading):
@@ -267,11 +287,8 @@ class StepCache:
 
     def prepare(self, cache: StaticCache) -> None:
         """Compile and capture all that the sequences of a block, still empty, will need."""
-        slot = 0
-        while slot < (num_slots := cache.block.keys[0].shape[1]):
-            span = step_span(slot, num_slots)
+        for span in step_spans(cache.block.keys[0].shape[1]):
             self.step(cache.block, span).run({cache.index: StepTokens([0], 0, 0)}, None)
-            slot = span
 
     def step(self, block: CacheBlock, span: int) -> SegmentedStep:
         key = id(block), span
@@ -289,10 +306,12 @@ class _Part:
     tokens: StepTokens
 
 
-def run_stepped(steps: StepCache, texts: Sequence[Appended], exits: ExitSlices | None) -> list[Tensor]:
+def run_stepped(steps: StepCache, texts: Sequence[Appended], read: ExitReader | None) -> list[Tensor]:
     """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs."""
     rows: list[list[Tensor]] = [[] for _ in texts]
-    for slices in zip_longest(*(_slices(text) for text in texts)):
+    forwards = list(zip_longest(*(_slices(text) for text in texts)))
+    read = reader_of_slices(read, texts, len(forwards))
+    for slices in forwards:
         rounds: dict[tuple[int, int], tuple[CacheBlock, list[_Part]]] = {}
         for number, part in enumerate(slices):
             if part is not None:
@@ -301,19 +320,19 @@ def run_stepped(steps: StepCache, texts: Sequence[Appended], exits: ExitSlices |
                 mine = _Part(number, texts[number].cache.index, part)
                 rounds.setdefault((id(block), span), (block, []))[1].append(mine)
         for (_, span), (block, parts) in rounds.items():
-            for part, logits in zip(parts, _run(steps.step(block, span), parts, exits), strict=True):
+            for part, logits in zip(parts, _run(steps.step(block, span), parts, read), strict=True):
                 rows[part.number].append(logits)
     return [torch.cat(parts) for parts in rows]
 
 
-def _run(step: SegmentedStep, parts: Sequence[_Part], exits: ExitSlices | None) -> list[Tensor]:
+def _run(step: SegmentedStep, parts: Sequence[_Part], read: ExitReader | None) -> list[Tensor]:
     """One step; what is kept of its logits is a copy."""
 
     def heard(index: int, logits: Tensor) -> Reading | None:
-        assert exits is not None
-        return exits.read(index, [(part.number, _rows(logits, part)) for part in parts])
+        assert read is not None
+        return read(index, [(part.number, _rows(logits, part)) for part in parts])
 
-    logits = step.run({part.index: part.tokens for part in parts}, None if exits is None else heard)
+    logits = step.run({part.index: part.tokens for part in parts}, None if read is None else heard)
     return list(
         torch.cat([_rows(logits, part) for part in parts]).split(
             [len(part.tokens.token_ids) for part in parts]

@@ -26,9 +26,8 @@ from torch import Tensor
 from outrider.core.errors import ModelError
 from outrider.models.card import read_json
 from outrider.models.matrices import INT4_GROUP, IntegerWeight
+from outrider.models.tiles import GROUPS
 
-_KERNEL_GROUPS = (256, 128, 64, INT4_GROUP)
-"""Groups that 4-bit products take, here and in onnxruntime; larger ones are cut into these."""
 _AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 _WORD_BITS = 32
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+\..+)$")
@@ -197,8 +196,8 @@ def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
 
 
 def _regrouped(weight: IntegerWeight) -> IntegerWeight:
-    """The same numbers in groups of a size that kernels take."""
-    size = next((one for one in _KERNEL_GROUPS if weight.group % one == 0), weight.group)
+    """The same numbers in groups of a size that 4-bit products take, here and in onnxruntime."""
+    size = next((one for one in GROUPS if weight.group % one == 0), weight.group)
     times = weight.group // size
     scales = weight.scales.repeat_interleave(times, dim=1)
     zeros = None if weight.zeros is None else weight.zeros.repeat_interleave(times, dim=1)

@@ -114,7 +114,7 @@ class TextStack:
             return runs_of(segments, num_rows, group, self.cache_dtype)
 
     def to(self, device: torch.device) -> TextStack:
-        """On another device, its integers left out: their kernels here are the CPU's."""
+        """On another device; integers, which are packed for theirs, must be there."""
         return replace(
             self,
             rotary=self.rotary.to(device),

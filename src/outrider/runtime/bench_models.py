@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from outrider.core.model_options import PRECISIONS
+from outrider.core.model_options import PRECISIONS, Precision
 from outrider.core.ports import Chunk, ModelSession
 from outrider.core.values import Prompt
 from outrider.runtime.bench_plots import draw_ratios
@@ -41,6 +41,7 @@ STEP_LAYERS = {"cpu": 3, "cuda": 28}
 STEP_REPEATS = 9
 GRAPH_PROMPT = 1000
 COMPARED_TOKENS = 32
+PACKED_PRECISIONS: tuple[Precision, ...] = ("int8", "int4")
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def bench_models(
         for precision in track(PRECISIONS, "precisions", console=Console(stderr=True))
     ]
     trial = graph_trial(graph_layers)
-    step = step_trial(device, step_layers or STEP_LAYERS[device])
+    num_layers = step_layers or STEP_LAYERS[device]
+    step, packed_s = step_trial(device, num_layers), packed_verifies(device, num_layers)
     beside = host_overhead(folder / "target", prompts, device)
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
@@ -101,6 +103,7 @@ def bench_models(
         *graph_agreement(folder / "draft", prompts),
         *graph_ratios(trial),
         *step_ratios(step),
+        *packed_ratios(packed_s, step),
         *overhead_ratios(beside, device),
     ]
     figures = {
@@ -110,6 +113,7 @@ def bench_models(
         "drafts": [asdict(one) for one in draftings],
         "static_graphs": asdict(trial),
         "target_step": asdict(step),
+        "packed_verify_s": packed_s,
         "host_overhead_ms": beside,
     }
     print_figures(Console(), ratios, draftings)
@@ -192,11 +196,52 @@ def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
     return [Ratio("accepted of an int8 draft over fp32", value, 0.95, False, detail)]
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A token as static graphs, the same integers in float32, and the eager int4 draft choose it.
+
+    ties: the eager draft has another token exactly as likely as its own. gap: by how much float32 sets its
+    own choice above the eager one. difference: the most that any logit is off between these two.
+    """
+
+    graphs: int
+    in_float32: int
+    eager: int
+    ties: bool
+    gap: float
+    difference: float
+
+
 def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
     """Tokens on which an int4 draft as static graphs chooses as the same integers do eagerly.
 
-    Once multiplied in float32, as graphs multiply them, and once in bfloat16, as the eager draft runs.
+    Once multiplied in float32, as graphs multiply them, and once in bfloat16, as the eager draft runs: its
+    logits are products rounded to 8 bits of mantissa, so that two close ones come out equal. The last ratio
+    is of those tokens that it tells apart itself.
     """
+    choices = compare_choices(folder, prompts)
+    apart = [one for one in choices if not one.ties]
+    strays = [one for one in choices if one.graphs != one.eager]
+    noise = statistics.median(one.difference for one in choices)
+    why = f"{sum(one.ties for one in strays)} of {len(strays)} others tie eagerly, "
+    why += f"gaps to {max((one.gap for one in strays), default=0.0):.3f} where logits differ by {noise:.3f}"
+    eager = "static graphs choose as the eager int4 draft"
+    return [
+        _alike("static graphs choose as their integers do in float32", choices, "in_float32"),
+        _alike(eager, choices, "eager", why),
+        _alike(f"{eager}, where its best do not tie", apart, "eager"),
+    ]
+
+
+def _alike(what: str, choices: Sequence[Choice], other: str, why: str = "") -> Ratio:
+    alike = [one.graphs == getattr(one, other) for one in choices]
+    detail = f"{sum(alike)} of {len(alike)} tokens"
+    share = statistics.mean(alike) if alike else 1.0
+    return Ratio(what, share, 1.0, False, f"{detail}; {why}" if why else detail)
+
+
+def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
+    """COMPARED_TOKENS of each prompt; what float32 chooses is what all three go on from."""
     from outrider.models import load_exact_model, load_graph_model, load_model
 
     models = load_graph_model(folder), load_exact_model(folder, "int4"), load_model(folder, precision="int4")
@@ -205,14 +250,17 @@ def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
     for prompt in prompts:
         rows = [session.prefill(prompt) for session in sessions]
         for _ in range(COMPARED_TOKENS):
-            choices.append([int(row.argmax()) for row in rows])
-            rows = [session.forward(choices[-1][1:2])[0] for session in sessions]
-    ratios = []
-    for what, other in (("their integers do in float32", 1), ("the eager int4 draft", 2)):
-        alike = [chosen[0] == chosen[other] for chosen in choices]
-        detail = f"{sum(alike)} of {len(alike)} tokens"
-        ratios.append(Ratio(f"static graphs choose as {what}", statistics.mean(alike), 1.0, False, detail))
-    return ratios
+            choices.append(_choice(*rows))
+            rows = [session.forward([choices[-1].in_float32])[0] for session in sessions]
+    return choices
+
+
+def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
+    """Of three rows of logits (V,)."""
+    best, second = eager.topk(2).values.tolist()
+    mine, own = int(eager.argmax()), int(in_float32.argmax())
+    gap, difference = float(in_float32[own] - in_float32[mine]), float((in_float32 - eager).abs().max())
+    return Choice(int(graphs.argmax()), own, mine, best == second, gap, difference)
 
 
 def graph_trial(num_layers: int) -> GraphTrial:
@@ -271,6 +319,33 @@ def step_ratios(trial: StepTrial) -> list[Ratio]:
         Ratio("verify of 5 over reading the weights", trial.exits_s / trial.weights_s, 1.35, True, read),
         Ratio("verify of a crowd over one robot's", trial.crowd_s / trial.exits_s, 2.0, True, crowd),
         Ratio("host's part of a verify, ms", 1e3 * trial.host_s, 0.5, True, "until the queue is filled"),
+    ]
+
+
+def packed_verifies(device: str, num_layers: int) -> dict[Precision, float]:
+    """Seconds of a verification by weights of fewer bits, on a GPU."""
+    from outrider.models.step_trial import packed_verify_seconds
+
+    if device == "cpu":
+        return {}
+    return {
+        precision: packed_verify_seconds(device, precision, num_layers, GRAPH_PROMPT, STEP_REPEATS)
+        for precision in PACKED_PRECISIONS
+    }
+
+
+def packed_ratios(packed_s: Mapping[Precision, float], trial: StepTrial) -> list[Ratio]:
+    """A verification by weights of fewer bits over one in bfloat16, both without exits."""
+    where = f"{trial.num_layers} layers of 7B on {trial.device}"
+    return [
+        Ratio(
+            f"verify in {precision} over bf16, {where}",
+            took_s / trial.plain_s,
+            1.0,
+            True,
+            f"{1e3 * took_s:.2f} against {1e3 * trial.plain_s:.2f} ms",
+        )
+        for precision, took_s in packed_s.items()
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,55 @@ def test_rollback_and_batches_keep_the_constraint(pair: tuple[ConstrainedModel, 
     assert torch.equal(together[0], rows) and torch.equal(together[1], rows[:2])
     with pytest.raises(ValueError, match="one model"):
         model.forward_together([Chunk(load_session(pair[1]), [1])])
+
+
+def test_constraints_of_a_growing_text_are_those_of_the_whole(target: QwenModel) -> None:
+    """Lines, what is beside them, tokens that are no text, and parts of characters; rollbacks between."""
+    tokenizer, model = target.tokenizer, constrain(target)
+    session, free = model.open_session(), target.open_session()
+    for one in (session, free):
+        one.prefill(random_prompt(4))
+    start, chance = session.length, random.Random(5)
+    text: list[int] = []
+    odd = [tokenizer.eos_id, *(tokenizer.encode(text)[0] for text in ("€", "ü", "\n", "<|im_end|>"))]
+    for _ in range(60):
+        del text[chance.randint(0, len(text)) :]
+        for one in (session, free):
+            one.truncate(start + len(text))
+        line = tokenizer.encode(f"{chance.choice(ACTION_TEXTS)}\n")
+        line.insert(chance.randint(0, len(line)), chance.choice([*odd, *line]))
+        given = line[: chance.randint(1, len(line))]
+        rows, whole = session.forward(given), free.forward(given)
+        for place, row in enumerate(rows):
+            text.append(given[place])
+            allowed = model.grammar.allowed(text)
+            kept = torch.arange(len(row)) if allowed is None else allowed
+            assert torch.equal((row > FORBIDDEN).nonzero()[:, 0], kept)
+            assert torch.equal(row[kept], whole[place][kept])
+
+
+def test_nothing_is_decoded_past_the_line(target: QwenModel) -> None:
+    decoded: list[int] = []
+
+    class Counting:
+        def encode(self, text: str) -> list[int]:
+            return target.tokenizer.encode(text)
+
+        def decode(self, token_ids: Sequence[int]) -> str:
+            decoded.append(len(token_ids))
+            return target.tokenizer.decode(token_ids)
+
+    grammar = LineGrammar(Counting(), ACTION_TEXTS)  # type: ignore[arg-type]
+    session = ConstrainedModel(target, grammar).open_session()
+    session.prefill(random_prompt(2))
+    line = target.tokenizer.encode("stop\n")
+    rows = session.forward([*line, 5, 6])
+    assert decoded == [0, *range(1, len(line) + 1)]
+    session.truncate(session.length - 1)
+    assert torch.equal(session.forward([6])[0], rows[-1]) and decoded[-1] == len(line)
+    session.truncate(session.length - 3)
+    session.forward([5])
+    assert decoded[-1] == len(line)
 
 
 def load_session(model: QwenModel) -> object:

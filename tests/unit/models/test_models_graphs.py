@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import onnxruntime
@@ -9,11 +11,11 @@ import pytest
 import torch
 from support.tiny_models import TinySize, build_tiny_model, random_jpeg, random_prompt
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
 from outrider.core.model_options import PROVIDERS, Precision
 from outrider.core.ports import Chunk
 from outrider.core.values import Prompt
-from outrider.models import QwenModel, load_exact_model, load_graph_model
+from outrider.models import QwenModel, load_exact_model, load_graph_model, memory
 from outrider.models.graphs import blocks as graph_blocks
 from outrider.models.graphs import providers
 from outrider.models.graphs.export import GraphBuilder
@@ -93,6 +95,19 @@ def test_a_graph_is_built_once_and_again_where_the_weights_change(
     assert len(list((tmp_path / "cache" / "graphs").iterdir())) == 2
 
 
+def test_what_a_killed_builder_left_a_day_ago_is_swept_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    old, young = tmp_path / "graphs" / "unfinished-old", tmp_path / "graphs" / "unfinished-young"
+    for each in (old, young):
+        each.mkdir(parents=True)
+        (each / "head.onnx").write_bytes(b"half of it")
+    os.utime(old, (0.0, 0.0))
+    load_graph_model(folder)
+    assert young.exists() and not old.exists()
+
+
 def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over prompts of one chunk and of several; a graph is opened only after the one in its place is gone."""
     model = load_graph_model(folder, max_length=1024)
@@ -157,14 +172,102 @@ def test_a_missing_provider_says_what_is_there(folder: Path) -> None:
         load_graph_model(folder, provider="npu")
 
 
-def test_a_damaged_graph_says_what_to_delete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("block-00-prefill.onnx", b"none"),
+        ("block-01-decode.onnx", b""),
+        ("block-02-prefill.onnx.weights", b"none"),
+        ("head.onnx", None),
+        ("graphs.json", b"{"),
+        ("graphs.json", b"[]"),
+        ("graphs.json", b'{"prefill_rows": 128}'),
+        ("embeddings.npy", b"none"),
+        ("embeddings.npy", None),
+    ],
+)
+def test_a_damaged_file_says_what_to_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, content: bytes | None
 ) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
     load_graph_model(folder)
-    next(tmp_path.rglob("block-00-prefill.onnx")).write_bytes(b"none")
-    with pytest.raises(ModelError, match="delete its folder"):
+    (path,) = tmp_path.rglob(name)
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(ModelError, match=rf"{name} cannot be loaded .*: delete the folder {path.parent} "):
         load_graph_model(folder)
+    shutil.rmtree(path.parent)
+    load_graph_model(folder).open_session().prefill(random_prompt(1))
+
+
+@pytest.mark.parametrize("name", ["block-01-decode.onnx", "embeddings.npy"])
+def test_what_has_its_length_but_is_something_else_says_so_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, name: str
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    load_graph_model(folder)
+    (path,) = tmp_path.rglob(name)
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    with pytest.raises(ModelError, match=rf"{name} cannot be loaded .*: delete the folder {path.parent} "):
+        load_graph_model(folder).open_session().prefill(random_prompt(1))
+
+
+@pytest.mark.parametrize("content", [None, '{"load_dec', '{"load_decode": 3}', "[1]"])
+def test_a_profile_that_cannot_be_read_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path, content: str | None
+) -> None:
+    """None: nor can it be written."""
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    load_graph_model(folder)
+    (path,) = tmp_path.rglob("profile-*.json")
+    path.unlink()
+    path.mkdir() if content is None else path.write_text(content)
+    profile = load_graph_model(folder).language.profile
+    assert profile.num_blocks == 3 and min(profile.load_decode) > 0.0
+    assert content is None or load_graph_model(folder).language.profile == profile
+
+
+def test_too_little_memory_is_said_before_building_and_before_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2.0**30)
+    with pytest.raises(OutOfMemoryError, match=r"needs \d+\.\d GB to build as static graphs in int4"):
+        load_graph_model(folder, max_length=5_000_000)
+    assert not list(tmp_path.iterdir())
+    load_graph_model(folder)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1e4)
+    with pytest.raises(OutOfMemoryError, match="to load as static graphs in int4"):
+        load_graph_model(folder)
+
+
+def test_what_runs_out_of_memory_or_fails_in_onnxruntime_is_told_apart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def __init__(self, message: str) -> None:
+            self.message = message
+
+        def run(self, *args: object) -> None:
+            raise Exception(self.message)
+
+    def refuse(*args: object, **options: object) -> None:
+        raise Exception("[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc")
+
+    with pytest.raises(OutOfMemoryError, match="not enough memory to run: close other programs"):
+        providers.run_graph(Failing("Failed to allocate memory for requested buffer of size 42"), {})
+    with pytest.raises(ModelError, match=r"failed \(no such kernel\): use another provider"):
+        providers.run_graph(Failing("no such\nkernel"), {})
+    load_graph_model(folder)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    with pytest.raises(OutOfMemoryError, match=r"not enough memory to load head\.onnx"):
+        load_graph_model(folder)
+
+
+def test_numbers_that_cannot_be_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="threads must be at least 1, got 0"):
+        load_graph_model(folder, threads=0)
+    with pytest.raises(ConfigError, match="one of fp32, bf16, int8, int4"):
+        load_graph_model(folder, precision="int3")  # type: ignore[arg-type]
 
 
 def test_a_cache_that_cannot_be_written_is_named(

@@ -1,4 +1,4 @@
-"""A checkpoint's own preprocessor_config.json decides what its pictures become."""
+"""A checkpoint's own files decide what its pictures become."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
+from transformers import ProcessorMixin
 from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import ReferenceGenerator, load_graph_model, load_model
 from outrider.models.images import Preprocessing, fit_to_model, model_size, patchify, smart_resize
-from outrider.models.preprocessing import PREPROCESSOR_FILE, read_preprocessing
+from outrider.models.preprocessing import PREPROCESSOR_FILE, PROCESSOR_FILE, read_preprocessing
 
 PUBLISHED = {
     "min_pixels": 3136,
@@ -72,6 +73,42 @@ def test_patches_are_those_of_transformers_with_the_same_file(
     expected = theirs(images=[rgb], return_tensors="np")
     assert expected["image_grid_thw"].tolist() == [[1, height // 14, width // 14]]
     np.testing.assert_allclose(patchify(fit_to_model(rgb, how), how), expected["pixel_values"], atol=1e-5)
+
+
+class PicturesOnly(ProcessorMixin):
+    """The published processor without its videos, whose part needs torchvision, and without its tokenizer."""
+
+    def __init__(self, image_processor: Any) -> None:
+        super().__init__(image_processor)
+
+
+def test_a_processor_that_transformers_saved_as_a_whole_is_read(tmp_path: Path) -> None:
+    settings = {"min_pixels": 200 * 784, "max_pixels": 300 * 784, "image_mean": [0.2, 0.4, 0.6]}
+    PicturesOnly(Qwen2VLImageProcessorPil(**settings)).save_pretrained(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [PROCESSOR_FILE]
+    how = read(tmp_path)
+    assert (how.min_pixels, how.max_pixels, how.mean) == (200 * 784, 300 * 784, (0.2, 0.4, 0.6))
+
+
+def test_of_two_files_the_one_that_transformers_reads_decides(tmp_path: Path) -> None:
+    """The whole processor's, unless it says nothing of pictures, as those of older checkpoints."""
+    written(tmp_path, max_pixels=40 * 784)
+    whole = tmp_path / PROCESSOR_FILE
+    for content in ({"processor_class": "Qwen2VLProcessor"}, {"image_processor": PUBLISHED}):
+        whole.write_text(json.dumps(content))
+        theirs = Qwen2VLImageProcessorPil.from_pretrained(tmp_path)
+        assert read(tmp_path).max_pixels == theirs.size["longest_edge"]
+    assert read(tmp_path).max_pixels == PUBLISHED["max_pixels"]
+
+
+def test_nonsense_in_a_whole_processor_is_refused(tmp_path: Path) -> None:
+    whole = tmp_path / PROCESSOR_FILE
+    whole.write_text(json.dumps({"image_processor": PUBLISHED | {"patch_size": 16}}))
+    with pytest.raises(ModelError, match=r"processor_config\.json: image_processor: patch_size is 16"):
+        read(tmp_path)
+    whole.write_text(json.dumps({"image_processor": "Qwen2VLImageProcessor"}))
+    with pytest.raises(ModelError, match="image_processor is 'Qwen2VLImageProcessor', no JSON object"):
+        read(tmp_path)
 
 
 def test_the_newer_names_of_the_bounds_are_read(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.captured import stand_in_for_cuda
+from support.captured import Graph, stand_in_for_cuda
 from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError
@@ -19,7 +19,15 @@ from outrider.models.attention import Segment
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.cache import CachePool, CacheShape
 from outrider.models.matrices import DenseMatrix
-from outrider.models.steps import STEP_ROWS, Fused, GraphLauncher, SegmentedStep, StepTokens, step_span
+from outrider.models.steps import (
+    SEGMENTS_AHEAD,
+    STEP_ROWS,
+    Fused,
+    GraphLauncher,
+    SegmentedStep,
+    StepTokens,
+    step_span,
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +45,10 @@ def model(folder: Path) -> QwenModel:
 @pytest.fixture(scope="module")
 def stepped(model: QwenModel) -> QwenModel:
     """The same weights, run as a GPU runs them."""
+    return stepping(model)
+
+
+def stepping(model: QwenModel) -> QwenModel:
     parts = model.name, model.tokenizer, model.text, model.vision, model.max_length, model.card
     return QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
 
@@ -190,11 +202,10 @@ def test_where_fusing_fails_the_step_goes_on_without_it(
 
 def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs are captured once and replayed for other tokens, positions, sequences and lengths."""
-    parts = model.name, model.tokenizer, model.text, model.vision, model.max_length, model.card
-    direct = QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
+    direct = stepping(model)
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
-    captured = QwenModel(*parts, model.exit_heads, sessions=2, static_steps=True)
+    captured = stepping(model)
     said: list[list[torch.Tensor]] = []
     for each in (direct, captured):
         sessions = [each.open_session(), each.open_session()]
@@ -209,6 +220,70 @@ def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: 
         said.append(rows)
     assert len(said[0]) == len(said[1]) > 12
     assert all(torch.equal(one, other) for one, other in zip(*said, strict=True))
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
+    """Steps are captured; the segments that are launched."""
+    launched: list[Graph] = []
+    replay = Graph.replay
+    stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
+    monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
+    return launched
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> QwenModel:
+    """Six segments."""
+    folder = build_tiny_model(tmp_path_factory.mktemp("deep") / "target", TinySize(layers=6))
+    add_exits(folder, (1, 2, 3, 4, 5), torch.arange(5, 60))
+    return load_model(folder, sessions=2)
+
+
+def test_little_is_queued_past_the_exit_that_is_heard(deep: QwenModel, launches: list[Graph]) -> None:
+    session = stepping(deep).open_session()
+    session.prefill(random_prompt(1))
+    session.forward([7, 8])
+    for _ in range(2):
+        launches.clear()
+        ahead: list[int] = []
+        session.forward([9], lambda index, logits, ahead=ahead: ahead.append(len(launches) - index - 1))
+        assert ahead == [SEGMENTS_AHEAD] * 4 + [1]
+        assert len(launches) == len(set(map(id, launches))) == 6
+
+
+@pytest.mark.parametrize("stops_at", range(5))
+@pytest.mark.parametrize("when", ["read", "heard"])
+def test_a_listener_that_raises_ends_a_captured_step(
+    deep: QwenModel, launches: list[Graph], stops_at: int, when: str
+) -> None:
+    model = stepping(deep)
+    session, fresh = model.open_session(), model.open_session()
+    for one in (session, fresh):
+        one.prefill(random_prompt(1))
+        one.forward([7, 8])
+
+    def stop(read: torch.Tensor) -> None:
+        raise InterruptedError
+
+    def reader(index: int, heard: Sequence[tuple[int, torch.Tensor]]) -> Reading | None:
+        if index < stops_at:
+            return None
+        if when == "read":
+            stop(heard[0][1])
+        return Reading(heard[0][1], stop)
+
+    launches.clear()
+    with pytest.raises(InterruptedError):
+        model.forward_together([Chunk(session, [9, 10, 11])], reader)
+    assert len(launches) == min(stops_at + 1 + SEGMENTS_AHEAD, 6)
+    assert session.length == fresh.length
+    rows, expected = ([], [])
+    for one, own in ((session, rows), (fresh, expected)):
+        own += model.forward_together([Chunk(one, [9, 12])], reader_of_all(own))
+    assert len(rows) == 6
+    assert all(torch.equal(*pair) for pair in zip(rows, expected, strict=True))
 
 
 def reader_of_all(rows: list[torch.Tensor]) -> ExitReader:

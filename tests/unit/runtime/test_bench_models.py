@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 from support.captured import stand_in_for_cuda
+from support.gpu_product import stand_in_for_the_kernels
 from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tiny_pair, random_prompt
 
 from outrider.core.errors import ConfigError
-from outrider.models import ReferenceGenerator, load_model, steps
+from outrider.core.model_options import Precision
+from outrider.models import ReferenceGenerator, load_model, matrices, steps
 from outrider.models.graphs.trial import GraphTrial, run_trial
 from outrider.models.made_up import Widths
-from outrider.models.step_trial import run_step_trial
+from outrider.models.step_trial import packed_verify_seconds, run_step_trial
 from outrider.runtime import bench_models as bench
 from outrider.runtime.held_out import Pair
 
@@ -60,10 +62,36 @@ def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
-    in_float32, eager = bench.graph_agreement(folder / "draft", [random_prompt(1), random_prompt(2)])
+    prompts = [random_prompt(1), random_prompt(2)]
+    in_float32, eager, apart = bench.graph_agreement(folder / "draft", prompts)
     assert in_float32.what == "static graphs choose as their integers do in float32"
     assert (in_float32.value, in_float32.detail) == (1.0, "64 of 64 tokens")
     assert eager.what == "static graphs choose as the eager int4 draft" and eager.value > 0.5
+    assert apart.what == f"{eager.what}, where its best do not tie"
+
+
+def test_ties_of_the_eager_draft_are_counted_apart_and_stay_in_the_strict_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ratios(*choices: bench.Choice) -> list[tuple[float, str]]:
+        monkeypatch.setattr(bench, "compare_choices", lambda folder, prompts: choices)
+        return [(one.value, one.detail) for one in bench.graph_agreement(Path(), [])]
+
+    same = bench._choice(*torch.tensor([[0.0, 2.0, 1.0]] * 3))
+    tied = bench._choice(*torch.tensor([[1.9, 2.0, 1.0], [1.9, 2.0, 1.0], [2.0, 2.0, 1.0]]))
+    assert (tied.graphs, tied.in_float32, tied.eager, tied.ties) == (1, 1, 0, True)
+    assert (tied.gap, tied.difference) == (pytest.approx(0.1), pytest.approx(0.1))
+    other = bench._choice(*torch.tensor([[1.5, 2.0, 1.0], [1.5, 2.0, 1.0], [2.1, 2.0, 1.0]]))
+    why = "others tie eagerly, gaps to"
+    assert ratios(same, same, same, tied) == [
+        (1.0, "4 of 4 tokens"),
+        (0.75, f"3 of 4 tokens; 1 of 1 {why} 0.100 where logits differ by 0.000"),
+        (1.0, "3 of 3 tokens"),
+    ]
+    assert ratios(same, tied, other)[1:] == [
+        (pytest.approx(1 / 3), f"1 of 3 tokens; 1 of 2 {why} 0.500 where logits differ by 0.100"),
+        (0.5, "1 of 2 tokens"),
+    ]
 
 
 def test_a_trial_of_graphs_loads_each_block_and_measures_memory() -> None:
@@ -91,6 +119,23 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
         "verify of a crowd over one robot's": (pytest.approx(5.3 / 2.6), False),
         "host's part of a verify, ms": (pytest.approx(0.4), True),
     }
+
+
+@pytest.mark.parametrize("precision", bench.PACKED_PRECISIONS)
+def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
+    precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in_for_cuda(monkeypatch)
+    stand_in_for_the_kernels(monkeypatch)
+    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+    monkeypatch.setitem(matrices.PACKED, "cpu", matrices.PACKED["cuda"])
+    widths = Widths(128, 256, 2, 1, vocab_size=300)
+    assert packed_verify_seconds("cpu", precision, 2, 200, 2, widths) > 0.0
+    trial = replace(run_step_trial("cpu", 3, 200, 2, widths), device="cuda", plain_s=0.004)
+    (ratio,) = bench.packed_ratios({precision: 0.003}, trial)
+    assert ratio.what == f"verify in {precision} over bf16, 3 layers of 7B on cuda"
+    assert (ratio.value, ratio.kept, ratio.detail) == (pytest.approx(0.75), True, "3.00 against 4.00 ms")
+    assert bench.packed_verifies("cpu", 3) == {}
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.models.graphs.export import HIDDEN_SCORE
-from outrider.models.graphs.providers import Provider, open_graph
+from outrider.models.graphs.providers import Provider, open_graph, run_graph
 from outrider.models.graphs.schedule import Profile, plan_switch, prefers_decode
 
 Phase = Literal["prefill", "decode"]
@@ -89,7 +89,7 @@ class GraphBlocks:
     def __init__(self, folder: Path, sizes: GraphSizes, provider: Provider, threads: int) -> None:
         self.times = LoadTimes()
         self._folder = folder
-        self._sizes = sizes
+        self.sizes = sizes
         self._provider = provider
         self._threads = threads
         self._blocks = [_Block() for _ in sizes.layers]
@@ -115,7 +115,7 @@ class GraphBlocks:
         Unless more of the prompt follows, `switch` to decode graphs beside the computation.
         """
         with self._lock:
-            chunks = list(_cuts(len(rows.hidden), self._sizes.prefill_rows))
+            chunks = list(_cuts(len(rows.hidden), self.sizes.prefill_rows))
             loads = self._prepare(profile, len(chunks)) if switch else {}
             parts = [rows.part(begin, end) for begin, end in chunks]
             for step in range(len(chunks) * len(self._blocks)):
@@ -136,13 +136,13 @@ class GraphBlocks:
 
     def logits(self, hidden: Floats) -> Floats:
         """Logits (M, V) of the last layer's output (M, H)."""
-        count = self._sizes.decode_rows
+        count = self.sizes.decode_rows
         parts = []
         for begin, end in _cuts(len(hidden), count):
             padded = np.concatenate(
                 [hidden[begin:end], np.repeat(hidden[end - 1 : end], count - end + begin, 0)]
             )
-            parts.append(self._head.run(None, {"hidden": padded})[0][: end - begin])
+            parts.append(run_graph(self._head, {"hidden": padded})[0][: end - begin])
         return np.concatenate(parts)
 
     def measure(self, index: int, phase: Phase, cache: GraphCache, rows: Rows) -> tuple[float, float]:
@@ -205,7 +205,7 @@ class GraphBlocks:
         if self._blocks[index].session is None and self._blocks[index].coming is None:
             self._begin_load(index, self._blocks[index].phase)  # an earlier load has failed
         self._wait(index)
-        count = self._sizes.rows(self._blocks[index].phase)
+        count = self.sizes.rows(self._blocks[index].phase)
         outputs = [
             self._run(index, rows.part(begin, end), count, cache)
             for begin, end in _cuts(len(rows.hidden), count)
@@ -215,14 +215,14 @@ class GraphBlocks:
     def _run(self, index: int, rows: Rows, count: int, cache: GraphCache) -> Floats:
         """One forward of a block's graph; its keys and values go into the cache."""
         num_rows, end, padded = len(rows.hidden), rows.start + len(rows.hidden), rows.padded(count)
-        first, num_layers = self._first_layer[index], self._sizes.layers[index]
+        first, num_layers = self._first_layer[index], self.sizes.layers[index]
         past = np.full((1, cache.keys.shape[2]), HIDDEN_SCORE, dtype=np.float32)
         past[:, : rows.start] = 0.0
         feeds = {"hidden": padded.hidden, "cos": padded.cos, "sin": padded.sin, "past": past}
         for number in range(num_layers):
             feeds[f"keys_{number}"] = cache.keys[first + number]
             feeds[f"values_{number}"] = cache.values[first + number]
-        outputs = self._blocks[index].session.run(None, feeds)
+        outputs = run_graph(self._blocks[index].session, feeds)
         for number in range(num_layers):
             feeds[f"keys_{number}"][:, rows.start : end] = outputs[2 * number][:, :num_rows]
             feeds[f"values_{number}"][:, rows.start : end] = outputs[2 * number + 1][:, :num_rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from torch import Tensor
 from outrider.models.graphs.blocks import GraphBlocks, GraphCache, GraphSizes, Phase, Rows
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.schedule import Profile
-from outrider.models.graphs.store import EMBEDDINGS_FILE
+from outrider.models.graphs.store import read_embeddings
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import TextShape
 
@@ -35,15 +36,16 @@ class GraphLanguage:
         provider: str = "cpu",
         threads: int = 1,
     ) -> None:
-        """Profiles them where that is not done yet. Raises ModelError, ConfigError without the provider."""
+        """Profiles them where that is not done yet.
+
+        Raises ModelError, OutOfMemoryError, ConfigError without the provider.
+        """
+        self.folder = folder
         self._shape = shape
         self._rotary = rotary
         self._num_slots = num_slots
         self.blocks = GraphBlocks(folder, sizes, find_provider(provider), threads)
-        table = np.load(folder / EMBEDDINGS_FILE, mmap_mode="c")
-        self._table = torch.from_numpy(table)
-        if table.dtype == np.int16:
-            self._table = self._table.view(torch.bfloat16)
+        self._table = read_embeddings(folder)
         self.profile = self._find_profile(folder / f"profile-{provider}-{threads}.json", sizes.prefill_rows)
         self.blocks.settle("prefill")
 
@@ -73,11 +75,16 @@ class GraphLanguage:
         return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), start)
 
     def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
-        """Measured once for each provider and number of threads."""
-        if path.exists():
-            return Profile(**{name: tuple(times) for name, times in json.loads(path.read_text()).items()})
-        profile = self._measure(prefill_rows)
-        path.write_text(json.dumps(asdict(profile)))
+        """Measured once for each provider and number of threads; each time where it cannot be written."""
+        try:
+            known = {name: tuple(times) for name, times in json.loads(path.read_text()).items()}
+            if any(len(times) != self.blocks.count for times in known.values()):
+                raise ValueError("a profile of other blocks")
+            return Profile(**known)
+        except (OSError, ValueError, TypeError, AttributeError):  # none yet, or one that was cut off
+            profile = self._measure(prefill_rows)
+        with contextlib.suppress(OSError):
+            path.write_text(json.dumps(asdict(profile)))
         return profile
 
     def _measure(self, num_rows: int) -> Profile:

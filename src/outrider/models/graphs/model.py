@@ -13,6 +13,7 @@ from outrider.core.values import Prompt, Successors
 from outrider.models.card import ModelCard
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.layout import lay_out, require_room
+from outrider.models.out_of_memory import telling_out_of_memory
 from outrider.models.positions import text_positions
 from outrider.models.tokenizer import QwenTokenizer
 from outrider.models.vision import VisionEncoder
@@ -43,6 +44,7 @@ class GraphModel:
         self.vision = vision
 
     def open_session(self) -> GraphSession:
+        """Raises OutOfMemoryError."""
         return GraphSession(self)
 
     def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
@@ -60,7 +62,8 @@ class GraphSession:
 
     def __init__(self, model: GraphModel) -> None:
         self._model = model
-        self._cache = model.language.open_cache()
+        with telling_out_of_memory("open another session", "close other programs, or lower max_length"):
+            self._cache = model.language.open_cache()
         self._length = 0
         self._shortest = 0
         self._rope_delta = 0

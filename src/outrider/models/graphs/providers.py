@@ -8,9 +8,10 @@ from typing import Any
 
 import onnxruntime
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
 from outrider.core.model_options import PROVIDERS
 from outrider.models.graphs.allocation import map_weights_apart
+from outrider.models.out_of_memory import says_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ def find_provider(name: str) -> Provider:
 
 
 def open_graph(path: Path, provider: Provider, threads: int) -> Any:
-    """A session on a graph file. What a provider cannot run goes to the CPU. Raises ModelError."""
+    """A session on a graph file. What a provider cannot run goes to the CPU.
+
+    Raises OutOfMemoryError, ModelError for a damaged file.
+    """
     map_weights_apart()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -58,4 +62,37 @@ def open_graph(path: Path, provider: Provider, threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=names)
     except Exception as error:  # the library has its own exception for each of its failures
-        raise ModelError(f"{path} cannot be loaded ({error}): delete its folder to build it again") from error
+        if says_out_of_memory(error):
+            raise _no_room(f"load {path.name}") from None
+        raise damaged(path, error) from error
+
+
+def run_graph(session: Any, feeds: dict[str, Any]) -> list[Any]:
+    """All outputs of a graph. Raises OutOfMemoryError, ModelError for what else a provider cannot do."""
+    try:
+        outputs: list[Any] = session.run(None, feeds)
+    except Exception as error:  # as above
+        if says_out_of_memory(error):
+            raise _no_room("run") from None
+        raise ModelError(
+            f"a static graph failed ({_short(error)}): use another provider, or runtime=eager"
+        ) from error
+    return outputs
+
+
+def damaged(path: Path, error: Exception) -> ModelError:
+    """Of a file in a folder of graphs that is missing or not what it was."""
+    return ModelError(
+        f"{path} cannot be loaded ({_short(error)}): delete the folder {path.parent} to build it again"
+    )
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _no_room(what: str) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        f"static graphs have not enough memory to {what}: close other programs, or choose a smaller "
+        "precision, max_length or checkpoint"
+    )

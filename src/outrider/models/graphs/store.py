@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,12 +24,14 @@ from outrider.core.model_options import Precision
 from outrider.models.checkpoint import CONFIG_FILE, build_text_stack, read_checkpoint, weight_files
 from outrider.models.graphs.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.graphs.export import export_block, export_head
-from outrider.models.memory import check_memory
+from outrider.models.graphs.providers import damaged
 from outrider.models.text_stack import TextStack
 
-FORMAT = 2
+FORMAT = 3
 SIZES_FILE = "graphs.json"
 EMBEDDINGS_FILE = "embeddings.npy"
+UNFINISHED = "unfinished-"
+ABANDONED_S = 86_400.0
 MAX_BLOCKS = 32
 PREFILL_ROWS = 128
 
@@ -60,16 +64,58 @@ def cache_root() -> Path:
     return Path(given) if given else Path(base) / "outrider"
 
 
+def are_built(request: GraphRequest) -> bool:
+    return (_place(request) / SIZES_FILE).exists()
+
+
+def _place(request: GraphRequest) -> Path:
+    return cache_root() / "graphs" / request.digest
+
+
 def find_graphs(request: GraphRequest) -> tuple[Path, GraphSizes]:
     """The folder of a request's graphs, built with a progress bar where it is not there yet.
 
-    Raises ModelError where it cannot be built or written.
+    Raises ModelError where it cannot be built, written or read, OutOfMemoryError.
     """
-    folder = cache_root() / "graphs" / request.digest
-    if not (folder / SIZES_FILE).exists():
+    folder = _place(request)
+    if not are_built(request):
         _build(request, folder)
-    content = json.loads((folder / SIZES_FILE).read_text())
-    return folder, GraphSizes(tuple(content.pop("layers")), **content)
+    return folder, _read_sizes(folder / SIZES_FILE)
+
+
+def _read_sizes(path: Path) -> GraphSizes:
+    """A graph that was cut off is found here, not when a robot under way loads it."""
+    try:
+        content = json.loads(path.read_text())
+        files = dict(content.pop("files"))
+        sizes = GraphSizes(tuple(content.pop("layers")), **content)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise damaged(path, error) from error
+    for name, wanted in files.items():
+        _check_size(path.parent / name, wanted)
+    return sizes
+
+
+def _check_size(path: Path, wanted: int) -> None:
+    try:
+        found = path.stat().st_size
+        if found != wanted:
+            raise ValueError(f"it has {found} bytes, not {wanted}")
+    except (OSError, ValueError) as error:
+        raise damaged(path, error) from error
+
+
+def read_embeddings(folder: Path) -> torch.Tensor:
+    """The table (V, hidden) of a folder of graphs, mapped from its file. Raises ModelError."""
+    path = folder / EMBEDDINGS_FILE
+    try:
+        table = np.load(path, mmap_mode="c")
+        if table.ndim != 2 or table.dtype not in (np.int16, np.float32):
+            raise ValueError(f"{table.dtype} of {table.shape}")
+    except (OSError, ValueError) as error:
+        raise damaged(path, error) from error
+    numbers = torch.from_numpy(table)
+    return numbers.view(torch.bfloat16) if table.dtype == np.int16 else numbers
 
 
 def block_layers(num_layers: int) -> tuple[int, ...]:
@@ -79,13 +125,13 @@ def block_layers(num_layers: int) -> tuple[int, ...]:
 
 
 def _build(request: GraphRequest, folder: Path) -> None:
-    check_memory(request.folder, weight_files(request.folder), request.precision)
     checkpoint = read_checkpoint(request.folder, torch.float32 if request.precision == "fp32" else "auto")
     stack = build_text_stack(checkpoint, request.vocab_size, request.precision, exact=True)
     sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=folder.parent))
+        _sweep(folder.parent)
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
         try:
             write_graphs(unfinished, stack, sizes, request.num_slots, request.packs)
             if not folder.exists():  # another process may have been faster
@@ -98,6 +144,14 @@ def _build(request: GraphRequest, folder: Path) -> None:
         ) from error
 
 
+def _sweep(parent: Path) -> None:
+    """What a builder that was killed has left; one that still writes has touched its folder since."""
+    for folder in parent.glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(FileNotFoundError):  # it has just been finished
+            if time.time() - folder.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 def write_graphs(folder: Path, stack: TextStack, sizes: GraphSizes, num_slots: int, packs: bool) -> None:
     """Every file of a folder of graphs, with a progress bar; the stack is an exact one."""
     files = list(_graphs(stack, sizes, num_slots, packs))
@@ -107,7 +161,8 @@ def write_graphs(folder: Path, stack: TextStack, sizes: GraphSizes, num_slots: i
     np.save(
         folder / EMBEDDINGS_FILE, (table if table.dtype == torch.float32 else table.view(torch.int16)).numpy()
     )
-    (folder / SIZES_FILE).write_text(json.dumps(asdict(sizes)))
+    written = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    (folder / SIZES_FILE).write_text(json.dumps(asdict(sizes) | {"files": written}))
 
 
 def _graphs(
