@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import structs
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
@@ -22,11 +20,10 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.aim import Aim
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC, Sampling
-from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
-from outrider.decoding.estimates import Purse
+from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
+from outrider.decoding.foretold import Foretold
 from outrider.decoding.jobs import (
     CloudJob,
     ExitHint,
@@ -38,24 +35,8 @@ from outrider.decoding.jobs import (
 )
 from outrider.decoding.pace import Pace
 from outrider.decoding.schemes import pack_residual, unpack_evidence
-from outrider.decoding.token_runs import token_bytes, unpack_runs
-from outrider.decoding.trust import runs_of
-
-SURER_BY = 0.2
-"""How much more trust a later exit must deserve for its hint to be repeated."""
-LEAST_TRUST = 0.2
-VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
-BYTES_DOWN_PER_TOKEN = 38.0
-
-
-class _Left(NamedTuple):
-    """A verification that was given up: its draft, whose first `known` tokens had been foretold before, and
-    what exits said of it, with their runs.
-    """
-
-    draft: tuple[int, ...]
-    known: int
-    hints: list[tuple[ExitHint, tuple[int, ...]]]
+from outrider.decoding.telling import Telling
+from outrider.decoding.token_runs import unpack_runs
 
 
 class TargetText:
@@ -82,13 +63,8 @@ class TargetText:
         self._pool = BranchPool()
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
-        self._hints: list[tuple[ExitHint, tuple[int, ...]]] = []
-        self._aim = Aim(pace)
-        self._left: list[_Left] = []
-        self._said: dict[tuple[int, ...], float] = {}
-        self._hinted_s: dict[tuple[int, ...], float] = {}
-        self._purse = Purse(BYTES_DOWN_PER_TOKEN)
-        self._token_bytes = token_bytes(tokenizer.vocab_size)
+        self._foretold = Foretold(pace)
+        self._telling = Telling(frame.rules.hints, tokenizer.vocab_size)
         self._prefill_us: int | None = None
         self._passes = 0
         self.adopt(frame)
@@ -105,7 +81,8 @@ class TargetText:
         if frame.tokens != self._text.tokens[: len(frame.tokens)]:
             self._text = theirs
             self._residue = None
-            self._forget_hints()
+            self._foretold.forget()
+            self._telling.forget()
             self._pool.drop_before(len(self._text))
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
@@ -165,8 +142,8 @@ class TargetText:
         if self.finished or self._residue is not None:
             return None
         draft, evidence = self._pool.best(self._text.digest, self._room)
-        if self._aim.tokens:
-            draft = self._aim.tokens + self._after(self._aim.tokens)
+        if self._foretold.tokens:
+            draft = self._foretold.tokens + self._after(self._foretold.tokens)
             evidence = (None,) * len(draft)
         elif self._rules.when_idle == "adaptive":
             draft = draft[: self._pace.chunk_length(len(draft))]
@@ -197,21 +174,19 @@ class TargetText:
 
     def on_begun(self, now_s: float) -> None:
         """A verification of this text begins."""
-        self._aim.begin(now_s)
+        self._foretold.begin(now_s)
 
     def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Hint]:
         """The frames for what an early exit says that is worth sending."""
         if job.tokens != self._text.tokens:
             return []
-        runs = runs_of(hint, self._hints)
-        self._hints.append((hint, runs))
+        heard = self._foretold.hear(hint)
         if self._rules.hints == "all":
             outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
         else:
-            aim = self._aim
-            outcomes = self._pace.trust.outcomes(hint, runs, job.draft, len(aim.tokens), aim.chance)
+            outcomes = self._foretold.outcomes(heard, job.draft)
             if self._rules.when_idle == "adaptive":
-                aim.look(job.draft, outcomes, self._after, now_s)
+                self._foretold.look(job.draft, outcomes, self._after, now_s)
         said = []
         for tokens, chance in outcomes:
             frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
@@ -221,43 +196,34 @@ class TargetText:
 
     def gives_up(self, job: Verify) -> bool:
         """Whether the running verification is of no use any more, or one that is aimed better of more."""
-        return self._aim.is_better or job.tokens != self._text.tokens
+        return self._foretold.is_better or job.tokens != self._text.tokens
 
     def on_given_up(self, job: Verify) -> None:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
         self._passes += 1
         if job.tokens == self._text.tokens:
-            self._left.append(_Left(job.draft, len(self._aim.tokens), self._hints))
-            self._hints = []
-            self._aim.take()
+            self._foretold.leave(job.draft)
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
         tokens = tokens[:MAX_CHUNK_TOKENS]
-        if self._rules.hints == "useful" and not self._is_useful(tokens, chance):
+        if not self._telling.tells(tokens, chance, now_s):
             return None
-        self._said[tokens] = chance
-        self._hinted_s.setdefault(tokens, now_s)
-        self._purse.spend(HINT_BYTES + self._token_bytes * len(tokens))
         confidence = round(100 * chance)
         return Hint(self._key.session, self.epoch, len(self._text), exit_index, confidence, tokens)
 
     def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        hints, left, known = self._hints, self._left, len(self._aim.tokens)
-        self._forget_hints()
+        self._telling.forget()
         forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._passes += forwarded
         if job.tokens != self._text.tokens:
+            self._foretold.forget()
             return []
-        base = len(self._text)
+        base, known = len(self._text), len(self._foretold.tokens)
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*job.draft[: judgement.accepted], *own)
-        for one in left:
-            self._learn_from_left(one, new)
-        self._learn_from(job, known, judgement, compute_us / 1e6 if forwarded else 0.0)
-        for hint, runs in hints:
-            self._pace.trust.on_judged(hint, runs, job.draft, judgement, known)
+        self._learn_from(job, judgement, new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if known else judgement.kept
         new = self._until_end(new)
@@ -268,8 +234,7 @@ class TargetText:
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
             return [self._unsettled(base, len(job.draft), compute_us, 0, kept)]
-        self._purse.earn(len(new))
-        self._purse.spend(VERDICT_BYTES + self._token_bytes * len(new))
+        self._telling.on_verdict(len(new))
         return [self._verdict(base, len(job.draft), compute_us, kept)]
 
     @property
@@ -295,8 +260,7 @@ class TargetText:
 
     def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
         """Say how soon a draft may follow the tokens just committed."""
-        hinted_s = self._hinted_s.get(new)
-        self._hinted_s.clear()
+        hinted_s = self._telling.take_told_s(new)
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_fed()
         elif hinted_s is not None:
@@ -304,35 +268,13 @@ class TargetText:
         else:
             self._pace.on_starved("alive" if alive else "surprise", now_s, stepped)
 
-    def _is_useful(self, tokens: tuple[int, ...], chance: float) -> bool:
-        """Whether a hint is news that is likely enough to be true, within the allowance of bytes."""
-        if tokens in self._said and chance < self._said[tokens] + SURER_BY:
-            return False
-        worth = chance >= max(LEAST_TRUST, self._purse.price)
-        return worth and self._purse.holds(HINT_BYTES + self._token_bytes * len(tokens))
-
-    def _learn_from_left(self, left: _Left, new: tuple[int, ...]) -> None:
-        """What came tells how far the draft of a verification would have stood that was given up."""
-        stood, end = common_length(left.draft, new), len(new)
-        judgement = Judgement(stood, new[stood] if stood < end else None)
-        for hint, runs in left.hints:
-            said = hint._replace(choices=hint.choices[:end], confidences=hint.confidences[:end])
-            self._pace.trust.on_judged(said, runs[:end], left.draft, judgement, left.known)
-        self._pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(left.draft), end))
-
-    def _learn_from(self, job: Verify, known: int, judgement: Judgement, compute_s: float) -> None:
+    def _learn_from(self, job: Verify, judgement: Judgement, new: tuple[int, ...], compute_s: float) -> None:
         if compute_s > 0.0:
             self._pace.on_verified(len(job.draft), compute_s)
-            self._pace.on_draft_judged(
-                judgement.accepted - known, known <= judgement.accepted < len(job.draft)
-            )
+        self._foretold.on_judged(job.draft, judgement, new, compute_s > 0.0)
         offered = self._pool.best(self._text.digest, 1)[0]
         if not job.draft and offered and judgement.next_token is not None:
             self._pace.on_stepped_beside(offered[0] == judgement.next_token)
-
-    def _forget_hints(self) -> None:
-        self._hints, self._left, self._said = [], [], {}
-        self._aim.drop()
 
     @property
     def _room(self) -> int:

@@ -132,7 +132,7 @@ def aims(monkeypatch) -> Counter[str]:
         plain(text, job)
 
     def on_judged(text, job, judgement, *times, plain=TargetText.on_judged):
-        known = len(text._aim.tokens)
+        known = len(text._foretold.tokens)
         seen["right"] += 0 < known <= judgement.accepted
         seen["wrong"] += known > judgement.accepted
         return plain(text, job, judgement, *times)

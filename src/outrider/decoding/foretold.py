@@ -1,0 +1,103 @@
+"""What early exits foretell of how a verification ends, and what is learnt once its outcome has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from outrider.decoding.aim import Aim
+from outrider.decoding.digest import common_length
+from outrider.decoding.jobs import ExitHint, Judgement
+from outrider.decoding.pace import Pace
+from outrider.decoding.trust import runs_of
+
+Tokens = tuple[int, ...]
+Said = tuple[ExitHint, tuple[int, ...]]
+"""What an exit said, and for how many exits in a row each position has had its choice (`trust.runs_of`)."""
+Outcome = tuple[Tokens, float]
+"""How a verification may end, and the chance of that."""
+
+
+class Left(NamedTuple):
+    """A verification that was given up: its draft, whose first `known` tokens had been foretold before, and
+    what exits said of it.
+    """
+
+    draft: Tokens
+    known: int
+    said: list[Said]
+
+
+class Foretold:
+    """From one commit of a text to the next. Times in seconds of the cloud's clock."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._aim = Aim(pace)
+        self.forget()
+
+    def forget(self) -> None:
+        """The text is another: nothing is foretold of it yet."""
+        self._said: list[Said] = []
+        self._left: list[Left] = []
+        self._aim.drop()
+
+    @property
+    def tokens(self) -> Tokens:
+        """What the next verification begins with, foretold by one that was given up for it."""
+        return self._aim.tokens
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the running verification should be given up for one that is aimed better."""
+        return self._aim.is_better
+
+    def begin(self, now_s: float) -> None:
+        """A verification begins."""
+        self._aim.begin(now_s)
+
+    def hear(self, hint: ExitHint) -> Said:
+        """An exit has spoken."""
+        said = hint, runs_of(hint, self._said)
+        self._said.append(said)
+        return said
+
+    def outcomes(self, said: Said, draft: Tokens) -> list[Outcome]:
+        """How the verification of a draft may end by what an exit said, as far as exits are trusted."""
+        return self._pace.trust.outcomes(*said, draft, len(self._aim.tokens), self._aim.chance)
+
+    def look(
+        self, draft: Tokens, outcomes: Sequence[Outcome], after: Callable[[Tokens], Tokens], now_s: float
+    ) -> None:
+        """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
+        self._aim.look(draft, outcomes, after, now_s)
+
+    def leave(self, draft: Tokens) -> None:
+        """The verification of a draft was given up; what exits said of it will be compared with what comes
+        of the next one.
+        """
+        self._left.append(Left(draft, len(self._aim.tokens), self._said))
+        self._said = []
+        self._aim.take()
+
+    def on_judged(self, draft: Tokens, judgement: Judgement, new: Tokens, forwarded: bool) -> None:
+        """Learn from what has come, `new` tokens; of a draft where it was `forwarded`, not known before."""
+        for left in self._left:
+            learn_from_left(self._pace, left, new)
+        known = len(self._aim.tokens)
+        if forwarded:
+            stood = judgement.accepted
+            self._pace.on_draft_judged(stood - known, known <= stood < len(draft))
+        for hint, runs in self._said:
+            self._pace.trust.on_judged(hint, runs, draft, judgement, known)
+        self.forget()
+
+
+def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
+    """What came tells how far the draft of a verification would have stood that was given up."""
+    stood, end = common_length(left.draft, new), len(new)
+    judgement = Judgement(stood, new[stood] if stood < end else None)
+    for hint, runs in left.said:
+        heard = hint._replace(choices=hint.choices[:end], confidences=hint.confidences[:end])
+        pace.trust.on_judged(heard, runs[:end], left.draft, judgement, left.known)
+    pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(left.draft), end))

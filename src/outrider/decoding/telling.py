@@ -1,0 +1,58 @@
+"""Which outcomes of a running verification the edge is told, within an allowance of bytes down."""
+
+from __future__ import annotations
+
+from outrider.core.frames import HintPolicy
+from outrider.decoding.estimates import Purse
+from outrider.decoding.token_runs import token_bytes
+
+SURER_BY = 0.2
+"""How much more trust a later exit must deserve for its hint to be repeated."""
+LEAST_TRUST = 0.2
+VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
+BYTES_DOWN_PER_TOKEN = 38.0
+Tokens = tuple[int, ...]
+
+
+class Telling:
+    """Of one text. Times in seconds of the cloud's clock."""
+
+    def __init__(self, policy: HintPolicy, vocab_size: int) -> None:
+        self._only_useful = policy == "useful"
+        self._token_bytes = token_bytes(vocab_size)
+        self._purse = Purse(BYTES_DOWN_PER_TOKEN)
+        self._chances: dict[Tokens, float] = {}
+        self._told_s: dict[Tokens, float] = {}
+
+    def tells(self, tokens: Tokens, chance: float, now_s: float) -> bool:
+        """Whether an outcome of that chance is worth its bytes, which are then spent."""
+        if self._only_useful and not self._is_useful(tokens, chance):
+            return False
+        self._chances[tokens] = chance
+        self._told_s.setdefault(tokens, now_s)
+        self._purse.spend(self._size(tokens))
+        return True
+
+    def on_verdict(self, num_tokens: int) -> None:
+        """A verdict of so many tokens is told."""
+        self._purse.earn(num_tokens)
+        self._purse.spend(VERDICT_BYTES + self._token_bytes * num_tokens)
+
+    def forget(self) -> None:
+        """The verification has ended: what was said of it is no news of the next."""
+        self._chances = {}
+
+    def take_told_s(self, tokens: Tokens) -> float | None:
+        """Since when the edge knows of the tokens that were committed, if it was told; all is forgotten."""
+        told_s = self._told_s.get(tokens)
+        self._told_s.clear()
+        return told_s
+
+    def _is_useful(self, tokens: Tokens, chance: float) -> bool:
+        """Whether a hint is news that is likely enough to be true, and can be paid for."""
+        if tokens in self._chances and chance < self._chances[tokens] + SURER_BY:
+            return False
+        return chance >= max(LEAST_TRUST, self._purse.price) and self._purse.holds(self._size(tokens))
+
+    def _size(self, tokens: Tokens) -> float:
+        return HINT_BYTES + self._token_bytes * len(tokens)

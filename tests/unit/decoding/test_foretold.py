@@ -1,0 +1,77 @@
+"""What exits foretell from one commit to the next: what is learnt of it when the target has spoken."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.decoding.foretold import Foretold, Left, learn_from_left
+from outrider.decoding.jobs import ExitHint, Judgement
+from outrider.decoding.pace import Pace
+
+DRAFT = (1, 2, 3)
+READY = (7, 8)
+
+
+@pytest.fixture(autouse=True)
+def every_aim_pays(monkeypatch):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+
+
+def word(*choices: int, exit: int = 0) -> ExitHint:
+    return ExitHint(exit, 0, choices[0], 0.9, choices, (0.9,) * len(choices))
+
+
+def given_up(pace: Pace) -> Foretold:
+    """An exit said 1, 9 of DRAFT, after which a branch lay ready, so that the verification was left."""
+    foretold = Foretold(pace)
+    foretold.begin(0.0)
+    said = foretold.hear(word(1, 9, 3, 4))
+    foretold.look(DRAFT, foretold.outcomes(said, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1)
+    assert foretold.is_better and foretold.tokens == ()
+    foretold.leave(DRAFT)
+    return foretold
+
+
+def test_what_was_left_names_what_the_next_verification_begins_with():
+    foretold = given_up(Pace())
+    assert foretold.tokens == (1, 9)
+    foretold.forget()
+    assert foretold.tokens == ()
+
+
+def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
+    right, wrong = Pace(), Pace()
+    for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
+        foretold = given_up(pace)
+        stood = 4 if new[1] == 9 else 1
+        foretold.on_judged((1, 9, *READY), Judgement(stood, new[-1]), new, True)
+        assert foretold.tokens == (), "the text is another"
+    chances = [dict(pace.trust.outcomes(word(1, 9), (1, 1), (1, 2)))[(1, 9)] for pace in (right, wrong)]
+    assert chances[0] > chances[1]
+
+
+def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
+    """The first two tokens are the exits' own, of the branch after them one stood."""
+    learnt = []
+    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
+    foretold = given_up(Pace())
+    foretold.on_judged((1, 9, *READY), Judgement(3, 5), (1, 9, 7, 5), True)
+    assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
+
+
+def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch):
+    learnt = []
+    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
+    Foretold(Pace()).on_judged((), Judgement(0, 5), (5,), False)
+    assert learnt == []
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [((1, 2, 3, 4), (3, False)), ((1, 2, 6), (2, True)), ((1, 2), (2, False)), ((5,), (0, True))],
+)
+def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expected):
+    learnt = []
+    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
+    learn_from_left(Pace(), Left(DRAFT, 0, []), new)
+    assert learnt == [expected]
