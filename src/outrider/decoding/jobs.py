@@ -127,6 +127,14 @@ class GivenUp(Exception):
     """A verification was left in its midst, for one that is aimed better. No failure."""
 
 
+class Interrupted(Exception):
+    """Whoever heard an exit failed, and the forward has ended: `error` is the listener's, not the model's."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 CloudResult = Judgement | Unfinished | Exception | None
 """Of a verification its judgement; of a prefill None at its end. A failure is a result too."""
 

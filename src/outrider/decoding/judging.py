@@ -22,7 +22,7 @@ from outrider.decoding.decisions import (
     draws_on,
     joined,
 )
-from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, Verify
+from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
 
@@ -184,8 +184,12 @@ class JudgedBatch:
             start = end
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
-        """Raises GivenUp, and so ends the forward."""
-        if self._on_hint(job, hint) and len(self._jobs) == 1:
+        """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward."""
+        try:
+            gives_up = self._on_hint(job, hint)
+        except Exception as error:
+            raise Interrupted(error) from error
+        if gives_up and len(self._jobs) == 1:
             raise GivenUp
 
 

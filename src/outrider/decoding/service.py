@@ -110,7 +110,10 @@ class VerifierService:
         return None if at_s is None else max(0.0, at_s - now_s)
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
-        """Let the model do a batch. A failure is a result: one session's input must not end the others'."""
+        """Let the model do a batch. A failure is a result: one session's input must not end the others'.
+
+        What `on_hint` raises comes out as it is: then tell `leave`.
+        """
         self._running = True
         try:
             results = self._worker.run(jobs, on_hint)
@@ -124,6 +127,12 @@ class VerifierService:
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
         return results
+
+    def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
+        """A batch was left after so long by no will of its own: what it was to do is still to be done."""
+        self._machine.charge(jobs, compute_s, whole=False)
+        for job in jobs:
+            self._machine.given_up(job)
 
     def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
         """What an early exit says to the outside, if anything."""
@@ -186,7 +195,11 @@ class VerifierService:
             _send_all(send, self.hint(job, hint))
             return self.gives_up(job)
 
-        results = self.run(jobs, on_hint)
+        try:
+            results = self.run(jobs, on_hint)
+        except Exception:
+            self.leave(jobs, self._clock() - started_s)
+            raise
         _send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
         return True
 

@@ -15,10 +15,16 @@ class UnbatchedModel:
     shares_prompts = False
 
     def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
-        return [
-            chunk.session.forward(chunk.token_ids, None if read is None else partial(_tell, read, number))
-            for number, chunk in enumerate(chunks)
-        ]
+        lengths, rows = [chunk.session.length for chunk in chunks], []
+        try:
+            for number, chunk in enumerate(chunks):
+                tell = None if read is None else partial(_tell, read, number)
+                rows.append(chunk.session.forward(chunk.token_ids, tell))
+        except BaseException:
+            for chunk, length in zip(chunks[: len(rows)], lengths, strict=False):
+                chunk.session.truncate(length)
+            raise
+        return rows
 
 
 def _tell(read: ExitReader, number: int, index: int, rows: Array) -> None:

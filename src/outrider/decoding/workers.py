@@ -12,6 +12,7 @@ from outrider.decoding.jobs import (
     EdgeJob,
     EdgeResult,
     GivenUp,
+    Interrupted,
     Judgement,
     PrefillDraft,
     PrefillTarget,
@@ -94,7 +95,8 @@ class TargetWorker:
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """What comes of each job: a part of each prefill, and all verifications in one forward.
 
-        One job's failure is its own result and no other's.
+        One job's failure is its own result and no other's. What `on_hint` raises ends the forward and comes
+        out as it is; all sessions are then as they were.
         """
         verifications = [job for job in jobs if isinstance(job, Verify)]
         judgements = iter(self._verify(verifications, on_hint) if verifications else ())
@@ -145,6 +147,8 @@ class TargetWorker:
             return self._run(chunks, batch) if chunks else []
         except GivenUp as given_up:
             return [given_up]
+        except Interrupted as interrupted:
+            raise interrupted.error from None
         except Exception:
             return [
                 self._alone(one.chunk, self._batch([job], [one], on_hint))
@@ -155,6 +159,8 @@ class TargetWorker:
     def _alone(self, chunk: Chunk, batch: JudgedBatch) -> Array | Exception:
         try:
             return self._run([chunk], batch)[0]
+        except Interrupted as interrupted:
+            raise interrupted.error from None
         except Exception as error:
             return error
 

@@ -26,6 +26,7 @@ from outrider.core.frames import Cancel, Close, Verdict
 from outrider.decoding.config import Sampling
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
 
@@ -178,20 +179,20 @@ class Speaking:
 
     def step(self) -> list:
         self.replies = []
-        assert self.cloud.step(self.replies.append, self._take_in)
+        assert self.cloud.step(self.replies.append, lambda: self.take_in())
         return frames(self.replies)
 
-    def _take_in(self) -> None:
+    def take_in(self) -> None:
         arriving, self.arriving = self.arriving, []
         for peer, frame in arriving:
             self.replies += self.cloud.receive(peer, frame)
 
 
-def running(**options) -> tuple[Speaking, tuple[int, ...]]:
+def running(limits: CloudLimits | None = None, **options) -> tuple[Speaking, tuple[int, ...]]:
     """A service where every exit says what the last layer says, and the text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
-    cloud, text = VerifierService(target, clock=Clock()), text_of(0.0)
+    cloud, text = VerifierService(target, limits, clock=Clock()), text_of(0.0)
     opened(cloud, **{**USEFUL, **options})
     return Speaking(cloud), text
 
@@ -223,6 +224,26 @@ def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(e
     one.step()
     one.cloud.receive(ALICE, draft(0, text[:4], epoch=3))
     assert verdicts(one.step()) == [text[:5]]
+
+
+@pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
+def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
+    """The robot may have a verification of five tokens verified at once: the one lost is not charged."""
+    one, text = running(limits=CloudLimits(tokens_per_s=tokens_per_s), when_idle="wait")
+    one.cloud.receive(ALICE, draft(0, text[:4]))
+
+    def broken() -> None:
+        raise OSError("the socket is gone")
+
+    take_in, one.take_in = one.take_in, broken
+    with pytest.raises(OSError, match="the socket is gone"):
+        one.step()
+    assert one.replies == []
+    one.take_in = take_in
+    stats = one.cloud.stats
+    assert (stats.failed_jobs, stats.open_sessions, stats.tokens) == (0, 1, 0)
+    [verdict] = [frame for frame in one.step() if isinstance(frame, Verdict)]
+    assert (verdict.tokens, verdict.passes) == (text[:5], 2), "what was lost was a pass as well"
 
 
 def test_others_may_come_and_go_in_mid_forward():

@@ -109,3 +109,61 @@ def test_a_failure_is_no_verification_left(sessions):
     sessions[0].forward = failing.__get__(sessions[0])
     [judged] = one.run([verify(0, TEXT[:3])], never)
     assert stands(judged, TEXT[:4])
+
+
+class LinkDownError(Exception):
+    """What a listener may raise."""
+
+
+def failing_at(index: int, calls: list[int]):
+    def on_hint(job: Verify, hint: ExitHint) -> bool:
+        calls.append(hint.exit)
+        if hint.exit == index:
+            raise LinkDownError
+        return False
+
+    return on_hint
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_listener_that_fails_is_no_failure_of_the_model(sessions, index):
+    """Its error comes out as it is, nothing runs twice, and the session is as it was."""
+    one, calls = worker(ALICE), []
+    one.run([verify(0, TEXT[:4])], never)
+    before = sessions[0].length
+    with pytest.raises(LinkDownError):
+        one.run([verify(5, TEXT[5:8])], failing_at(index, calls))
+    assert calls == list(range(index + 1)) and sessions[0].length == before
+    [judged] = one.run([verify(5, TEXT[5:8])], never)
+    assert stands(judged, TEXT[5:9])
+
+
+def test_a_listener_that_fails_in_a_batch_leaves_all_sessions_as_they_were(sessions):
+    one, calls = worker(ALICE, BOB), []
+    jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
+    before = [session.length for session in sessions]
+
+    def on_hint(job: Verify, hint: ExitHint) -> bool:
+        calls.append(job.key.peer)
+        if job.key.peer == BOB:
+            raise LinkDownError
+        return False
+
+    with pytest.raises(LinkDownError):
+        one.run(jobs, on_hint)
+    assert calls[-1] == BOB and calls.count(BOB) == 1
+    assert [session.length for session in sessions] == before
+    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+
+
+def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(sessions):
+    one = worker(ALICE, BOB)
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("out of memory")
+
+    sessions[1].forward = broken
+    jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
+    fine, failed = one.run(jobs, never)
+    assert stands(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
+    assert sessions[0].length == sessions[1].length + 3
