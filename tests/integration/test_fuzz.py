@@ -38,6 +38,7 @@ class Besieged:
     def __init__(self, seed: int) -> None:
         self.target, self.draft = toy_pair(seed, 0.7, eos_bias=-3.0)
         self.service = VerifierService(self.target, CloudLimits(idle_s=30.0), clock=self._clock)
+        self.service.listen(lambda: self._attack(FRAMES_PER_EXIT))
         self.seen: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self._rng = random.Random(seed)
@@ -66,7 +67,7 @@ class Besieged:
 
     def step(self) -> None:
         self._attack(FRAMES_PER_STEP)
-        self.service.step(lambda reply: self._route([reply]), lambda: self._attack(FRAMES_PER_EXIT))
+        self.service.step(lambda reply: self._route([reply]))
         self.service.evict_idle()
 
     def _attack(self, num_frames: int) -> None:

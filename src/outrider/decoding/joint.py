@@ -24,11 +24,14 @@ class JointService:
             return [*self._peers.receive(peer, frame), *self._verifier.receive(peer, frame)]
         return self._verifier.receive(peer, frame)
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
+    def step(self, send: Callable[[Reply], None]) -> bool:
         self._peers_first = not self._peers_first
         if self._peers_first:
-            return self._peers.step(send) or self._verifier.step(send, take_in)
-        return self._verifier.step(send, take_in) or self._peers.step(send)
+            return self._peers.step(send) or self._verifier.step(send)
+        return self._verifier.step(send) or self._peers.step(send)
+
+    def listen(self, take_in: Callable[[], None]) -> None:
+        self._verifier.listen(take_in)
 
     def next_look_s(self) -> float | None:
         looks = [service.next_look_s() for service in (self._verifier, self._peers)]

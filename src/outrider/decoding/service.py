@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
@@ -59,15 +59,21 @@ class FrameService(Protocol):
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None]) -> bool:
-        """Do what is next; False where there is nothing. `take_in` hands on what has arrived meanwhile, for
-        work that profits from it in its midst.
-        """
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Do what is next; False where there is nothing."""
 
     def next_look_s(self) -> float | None:
         """How long to wait at most before the next `step`; None: until a frame comes."""
 
     def evict_idle(self) -> None: ...
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """A FrameService whose steps profit in their midst from what has arrived meanwhile."""
+
+    def listen(self, take_in: Callable[[], None]) -> None:
+        """From now on `take_in` is called there: it hands such frames to `receive`."""
 
 
 class VerifierService:
@@ -82,6 +88,7 @@ class VerifierService:
         self._machine = CloudMachine(model.name, model.tokenizer, limits or CloudLimits())
         self._worker = TargetWorker(model)
         self._clock = clock
+        self._take_in: Callable[[], None] = lambda: None
         self._running = False
         self._frames = self._jobs = self._failed_jobs = self._given_up = 0
         self._smallest_margin = float("inf")
@@ -182,7 +189,11 @@ class VerifierService:
             if isinstance(frame, (Verdict, Unsettled)):
                 self._tokens += len(frame.tokens)
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
+    def listen(self, take_in: Callable[[], None]) -> None:
+        """`take_in` is called when an exit speaks of a job that runs alone."""
+        self._take_in = take_in
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
         """Do one batch from start to end, sending hints in its midst; False where there is none."""
         jobs = self.next_jobs()
         if not jobs:
@@ -191,7 +202,7 @@ class VerifierService:
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
             if len(jobs) == 1:  # others are never given up, whatever comes for them
-                take_in()
+                self._take_in()
             _send_all(send, self.hint(job, hint))
             return self.gives_up(job)
 
@@ -238,10 +249,12 @@ def serve_frames(service: FrameService, server: FrameServer, stop: threading.Eve
         for peer, frame in server.receive(wait_s):
             _send_all(send, service.receive(peer, frame))
 
+    if isinstance(service, Listener):
+        service.listen(take_in)
     wait_s = 0.0
     while not stop.is_set():
         take_in(wait_s)
-        if service.step(send, take_in):
+        if service.step(send):
             wait_s = 0.0
         else:
             service.evict_idle()

@@ -63,7 +63,7 @@ class PacedAggregation(AggregationService):
         self._compute = compute
         self._held: tuple[ServiceJob, JobResult, float, float] | None = None
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
+    def step(self, send: Callable[[Reply], None]) -> bool:
         now_s = time.monotonic()
         if self._held is None or not self.wants(self._held[0]):
             self._held = self._begin(now_s)

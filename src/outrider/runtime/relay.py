@@ -73,7 +73,7 @@ class RelayService:
         self._pump(peer, lane)
         return []
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
+    def step(self, send: Callable[[Reply], None]) -> bool:
         """Hand on what has come from either side."""
         worked = [self._turn(peer, lane, send) for peer, lane in self._lanes.items()]
         return any(worked)

@@ -176,10 +176,11 @@ class Speaking:
         self.cloud = cloud
         self.arriving: list = []
         self.replies: list = []
+        cloud.listen(lambda: self.take_in())
 
     def step(self) -> list:
         self.replies = []
-        assert self.cloud.step(self.replies.append, lambda: self.take_in())
+        assert self.cloud.step(self.replies.append)
         return frames(self.replies)
 
     def take_in(self) -> None:

@@ -145,7 +145,7 @@ class AggregationService:
             frames = self._on_prepared(session, int(result), compute_s)
         return [Reply(job.key.peer, frame) for frame in frames]
 
-    def step(self, send: Callable[[Reply], None], take_in: Callable[[], None] = lambda: None) -> bool:
+    def step(self, send: Callable[[Reply], None]) -> bool:
         """Do one job from start to end; False where there is none."""
         job = self.next_job()
         if job is None:

@@ -1,0 +1,92 @@
+"""The loop that serves frames, over a server that is a script: who looks at the socket, when, and what if it
+fails.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from cloud_machine import ALICE, PROMPT, ROOT, draft, opening
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
+from outrider.decoding.aggregation.service import AggregationService
+from outrider.decoding.aggregation.worker import plain_context
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.joint import JointService
+from outrider.decoding.pace import Pace
+from outrider.decoding.service import FrameService, Listener, VerifierService, serve_frames
+
+TARGET, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+TEXT = own_text(TARGET, request(PROMPT.text, 20))
+
+
+class Script:
+    """A FrameServer: what each look at the socket finds. With nothing left it ends the serving."""
+
+    def __init__(self, looks: Sequence[EdgeFrame | Exception | None], stop: threading.Event) -> None:
+        self._looks, self._stop = list(looks), stop
+        self.said: list[CloudFrame] = []
+
+    def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        found = self._looks.pop(0) if self._looks else None
+        if isinstance(found, Exception):
+            raise found
+        if not self._looks:
+            self._stop.set()
+        return [] if found is None else [(ALICE, found)]
+
+    def send(self, peer: Peer, frame: CloudFrame) -> None:
+        self.said.append(frame)
+
+    def close(self) -> None: ...
+
+
+def served(service: FrameService, *looks: EdgeFrame | Exception | None) -> Script:
+    stop = threading.Event()
+    server = Script(looks, stop)
+    serve_frames(service, server, stop)
+    return server
+
+
+@pytest.fixture
+def verifier() -> VerifierService:
+    return VerifierService(TARGET)
+
+
+@pytest.fixture(params=["verifier", "joint"])
+def service(request, verifier) -> FrameService:
+    return verifier if request.param == "verifier" else JointService(verifier, peers())
+
+
+def peers() -> AggregationService:
+    return AggregationService(TARGET, plain_context)
+
+
+ASKS = {"hints": "useful", "when_idle": "adaptive"}
+BEGINNING = (opening(**ASKS), draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4)))
+"""A prompt, and a draft whose second token is wrong. Every exit then looks at the socket."""
+
+
+def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
+    branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
+    server = served(service, *BEGINNING, branch, *[None] * 6)
+    assert verifier.stats.given_up == 1
+    assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:7]
+
+
+def test_an_error_of_the_socket_ends_the_serving_wherever_it_comes(service, verifier):
+    with pytest.raises(OSError, match="gone"):
+        served(service, *BEGINNING, OSError("the socket is gone"))
+    assert (verifier.stats.failed_jobs, verifier.stats.open_sessions) == (0, 1)
+    server = served(service, *[None] * 9)
+    assert next(frame.tokens for frame in server.said if isinstance(frame, Verdict)) == TEXT[:2]
+
+
+def test_who_has_no_use_for_what_arrives_meanwhile_is_not_asked_to_take_it():
+    assert not isinstance(peers(), Listener)
+    assert served(peers(), None).said == []
