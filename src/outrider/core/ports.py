@@ -40,6 +40,9 @@ ExitReader = Callable[[int, Sequence[tuple[int, Array]]], Reading | None]
 """Called with an exit's index and, of the chunks of a batch that are complete there, their numbers and logits
 (M, S) on the model's device. It may not wait for the device. None: nobody listens."""
 
+Pause = Callable[[], None]
+"""Called in mid-forward, between layers or blocks of them. What it raises breaks the forward off."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExitInfo:
@@ -150,11 +153,14 @@ class LanguageModel(Protocol):
 
     def open_session(self) -> ModelSession: ...
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Array]:
         """Each chunk's `ModelSession.forward`, for different sessions of this model in one pass.
 
         The logits are those of the sessions' own forwards. `read` is called as `on_exit` is, for all chunks
-        at once; what it wants on the host is heard in mid-forward. If it raises, no session has changed.
+        at once; what it wants on the host is heard in mid-forward. If it or `pause` raises, no session has
+        changed.
         """
 
 

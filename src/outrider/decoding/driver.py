@@ -7,17 +7,19 @@ from collections.abc import Callable
 
 from outrider.core.errors import Cancelled, LinkError, OutriderError
 from outrider.core.frames import Close
-from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
+from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import DraftTokens, EdgeJob
+from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
 from outrider.decoding.patience import Patience
 from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
 
 _POLL_S = 0.02
 """How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
+_GLANCE_S = 0.002
+"""How often at most news is looked for in the midst of a draft: looking takes some hundredths of that."""
 
 
 def ignore_verified(_: Verified) -> None:
@@ -63,14 +65,14 @@ class LinkedDecoder:
     ) -> Decoded:
         """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
         self._start_s = self._clock()
+        self._cancelled = cancelled
         self._transcript = Transcript(self._tokenizer, on_verified)
         self._patience = Patience(self._config, self._link.generation, 0.0)
         self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
-                if cancelled():
-                    raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
+                self._heed_owner()
                 self._advance(request.deadline_s)
         except BaseException:
             self._abandon()
@@ -100,16 +102,27 @@ class LinkedDecoder:
         if now_s >= self._watch_s:
             self._watch_link(now_s)
         job = self._machine.next_job()
-        received = self._link.receive(0.0 if job is not None else self._wait_s(deadline_s - now_s))
-        if received is not None:
-            frame, num_bytes = received
-            self._transcript.on_received(frame, num_bytes)
-            self._patience.on_heard(now_s)
-            self._perform(self._machine.receive(frame, self._clock()))
-        elif job is not None:
+        if self._hears_news(0.0 if job is not None else self._wait_s(deadline_s - now_s)):
+            return
+        if job is not None:
             self._work(job)
         elif (look_s := self._machine.next_look_s) is not None and look_s <= self._clock():
             self._perform(self._machine.look(self._clock()))
+
+    def _heed_owner(self) -> None:
+        if self._cancelled():
+            raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
+
+    def _hears_news(self, timeout_s: float) -> bool:
+        """Take a frame in, if one has come by then."""
+        received = self._link.receive(timeout_s)
+        if received is None:
+            return False
+        frame, num_bytes = received
+        self._transcript.on_received(frame, num_bytes)
+        self._patience.on_heard(self._now())
+        self._perform(self._machine.receive(frame, self._clock()))
+        return True
 
     def _wait_s(self, left_s: float) -> float:
         """How long to wait for news when there is nothing to do."""
@@ -122,13 +135,33 @@ class LinkedDecoder:
         return self._clock() - self._start_s
 
     def _work(self, job: EdgeJob) -> None:
+        """A draft that news makes useless is left in its midst: the model begins anew with what is wanted."""
         assert self._worker is not None
         started_s = self._now()
-        choices = self._worker.run(job)
+        try:
+            choices = self._worker.run(job, self._glances_during(job, started_s))
+        except GivenUp:
+            return
         compute_s = self._now() - started_s
         if isinstance(job, DraftTokens):
             self._transcript.on_drafted(len(job.prefixes), compute_s)
         self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
+
+    def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
+        """Looks for news when called, though not too often. Raises GivenUp where the job should be left."""
+        due_s = started_s + _GLANCE_S
+
+        def glance() -> None:
+            nonlocal due_s
+            now_s = self._now()
+            if now_s < due_s:
+                return
+            due_s = now_s + _GLANCE_S
+            self._heed_owner()
+            if self._hears_news(0.0) and self._machine.gives_up(job, now_s - started_s):
+                raise GivenUp
+
+        return glance
 
     def _watch_link(self, now_s: float) -> None:
         self._watch_s = now_s + _POLL_S

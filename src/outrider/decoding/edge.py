@@ -36,7 +36,7 @@ from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mi
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
-from outrider.decoding.growth import Growth
+from outrider.decoding.growth import Growth, is_worth_less
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.refusals import error_of
@@ -144,6 +144,22 @@ class EdgeMachine:
         prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
         num_choices = 1 + self._plan.num_guesses if self._guessable else 1
         return DraftTokens(self._epoch, prefixes, num_choices, self._config.scheme, self._draft_sampling())
+
+    def gives_up(self, job: EdgeJob, elapsed_s: float) -> bool:
+        """Whether the model should leave a job that it began so long ago: news may have made it useless or,
+        where branches are drafted ahead, less likely of use than another is in spite of its time.
+        """
+        if self.done or job.epoch != self._epoch:
+            return True
+        if not isinstance(job, DraftTokens):
+            return False
+        nodes = (self._node_after(prefix) for prefix in job.prefixes)
+        useful = [node for node in nodes if node is not None and not node.drafted]
+        if not useful or self._alone or not self._plan.ahead:
+            return not useful
+        usual_s = self._outlook.draft.value
+        left = 1.0 - elapsed_s / usual_s if usual_s else 1.0
+        return is_worth_less(useful, self._growth.next_leaves(), left)
 
     def _draft_sampling(self) -> Sampling:
         """Rejected draws may come back as retrieved drafts, so after a verdict the model draws afresh."""

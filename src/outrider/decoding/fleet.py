@@ -243,7 +243,7 @@ class FleetRobot:
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         rng = random.Random(f"{world.seed}/{name}")
         self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
-        self._busy = False
+        self._drafting: tuple[EdgeJob, float] | None = None
         self._look_s = -1.0
         self._begun_s = 0.0
         cloud.connect(self._peer, self._hear_soon)
@@ -285,6 +285,10 @@ class FleetRobot:
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
         self._perform(self._machine.receive(frame, now_s))
+        if self._drafting is not None:
+            job, started_s = self._drafting
+            if self._machine.gives_up(job, now_s - started_s):
+                self._drafting = None
         self._work()
 
     def _work(self) -> None:
@@ -292,16 +296,18 @@ class FleetRobot:
         if look_s is not None and look_s != self._look_s:
             self._look_s = look_s
             self._agenda.at(max(look_s, self._agenda.now_s), lambda: self._look(look_s))
-        job = None if self._busy else self._machine.next_job()
+        job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        self._busy = True
+        self._drafting = job, self._agenda.now_s
         duration_s = self._world.compute.draft_s(job)
         result = self._worker.run(job)
         self._agenda.at(self._agenda.now_s + duration_s, lambda: self._finish_job(job, result, duration_s))
 
     def _finish_job(self, job: EdgeJob, result: EdgeResult, duration_s: float) -> None:
-        self._busy = False
+        if self._drafting is None or job is not self._drafting[0]:
+            return
+        self._drafting = None
         self._perform(self._machine.complete(job, result, self._agenda.now_s, duration_s))
         self._work()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig
 from outrider.decoding.draft_tree import DraftTree, Node
@@ -13,6 +13,14 @@ from outrider.decoding.schemes import certain_row
 
 LEAST_LIKELIHOOD = 0.01
 """Branches less likely than this are not drafted on."""
+
+
+def is_worth_less(present: Iterable[Node], instead: Iterable[Node], left: float) -> bool:
+    """Whether drafts that take `left` more of a draft's time are less use for it than others, from the start.
+
+    What a draft is worth is the chance that the text comes that way.
+    """
+    return sum(node.likelihood for node in present) < left * sum(node.likelihood for node in instead)
 
 
 class Growth:

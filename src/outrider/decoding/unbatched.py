@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from functools import partial
 
-from outrider.core.ports import Array, Chunk, ExitReader
+from outrider.core.ports import Array, Chunk, ExitReader, Pause
 from outrider.core.values import Prompt
 
 
@@ -14,10 +14,15 @@ class UnbatchedModel:
 
     shares_prompts = False
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Array]:
+        """With a pause before each session's turn."""
         lengths, rows = [chunk.session.length for chunk in chunks], []
         try:
             for number, chunk in enumerate(chunks):
+                if pause is not None:
+                    pause()
                 tell = None if read is None else partial(_tell, read, number)
                 rows.append(chunk.session.forward(chunk.token_ids, tell))
         except BaseException:

@@ -122,7 +122,7 @@ class VirtualDecoder:
         self._sender_free_s = 0.0
         self._look_s = 0.0
         self._edge_look_s = -1.0
-        self._edge_busy = False
+        self._drafting: tuple[EdgeJob, float] | None = None
         self._running: CloudJob | None = None
         self._generation = 1
         for outage in world.outages:
@@ -188,20 +188,37 @@ class VirtualDecoder:
             self._running = None
 
     def _start_edge_job(self) -> None:
-        job = None if self._edge_busy else self._machine.next_job()
+        job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        duration_s = self._world.compute.draft_s(job)
-        choices = self._worker.run(job)
-        self._edge_busy = True
-        self._observe(_edge_event(job, self.now_s, duration_s))
-        self._at(self.now_s + duration_s, self._finish_edge_job, job, choices, duration_s)
+        self._drafting = job, self.now_s
+        result = self._worker.run(job)
+        self._at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, job, result)
 
-    def _finish_edge_job(self, job: EdgeJob, choices: EdgeResult, duration_s: float) -> None:
-        self._edge_busy = False
+    def _finish_edge_job(self, job: EdgeJob, result: EdgeResult) -> None:
+        """Nothing comes of a job that was left."""
+        if self._drafting is None or job is not self._drafting[0]:
+            return
+        duration_s = self._end_edge_job(job)
         if isinstance(job, DraftTokens):
             self._transcript.on_drafted(len(job.prefixes), duration_s)
-        self._perform(self._machine.complete(job, choices, self.now_s, duration_s))
+        self._perform(self._machine.complete(job, result, self.now_s, duration_s))
+
+    def _leave_edge_job(self) -> None:
+        """After news, if something else is worth more now."""
+        if self._drafting is None:
+            return
+        job, started_s = self._drafting
+        if self._machine.gives_up(job, self.now_s - started_s):
+            self._end_edge_job(job)
+
+    def _end_edge_job(self, job: EdgeJob) -> float:
+        """How long it took."""
+        assert self._drafting is not None
+        started_s = self._drafting[1]
+        self._drafting = None
+        self._observe(_edge_event(job, started_s, self.now_s - started_s))
+        return self.now_s - started_s
 
     def _start_cloud_job(self) -> None:
         jobs = [] if self._running else self._service.next_jobs()
@@ -310,6 +327,7 @@ class VirtualDecoder:
         self._transcript.on_received(frame, num_bytes)
         self._patience.on_heard(self.now_s)
         self._perform(self._machine.receive(frame, self.now_s))
+        self._leave_edge_job()
 
     def _observe(self, event: TimelineEvent) -> None:
         if self._observer is not None:

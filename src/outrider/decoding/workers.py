@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from outrider.core.ports import Array, Chunk, LanguageModel
+from outrider.core.ports import Array, Chunk, LanguageModel, Pause
 from outrider.core.values import Successors
 from outrider.decoding.jobs import (
     CloudJob,
@@ -38,33 +38,41 @@ class DraftWorker:
         self._prefill: PrefillDraft | None = None
         self._num_prefilled = 0
 
-    def run(self, job: EdgeJob) -> EdgeResult:
-        """Raises FrameError or ConfigError for a prompt that cannot be used."""
+    def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
+        """With a `pause` now and then, in which it may be broken off by what that raises.
+
+        Raises FrameError or ConfigError for a prompt that cannot be used.
+        """
         if isinstance(job, PrefillDraft):
             self._prefill, self._num_prefilled = job, 0
-            first = self._sequence(0)
+            first = self._sequence(0, pause)
             return first.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
             draft_choices(row, job.scheme, job.sampling, len(prefix), job.num_choices)
-            for prefix, row in zip(job.prefixes, self._rows(job.prefixes), strict=True)
+            for prefix, row in zip(job.prefixes, self._rows(job.prefixes, pause), strict=True)
         )
 
-    def _rows(self, prefixes: Sequence[tuple[int, ...]]) -> list[Array]:
+    def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
         """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C, or in turn."""
-        if len(prefixes) == 1 or not self._model.shares_prompts:
-            return [self._sequence(0).logits(prefix, 0)[0] for prefix in prefixes]
-        sequences = self._nearest(prefixes)
+        if self._model.shares_prompts:
+            return self._together(self._nearest(prefixes, pause), prefixes, pause)
+        first = self._sequence(0, pause)
+        return [row for prefix in prefixes for row in self._together([first], [prefix], pause)]
+
+    def _together(
+        self, sequences: Sequence[CachedSequence], prefixes: Sequence[tuple[int, ...]], pause: Pause | None
+    ) -> list[Array]:
         asked = [one.ask(prefix, 0) for one, prefix in zip(sequences, prefixes, strict=True)]
         chunks = [one.chunk for one in asked if one.chunk is not None]
-        rows = iter(self._model.forward_together(chunks) if chunks else [])
+        rows = iter(self._model.forward_together(chunks, pause=pause) if chunks else [])
         return [
             sequence.answer(one, None if one.chunk is None else next(rows))[0]
             for sequence, one in zip(sequences, asked, strict=True)
         ]
 
-    def _nearest(self, prefixes: Sequence[tuple[int, ...]]) -> list[CachedSequence]:
+    def _nearest(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[CachedSequence]:
         """For each prefix a sequence of its own, the one that has most of it."""
-        free = [self._sequence(index) for index in range(len(prefixes))]
+        free = [self._sequence(index, pause) for index in range(len(prefixes))]
         free += self._sequences[len(prefixes) : self._num_prefilled]
         chosen = []
         for prefix in prefixes:
@@ -72,14 +80,16 @@ class DraftWorker:
             free.remove(chosen[-1])
         return chosen
 
-    def _sequence(self, index: int) -> CachedSequence:
+    def _sequence(self, index: int, pause: Pause | None) -> CachedSequence:
         """With the prompt in it."""
         assert self._prefill is not None
         while self._num_prefilled <= index:
             if self._num_prefilled == len(self._sequences):
                 self._sequences.append(CachedSequence(self._model))
             sequence = self._sequences[self._num_prefilled]
-            sequence.prefill(self._prefill.prompt, self._prefill.max_new_tokens)
+            for _ in sequence.prefill_parts(self._prefill.prompt, self._prefill.max_new_tokens):
+                if pause is not None:
+                    pause()
             self._num_prefilled += 1
         return self._sequences[index]
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.model_options import ROWS_TOGETHER
-from outrider.core.ports import ExitReader, Reading
+from outrider.core.ports import ExitReader, Pause, Reading
 from outrider.models.attention import Segment
 from outrider.models.cache import StaticCache
 from outrider.models.exits import ExitHeads
@@ -95,9 +95,15 @@ class ExitSlices:
 
 
 def run_together(
-    text: TextStack, heads: ExitHeads | None, texts: Sequence[Appended], read: ExitReader | None
+    text: TextStack,
+    heads: ExitHeads | None,
+    texts: Sequence[Appended],
+    read: ExitReader | None,
+    pause: Pause | None = None,
 ) -> list[Tensor]:
-    """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs."""
+    """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs; a `pause` after
+    each layer.
+    """
     rows: list[list[Tensor]] = [[] for _ in texts]
     by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
     forwards = list(zip_longest(*(one.slices() for one in texts)))
@@ -106,7 +112,7 @@ def run_together(
         present = [index for index in by_place if slices[index] is not None]
         parts = [slices[index] for index in present]
         tell = None if heads is None or read is None else _teller(heads, read, present, parts)
-        for index, logits in zip(present, _run(text, parts, tell), strict=True):
+        for index, logits in zip(present, _run(text, parts, _both(tell, pause)), strict=True):
             rows[index].append(logits)
     return [torch.cat(parts) for parts in rows]
 
@@ -128,6 +134,20 @@ def _teller(
             reading.hear(reading.chosen.cpu())
 
     return tell
+
+
+def _both(
+    tell: Callable[[int, Tensor], None] | None, pause: Pause | None
+) -> Callable[[int, Tensor], None] | None:
+    if pause is None:
+        return tell
+
+    def after_layer(layer: int, hidden: Tensor) -> None:
+        if tell is not None:
+            tell(layer, hidden)
+        pause()
+
+    return after_layer
 
 
 def _run(

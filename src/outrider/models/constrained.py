@@ -22,6 +22,7 @@ from outrider.core.ports import (
     LanguageModel,
     ModelSession,
     OnExit,
+    Pause,
     Tokenizer,
     finish,
     reader_of,
@@ -91,12 +92,14 @@ class ConstrainedModel:
     def open_session(self) -> ConstrainedSession:
         return ConstrainedSession(self, self._model.open_session())
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Tensor]:
         sessions = [_own(chunk.session) for chunk in chunks]
         inner = [
             Chunk(session.inner, chunk.token_ids) for session, chunk in zip(sessions, chunks, strict=True)
         ]
-        logits = self._model.forward_together(inner, read)
+        logits = self._model.forward_together(inner, read, pause)
         return [
             session.append(chunk.token_ids, rows)
             for session, chunk, rows in zip(sessions, chunks, logits, strict=True)

@@ -9,7 +9,16 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from outrider.core.ports import Chunk, ExitInfo, ExitReader, ModelSession, OnExit, finish, reader_of
+from outrider.core.ports import (
+    Chunk,
+    ExitInfo,
+    ExitReader,
+    ModelSession,
+    OnExit,
+    Pause,
+    finish,
+    reader_of,
+)
 from outrider.core.values import Prompt, Successors
 from outrider.models.attention import Segment
 from outrider.models.batch import Appended, next_span, run_together
@@ -89,7 +98,9 @@ class QwenModel:
         return QwenSession(self, self._pool.take())
 
     @torch.inference_mode()
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Tensor]:
         """Raises ConfigError where a text outgrows its cache; then no session has changed."""
         sessions = [_own(chunk.session, self) for chunk in chunks]
         if len(set(map(id, sessions))) < len(sessions):
@@ -97,9 +108,9 @@ class QwenModel:
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
         read = None if self.exit_heads is None else read
         if self._steps is not None:
-            logits = run_stepped(self._steps, texts, read)
+            logits = run_stepped(self._steps, texts, read, pause)
         else:
-            logits = run_together(self.text, self.exit_heads, texts, read)
+            logits = run_together(self.text, self.exit_heads, texts, read, pause)
         for session, chunk in zip(sessions, chunks, strict=True):
             session.grow(len(chunk.token_ids))
         return logits

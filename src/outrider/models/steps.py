@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
-from outrider.core.ports import ExitReader, Reading
+from outrider.core.ports import ExitReader, Pause, Reading
 from outrider.models.attention import fold, unfold
 from outrider.models.batch import Appended, decode_slices, reader_of_slices
 from outrider.models.cache import CacheBlock, StaticCache
@@ -37,7 +37,9 @@ SHORTEST_SPAN = 1024
 """A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
 
 SEGMENTS_AHEAD = 2
-"""How far the device's queue reaches past the exit that is heard."""
+"""How far the device's queue reaches past the exit that is heard, or the pause."""
+PARTS_WITHOUT_EXITS = 8
+"""Segments of a model that has no exits: between them its forward may be broken off."""
 
 _log = logging.getLogger(__name__)
 Heard = Callable[[int, Tensor], Reading | None]
@@ -89,13 +91,17 @@ def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots:
 
 
 class Launcher(Protocol):
-    """Runs the segments of a step; what is read of an exit is heard when it has come to the host."""
+    """Runs the segments of a step; what is read of an exit is heard when it has come to the host. With a
+    `pause` after each segment but the last.
+    """
 
-    def run(self, heard: Heard | None) -> None: ...
+    def run(self, heard: Heard | None, pause: Pause | None) -> None: ...
 
 
 class SegmentedStep:
-    """The segments of one span: layers up to each exit with its head, and the rest with the LM head."""
+    """The segments of one span: layers up to each exit with its head, and the rest with the LM head; without
+    exits, as many layers in each.
+    """
 
     def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
         self._text, self._heads, self._block, self._span = text, heads, block, span
@@ -111,7 +117,7 @@ class SegmentedStep:
         self.logits = self._inputs
 
     @torch.inference_mode()
-    def run(self, given: Mapping[int, StepTokens], heard: Heard | None) -> Tensor:
+    def run(self, given: Mapping[int, StepTokens], heard: Heard | None, pause: Pause | None = None) -> Tensor:
         """Logits (rows of the step, V), on the device until the next step overwrites them."""
         on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
         # Streams, events and captures are of the thread's current device, whatever the tensors' own is.
@@ -119,14 +125,17 @@ class SegmentedStep:
             self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
             if self._launcher is None:
                 self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
-            self._launcher.run(heard)
+            self._launcher.run(heard, pause)
         return self.logits
 
     def segments(self) -> Iterator[Callable[[], None]]:
         """What is captured, in order; each leaves its results in tensors that the next reads."""
         self.exit_rows = []
-        ends = [] if self._heads is None else list(self._heads.info.layers)
-        for number, (first, last) in enumerate(zip([0, *ends], [*ends, len(self._text.layers)], strict=True)):
+        count = len(self._text.layers)
+        parts = min(PARTS_WITHOUT_EXITS, count)
+        even = [count * part // parts for part in range(1, parts)]
+        ends = even if self._heads is None else list(self._heads.info.layers)
+        for number, (first, last) in enumerate(zip([0, *ends], [*ends, count], strict=True)):
             yield partial(self._segment, first, last, number)
 
     def _segment(self, first: int, last: int, number: int) -> None:
@@ -204,13 +213,15 @@ class DirectLauncher:
         self._step = step
         self._segments = list(step.segments())
 
-    def run(self, heard: Heard | None) -> None:
+    def run(self, heard: Heard | None, pause: Pause | None) -> None:
         for number, segment in enumerate(self._segments):
             segment()
-            if heard is not None and number < len(self._segments) - 1:
+            if heard is not None and number < len(self._step.exit_rows):
                 reading = heard(number, self._step.exit_rows[number])
                 if reading is not None:
                     reading.hear(reading.chosen.cpu())
+            if pause is not None and number < len(self._segments) - 1:
+                pause()
 
 
 class GraphLauncher:
@@ -227,25 +238,32 @@ class GraphLauncher:
                 segment()
             self._graphs.append(graph)
         self._exits = list(step.exit_rows)
-        self._computed = [torch.cuda.Event() for _ in self._exits]
+        self._computed = [torch.cuda.Event() for _ in self._graphs[1:]]
         self._copied = [torch.cuda.Event() for _ in self._exits]
 
-    def run(self, heard: Heard | None) -> None:
-        """Where exits are heard, SEGMENTS_AHEAD more wait in the device's queue: it never stands idle, and
-        little is left to run out where a listener ends the step.
+    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+        """Where exits are heard or a pause is asked for, SEGMENTS_AHEAD more wait in the device's queue: it
+        never stands idle, and little is left to run out where a listener ends the step.
         """
         launched = 0
-        for number in range(len(self._exits) if heard is not None else 0):
+        for number, computed in enumerate(self._computed):
+            listens = heard is not None and number < len(self._exits)
+            if not listens and pause is None:
+                break
             launched = self._launch(launched, number + 1 + SEGMENTS_AHEAD)
-            assert heard is not None
-            self._read(number, heard)
+            if heard is not None and listens:
+                self._read(number, heard)
+            else:
+                computed.synchronize()
+            if pause is not None:
+                pause()
         self._launch(launched, len(self._graphs))
 
     def _launch(self, first: int, end: int) -> int:
         """Queue the segments from `first` to before `end`; the next one's number."""
         for number, graph in enumerate(self._graphs[first:end], first):
             graph.replay()
-            if number < len(self._exits):
+            if number < len(self._computed):
                 self._computed[number].record()
         return max(first, min(end, len(self._graphs)))
 
@@ -306,8 +324,10 @@ class _Part:
     tokens: StepTokens
 
 
-def run_stepped(steps: StepCache, texts: Sequence[Appended], read: ExitReader | None) -> list[Tensor]:
-    """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs."""
+def run_stepped(
+    steps: StepCache, texts: Sequence[Appended], read: ExitReader | None, pause: Pause | None = None
+) -> list[Tensor]:
+    """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs, with pauses."""
     rows: list[list[Tensor]] = [[] for _ in texts]
     forwards = list(zip_longest(*(_slices(text) for text in texts)))
     read = reader_of_slices(read, texts, len(forwards))
@@ -320,19 +340,22 @@ def run_stepped(steps: StepCache, texts: Sequence[Appended], read: ExitReader | 
                 mine = _Part(number, texts[number].cache.index, part)
                 rounds.setdefault((id(block), span), (block, []))[1].append(mine)
         for (_, span), (block, parts) in rounds.items():
-            for part, logits in zip(parts, _run(steps.step(block, span), parts, read), strict=True):
+            for part, logits in zip(parts, _run(steps.step(block, span), parts, read, pause), strict=True):
                 rows[part.number].append(logits)
     return [torch.cat(parts) for parts in rows]
 
 
-def _run(step: SegmentedStep, parts: Sequence[_Part], read: ExitReader | None) -> list[Tensor]:
+def _run(
+    step: SegmentedStep, parts: Sequence[_Part], read: ExitReader | None, pause: Pause | None
+) -> list[Tensor]:
     """One step; what is kept of its logits is a copy."""
 
     def heard(index: int, logits: Tensor) -> Reading | None:
         assert read is not None
         return read(index, [(part.number, _rows(logits, part)) for part in parts])
 
-    logits = step.run({part.index: part.tokens for part in parts}, None if read is None else heard)
+    given = {part.index: part.tokens for part in parts}
+    logits = step.run(given, None if read is None else heard, pause)
     return list(
         torch.cat([_rows(logits, part) for part in parts]).split(
             [len(part.tokens.token_ids) for part in parts]

@@ -14,6 +14,7 @@ from outrider.core.ports import (
     ExitReader,
     LanguageModel,
     ModelSession,
+    Pause,
     Reading,
     Tokenizer,
 )
@@ -49,10 +50,12 @@ class TimedModel:
     def open_session(self) -> ModelSession:
         return self._model.open_session()
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Array]:
         """To the end of what a device still computes: a number of the last row is asked for."""
         began_s, self._reading_s = time.thread_time(), 0.0
-        logits = self._model.forward_together(chunks, None if read is None else self._timed(read))
+        logits = self._model.forward_together(chunks, None if read is None else self._timed(read), pause)
         float(logits[-1][-1, 0])
         self.seconds.append(time.thread_time() - began_s - self._reading_s)
         return logits

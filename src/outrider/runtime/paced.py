@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from outrider.core.ports import FrameLink, LanguageModel
+from outrider.core.ports import FrameLink, LanguageModel, Pause
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.jobs import (
@@ -26,6 +26,8 @@ from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
 class Pacer:
     """Waits until some time after `start`, and not at all where that has passed."""
 
+    _GLANCE_S = 0.002
+
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> None:
@@ -37,13 +39,18 @@ class Pacer:
     def start(self) -> None:
         self._start_s = self._clock()
 
-    def wait_until(self, after_s: float) -> None:
-        """`late_s` sums up by how much this machine was slower than the one it stands for."""
+    def wait_until(self, after_s: float, pause: Pause | None = None) -> None:
+        """With a `pause` every now and then. `late_s` sums up by how much this machine was slower than the
+        one it stands for.
+        """
         left_s = self._start_s + after_s - self._clock()
-        if left_s > 0.0:
-            self._sleep(left_s)
-        else:
+        if left_s <= 0.0:
             self.late_s -= left_s
+        while left_s > 0.0:
+            self._sleep(left_s if pause is None else min(left_s, self._GLANCE_S))
+            if pause is not None:
+                pause()
+            left_s = self._start_s + after_s - self._clock()
 
 
 class PacedDraftWorker(DraftWorker):
@@ -54,10 +61,10 @@ class PacedDraftWorker(DraftWorker):
         self._compute = compute
         self._pacer = pacer
 
-    def run(self, job: EdgeJob) -> EdgeResult:
+    def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
         self._pacer.start()
-        choices = super().run(job)
-        self._pacer.wait_until(self._compute.draft_s(job))
+        choices = super().run(job, pause)
+        self._pacer.wait_until(self._compute.draft_s(job), pause)
         return choices
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.toys import JPEG, own_text, toy_pair
 
 from outrider.core.link_profile import LinkProfile
-from outrider.core.ports import Array, Chunk, ExitReader, Reading
+from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding import cloud
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
@@ -118,13 +118,15 @@ class SlowExits(ToyModel):
 
     spent_s = 0.0
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Array]:
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Array]:
         def slowly(index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
             assert read is not None
             self.spent_s += 0.1
             return read(index, rows)
 
-        rows = super().forward_together(chunks, None if read is None else slowly)
+        rows = super().forward_together(chunks, None if read is None else slowly, pause)
         self.spent_s += 0.4 if read is None else 0.1
         return rows
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from support.tiny_models import random_prompt
 
+from outrider.core.ports import Chunk, Pause
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
@@ -36,9 +37,9 @@ def test_branches_together_are_drafted_as_each_alone(
     sizes: list[int] = []
     really = QwenModel.forward_together
 
-    def counting(self: QwenModel, chunks: list[object], read: object = None) -> list[torch.Tensor]:
+    def counting(self: QwenModel, chunks: list[Chunk], pause: Pause | None = None) -> list[torch.Tensor]:
         sizes.append(len(chunks))
-        return really(self, chunks, read)  # type: ignore[arg-type]
+        return really(self, chunks, pause=pause)
 
     rounds = [
         ((7, 8), (9,), (7, 8, 10)),

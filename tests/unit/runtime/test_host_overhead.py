@@ -34,7 +34,7 @@ class Slow:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def forward_together(self, chunks, read=None):
+    def forward_together(self, chunks, read=None, pause=None):
         self._clock.spend(5.0)
         if read is not None:
             reading = read(0, [(0, torch.zeros(1, 4))])

@@ -5,11 +5,25 @@ from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.jobs import ExitHint, GivenUp, PrefillTarget, SessionKey, Verify
+from outrider.decoding.jobs import (
+    DraftTokens,
+    ExitHint,
+    GivenUp,
+    PrefillDraft,
+    PrefillTarget,
+    SessionKey,
+    Verify,
+)
 from outrider.decoding.local import LocalLink
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.decoding.virtual import ComputeProfile
-from outrider.runtime.paced import PacedDecoder, PacedService, PacedTargetWorker, Pacer
+from outrider.runtime.paced import (
+    PacedDecoder,
+    PacedDraftWorker,
+    PacedService,
+    PacedTargetWorker,
+    Pacer,
+)
 
 COMPUTE = ComputeProfile(
     draft_prefill_s=0.0,
@@ -92,3 +106,21 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(fake: FakeTime) -> N
     assert [(one.accepted, one.next_token) for one in judged] == [(4, text[6]), (2, text[4])]
     assert fake.now_s == pytest.approx(0.5 + 1.0), "a batch is not left"
     assert sorted(heard) == [0, 0, 0, 1, 1, 1, 2, 2]
+
+
+def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime) -> None:
+    draft = ToyModel(ToySettings(seed=5))
+    worker = PacedDraftWorker(draft, COMPUTE, fake.pacer())
+    worker.run(PrefillDraft(1, request().prompt, 20))
+    job = DraftTokens(1, ((),), 1, "greedy", Sampling())
+    whole = worker.run(job)
+    began_s = fake.now_s
+
+    def leave() -> None:
+        if fake.now_s > began_s + 0.051:
+            raise GivenUp
+
+    with pytest.raises(GivenUp):
+        worker.run(job, leave)
+    assert fake.now_s - began_s == pytest.approx(0.052)
+    assert worker.run(job, lambda: None) == whole

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.core.ports import Pause
 from outrider.models.graphs.export import HIDDEN_SCORE
 from outrider.models.graphs.providers import Provider, open_graph, run_graph
 from outrider.models.graphs.schedule import Profile, plan_switch, prefers_decode
@@ -127,10 +128,12 @@ class GraphBlocks:
                 self.settle("decode")
             return np.concatenate([part.hidden for part in parts])
 
-    def decode(self, rows: Rows, cache: GraphCache) -> Floats:
-        """Run a forward's rows; the last layer's output (M, H)."""
+    def decode(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Floats:
+        """Run a forward's rows, with a `pause` between blocks; the last layer's output (M, H)."""
         with self._lock:
             for index in range(len(self._blocks)):
+                if pause is not None and index:
+                    pause()
                 rows = self._advance(index, rows, cache)
             return rows.hidden
 

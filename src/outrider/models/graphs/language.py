@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from outrider.core.ports import Pause
 from outrider.models.graphs.blocks import GraphBlocks, GraphCache, GraphSizes, Phase, Rows
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.schedule import Profile
@@ -62,9 +63,11 @@ class GraphLanguage:
         """Run a prompt's embedded tokens from slot 0 on; the last layer's output (M, hidden)."""
         return torch.from_numpy(self.blocks.prefill(self.rows(hidden, positions, 0), cache, self.profile))
 
-    def forward(self, hidden: Tensor, positions: Tensor, cache: GraphCache, start: int) -> Tensor:
+    def forward(
+        self, hidden: Tensor, positions: Tensor, cache: GraphCache, start: int, pause: Pause | None = None
+    ) -> Tensor:
         """Run embedded tokens that follow slot `start`; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.decode(self.rows(hidden, positions, start), cache))
+        return torch.from_numpy(self.blocks.decode(self.rows(hidden, positions, start), cache, pause))
 
     def logits(self, hidden: Tensor) -> Tensor:
         return torch.from_numpy(self.blocks.logits(hidden.numpy()))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Chunk, ExitReader, OnExit, finish
+from outrider.core.ports import Chunk, ExitReader, ModelSession, OnExit, Pause, finish
 from outrider.core.values import Prompt, Successors
 from outrider.models.card import ModelCard
 from outrider.models.graphs.language import GraphLanguage
@@ -47,14 +47,22 @@ class GraphModel:
         """Raises OutOfMemoryError."""
         return GraphSession(self)
 
-    def forward_together(self, chunks: Sequence[Chunk], read: ExitReader | None = None) -> list[Tensor]:
-        """One after the other; there are no exits to read.
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Tensor]:
+        """One after the other, with a pause between blocks; there are no exits to read.
 
         Raises ConfigError where a text outgrows its cache; then none has changed.
         """
         for chunk in chunks:
             require_room(chunk.session.length + len(chunk.token_ids), self.max_length)
-        return [chunk.session.forward(chunk.token_ids) for chunk in chunks]
+        sessions = [_own(chunk.session) for chunk in chunks]
+        rows = [
+            session.rows_of(chunk.token_ids, pause) for session, chunk in zip(sessions, chunks, strict=True)
+        ]
+        for session, chunk in zip(sessions, chunks, strict=True):
+            session.grow(len(chunk.token_ids))
+        return rows
 
 
 class GraphSession:
@@ -98,20 +106,32 @@ class GraphSession:
         best = self._model.language.logits(self._prompt_hidden).softmax(-1).topk(count)
         return Successors(best.indices.tolist(), best.values.tolist())
 
-    @torch.inference_mode()
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Tensor:
         """There are no exits to call. Raises ConfigError where the text outgrows the cache."""
+        return self._model.forward_together([Chunk(self, token_ids)])[0]
+
+    @torch.inference_mode()
+    def rows_of(self, token_ids: Sequence[int], pause: Pause | None) -> Tensor:
+        """Logits (M, V) of tokens that `grow` makes part of the content."""
         language, count = self._model.language, len(token_ids)
-        require_room(self._length + count, self._model.max_length)
         if not self._length:
             raise ConfigError("a draft on static graphs begins with a prompt")
         positions = text_positions(self._length + self._rope_delta, count)
-        hidden = language.forward(language.embed(token_ids), positions, self._cache, self._length)
-        self._length += count
+        hidden = language.forward(language.embed(token_ids), positions, self._cache, self._length, pause)
         return language.logits(hidden)
+
+    def grow(self, count: int) -> None:
+        """As many more tokens are in the cache."""
+        self._length += count
 
     def truncate(self, length: int) -> None:
         """Raises ValueError for a length past the content, or one that cuts into the prompt's image."""
         if not self._shortest <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} tokens to {length}; at least {self._shortest}")
         self._length = length
+
+
+def _own(session: ModelSession) -> GraphSession:
+    if not isinstance(session, GraphSession):
+        raise ValueError("a batch takes sessions of one model")
+    return session

@@ -1,0 +1,228 @@
+"""News in the midst of a draft: taken in at once, and the draft left where something else is worth more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from edge_machine import draft, edge, grow, hint, prefill, verdict
+from support.toys import own_text, request, toy_pair
+
+from outrider.core.errors import Cancelled
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer
+from outrider.core.ports import Array, Chunk, ExitReader, Pause
+from outrider.core.values import LinkState, Verified
+from outrider.decoding.cloud import Reply
+from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.driver import LinkedDecoder, ignore_verified, never_cancelled
+from outrider.decoding.service import VerifierService
+from outrider.decoding.toy import ToyModel
+from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
+
+DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03
+
+
+def test_a_draft_that_no_verdict_can_want_is_left():
+    machine = edge(strategy="picospec", acceptance="greedy")
+    draft(machine, 3)
+    job = machine.next_job()
+    assert not machine.gives_up(job, 0.001)
+    machine.receive(verdict((9,), 0), 1.0)
+    assert machine.gives_up(job, 0.001)
+    assert not machine.gives_up(machine.next_job(), 0.001)
+
+
+def test_a_draft_that_the_verdict_leads_to_is_kept():
+    machine = edge(strategy="outrider")
+    prefill(machine)
+    grow(machine, (3, 8))
+    job = machine.next_job()
+    machine.receive(verdict((3,), 0), 1.0)
+    assert (3,) in job.prefixes
+    assert not machine.gives_up(job, 0.001)
+
+
+@pytest.mark.parametrize(("elapsed_s", "leaves"), [(0.01, True), (0.09, False)])
+def test_a_likelier_branch_is_worth_a_draft_that_has_just_begun(elapsed_s: float, leaves: bool):
+    machine = edge(strategy="outrider", workers=1)
+    prefill(machine)
+    grow(machine, (3, 8), compute_s=0.1)
+    job = machine.next_job()
+    assert not machine.gives_up(job, 0.0)
+    machine.receive(hint((5, 6), confidence=90), 1.0)
+    assert machine.gives_up(job, elapsed_s) is leaves
+
+
+def test_strategies_that_wait_finish_what_a_verdict_may_want():
+    machine = edge(strategy="fsd", num_draft_tokens=2, workers=1)
+    draft(machine, 3)
+    job = machine.next_job()
+    machine.receive(hint((5,), confidence=99), 1.0)
+    assert not machine.gives_up(job, 0.0)
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "next text"])
+def test_nothing_is_drafted_for_a_text_that_is_over(ended: str):
+    machine = edge(strategy="outrider")
+    prefill(machine)
+    job = machine.next_job()
+    if ended == "cancelled":
+        machine.cancel()
+    else:
+        machine.begin(request().prompt, 20, 2.0)
+    assert machine.gives_up(job, 0.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class LayeredDraft(ToyModel):
+    """Each draft takes DRAFT_S, with a pause after each of its layers."""
+
+    def __init__(self, settings: object, clock: Clock) -> None:
+        super().__init__(settings)  # type: ignore[arg-type]
+        self._clock = clock
+        self.running = False
+        self.finished = self.left = 0
+
+    def forward_together(
+        self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
+    ) -> list[Array]:
+        self.running = True
+        try:
+            for _ in range(LAYERS):
+                self._clock.now_s += DRAFT_S / LAYERS
+                if pause is not None:
+                    pause()
+            self.finished += 1
+            return super().forward_together(chunks, read)
+        except BaseException:
+            self.left += 1
+            raise
+        finally:
+            self.running = False
+
+
+class DelayedLink:
+    """A FrameLink to a verifier ONE_WAY_S away that takes TARGET_S a batch; waiting moves its clock."""
+
+    state = LinkState.CONNECTED
+    generation = 1
+
+    def __init__(self, service: VerifierService, clock: Clock) -> None:
+        self._service, self._clock = service, clock
+        self._free_s = 0.0
+        self._coming: list[tuple[float, CloudFrame]] = []
+
+    def send(self, frame: EdgeFrame) -> int:
+        self._free_s = max(self._free_s, self._clock.now_s)
+        self._answer(self._clock.now_s, self._service.receive(Peer("", b"robot"), frame))
+        return 1
+
+    def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        until_s = self._clock.now_s + timeout_s
+        while self._free_s <= until_s:
+            replies: list[Reply] = []
+            if not self._service.step(replies.append):
+                break
+            self._free_s += TARGET_S
+            self._answer(self._free_s, replies)
+        if self._coming and self._coming[0][0] <= until_s:
+            at_s, frame = self._coming.pop(0)
+            self._clock.now_s = max(self._clock.now_s, at_s)
+            return frame, 1
+        self._clock.now_s = until_s
+        return None
+
+    def close(self) -> None:
+        self._coming.clear()
+
+    def _answer(self, at_s: float, replies: Sequence[Reply]) -> None:
+        self._coming += [(at_s + ONE_WAY_S, reply.frame) for reply in replies]
+
+
+class Robot:
+    """A decoder with a draft that the target agrees with half the time."""
+
+    def __init__(self, strategy: str, temperature: float = 0.0) -> None:
+        self.clock = Clock()
+        self.target, plain = toy_pair(5, 0.5, eos_bias=-9.0)
+        self.draft = LayeredDraft(plain.settings, self.clock)
+        self.sampling = Sampling(temperature=temperature)
+        config = DecodingConfig(strategy=strategy, temperature=temperature, link_loss="stop")
+        link = DelayedLink(VerifierService(self.target, clock=self.clock), self.clock)
+        self._decoder = LinkedDecoder(link, self.draft, self.target.tokenizer, config, 1, "here", self.clock)
+
+    def write(
+        self,
+        on_verified: Callable[[Verified], None] = ignore_verified,
+        cancelled: Callable[[], bool] = never_cancelled,
+        max_new_tokens: int = 30,
+    ) -> tuple[int, ...]:
+        asked = request(max_new_tokens=max_new_tokens)
+        return self._decoder.decode(asked, on_verified, cancelled).token_ids
+
+
+@pytest.mark.parametrize("strategy", ["picospec", "outrider"])
+def test_texts_with_drafts_left_in_their_midst_are_the_targets(strategy: str):
+    robot = Robot(strategy)
+    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+    assert robot.draft.left > 0 and robot.draft.finished > 0
+
+
+def test_tokens_are_told_in_the_midst_of_a_draft():
+    robot = Robot("outrider")
+    amid: list[bool] = []
+    robot.write(lambda _: amid.append(robot.draft.running))
+    assert any(amid)
+
+
+def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
+    robot = Robot("outrider")
+    asked_s: list[float] = []
+
+    def cancelled() -> bool:
+        if robot.draft.running:
+            asked_s.append(robot.clock.now_s)
+        return len(asked_s) == 3
+
+    with pytest.raises(Cancelled):
+        robot.write(cancelled=cancelled)
+    assert robot.clock.now_s == asked_s[-1], "nothing more was computed"
+    assert robot.draft.left == 1
+    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+
+
+def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
+    robot = Robot("outrider")
+
+    def fail(_: Verified) -> None:
+        if robot.draft.running:
+            raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        robot.write(fail)
+    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+
+
+def test_on_the_virtual_clock_the_next_draft_begins_with_the_news():
+    """A draft that a verdict makes useless ends where that comes."""
+    target, plain = toy_pair(5, 0.0, eos_bias=-9.0)
+    compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55)
+    events: list[tuple[str, float, float]] = []
+    decoder = VirtualDecoder(
+        target,
+        plain,
+        DecodingConfig(strategy="picospec"),
+        VirtualWorld(lambda frame: 1, compute),
+        lambda event: events.append((event.kind, event.start_s, event.end_s)),
+    )
+    decoder.decode(request(max_new_tokens=12))
+    commits = {start_s for kind, start_s, _ in events if kind == "commit"}
+    left = [end_s for kind, start_s, end_s in events if kind == "draft" and end_s - start_s < 0.99]
+    assert left and set(left) <= commits
