@@ -247,8 +247,9 @@ class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, t
 class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
     """Final: after the text of `base` tokens with that digest come `tokens`.
 
-    They came of a chunk of `drafted` tokens, some of which exits may have foretold. `passes` counts the
-    target's forwards of this epoch so far; `verify_us` is the time of the last. `kept`, nothing or two
+    They came of a chunk of `drafted` tokens, those left out that an exit had foretold and that did not stand;
+    of those that stood the edge knows which it drafted. `passes` counts the target's forwards of this epoch
+    so far; `verify_us` is the time of the last. `kept`, nothing or two
     numbers: from where to where a rejected chunk, past the mistake, is what the target would have written.
     """
 

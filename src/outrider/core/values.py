@@ -101,6 +101,7 @@ class LinkState(str, Enum):
 class RoundStats:
     """One draft-verify round. Times in seconds on the edge's monotonic clock, measured from the request.
 
+    `drafted`: tokens that the edge itself had drafted of what was verified, of which `accepted` stood.
     `draft_s`: of drafting until its last draft left; what was drafted after that runs beside the verifier.
     """
 

@@ -31,7 +31,8 @@ class Aim:
         self.tokens: Tokens = ()
         self.chance = 1.0
         self._better: tuple[Tokens, float] | None = None
-        self._times = 0
+        self.ends: tuple[int, ...] = ()
+        """Of `tokens` the places whose token is an exit's own: there it contradicted the draft."""
 
     def begin(self, now_s: float) -> None:
         """A verification begins."""
@@ -54,7 +55,7 @@ class Aim:
         ready after one.
         """
         most = 0.0
-        for tokens, chance in outcomes if self._times < MOST_AIMS else ():
+        for tokens, chance in outcomes if len(self.ends) < MOST_AIMS else ():
             ready = after(tokens)
             whole = tokens + ready
             if not ready or common_length(whole, draft) == len(whole):
@@ -67,4 +68,4 @@ class Aim:
         """The verification has been given up: what was better is what the next one begins with."""
         if self._better is not None:
             self.tokens, self.chance = self._better
-            self._times += 1
+            self.ends = (*self.ends, len(self.tokens) - 1)

@@ -36,7 +36,7 @@ from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mi
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
-from outrider.decoding.growth import Growth, is_worth_less
+from outrider.decoding.growth import Growth, confirmed, is_worth_less
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.refusals import error_of
@@ -54,21 +54,28 @@ class Send:
 
 @dataclass(frozen=True)
 class Commit:
-    """Tokens that are final now. `accepted` of the `drafted` stood; without a `verdict` the edge is alone.
+    """Tokens that are final now; without a `verdict` the edge is alone. Of what the edge had `drafted` for it
+    those tokens stood that are marked in `stood`, one mark a token.
 
     `foreseen`: whether what follows them was being drafted already; `exit`: the first early exit that had
-    hinted at them. `rejected` and `ahead`, for observers: what the draft had in their place, and has now
-    after them, each on its main branch.
+    hinted at them. For observers: on its main branch the draft had the first `followed` of them, `rejected`
+    in place of the others, and has `ahead` after them now.
     """
 
     tokens: tuple[int, ...]
     drafted: int
-    accepted: int
+    stood: tuple[bool, ...]
     verdict: Verdict | Unsettled | None
     foreseen: bool = False
     exit: int | None = None
+    followed: int = field(default=0, compare=False)
     rejected: tuple[int, ...] = field(default=(), compare=False)
     ahead: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def accepted(self) -> int:
+        """How many drafts stood."""
+        return sum(self.stood)
 
 
 @dataclass(frozen=True)
@@ -471,19 +478,29 @@ class EdgeMachine:
         return [commit, *after]
 
     def _commitment(self, new: tuple[int, ...], verdict: Verdict | Unsettled | None) -> Commit:
-        """What a verdict says about the drafts."""
+        """What a verdict says about the drafts: a token that only a hint had named is none."""
         if verdict is None:
-            return Commit(new, 0, 0, None)
+            return Commit(new, 0, (False,) * len(new), None)
         if verdict.base == len(self._text):
             self._growth.keep_rejected(new, verdict.drafted, verdict.kept)
-        accepted = min(self._growth.judge(new), verdict.drafted)
+        followed, ranks = self._growth.judge(new), self._growth.ranks(new)
+        told = sum([rank is None for rank in ranks[:-1][: verdict.drafted]])
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
-        return Commit(new, verdict.drafted, accepted, verdict, foreseen, self._hinted.get(new))
+        return Commit(
+            new,
+            verdict.drafted - told,
+            confirmed(ranks, verdict.drafted),
+            verdict,
+            foreseen,
+            self._hinted.get(new),
+            followed,
+        )
 
     def _chunk_sent_s(self, commit: Commit) -> float | None:
         """When the last token left that a verdict has surely verified; None where it verified none."""
-        num_verified = min(commit.accepted, len(commit.tokens) - 1)
+        num_judged = 0 if commit.verdict is None else commit.verdict.drafted
+        num_verified = min(commit.followed, num_judged, len(commit.tokens) - 1)
         last = self._tree.find(commit.tokens[:num_verified]) if num_verified > 0 else None
         return last.sent_s if last is not None else None
 

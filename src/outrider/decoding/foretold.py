@@ -47,6 +47,10 @@ class Foretold:
         """What the next verification begins with, foretold by one that was given up for it."""
         return self._aim.tokens
 
+    def num_fallen(self, stood: int) -> int:
+        """How many of `tokens` are the exits' own and did not stand, where that many of all did."""
+        return sum([end >= stood for end in self._aim.ends])
+
     @property
     def is_better(self) -> bool:
         """Whether the running verification should be given up for one that is aimed better."""

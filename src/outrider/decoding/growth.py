@@ -23,6 +23,17 @@ def is_worth_less(present: Iterable[Node], instead: Iterable[Node], left: float)
     return sum(node.likelihood for node in present) < left * sum(node.likelihood for node in instead)
 
 
+def confirmed(ranks: Sequence[int | None], num_judged: int) -> tuple[bool, ...]:
+    """Which tokens of a verdict on so many drafts are drafts that stood, by their `Growth.ranks`.
+
+    Where a draft falls the target's own token follows: the last is no draft unless it is the first choice.
+    """
+    last = len(ranks) - 1
+    return tuple(
+        [at < num_judged and (rank == 0 or (rank is not None and at < last)) for at, rank in enumerate(ranks)]
+    )
+
+
 class Growth:
     """One text's tree of drafts. `odds` are the session's, and `retrieved` what it has read and written."""
 
@@ -113,6 +124,16 @@ class Growth:
             accepted += 1
             node = node.children.get(token)
         return accepted
+
+    def ranks(self, new: Sequence[int]) -> list[int | None]:
+        """Of each token which choice of the draft it is in its place; None where it did not draft it."""
+        ranks: list[int | None] = []
+        node: Node | None = self.tree.root
+        for token in new:
+            choices = () if node is None else node.choices
+            ranks.append(choices.index(token) if token in choices else None)
+            node = None if node is None else node.children.get(token)
+        return ranks
 
     def _open_ends(self) -> Iterator[Node]:
         return (node for node in self.tree if not node.drafted and self._may_grow(node))

@@ -223,6 +223,7 @@ class TargetText:
         base, known = len(self._text), len(self._foretold.tokens)
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*job.draft[: judgement.accepted], *own)
+        drafted = len(job.draft) - self._foretold.num_fallen(judgement.accepted)
         self._learn_from(job, judgement, new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if known else judgement.kept
@@ -233,9 +234,9 @@ class TargetText:
         self._await_draft(new, alive, not job.draft, now_s)
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
-            return [self._unsettled(base, len(job.draft), compute_us, 0, kept)]
+            return [self._unsettled(base, drafted, compute_us, 0, kept)]
         self._telling.on_verdict(len(new))
-        return [self._verdict(base, len(job.draft), compute_us, kept)]
+        return [self._verdict(base, drafted, compute_us, kept)]
 
     @property
     def finished(self) -> bool:

@@ -97,13 +97,14 @@ class Transcript:
             self._hit_exits.append(commit.exit)
 
     def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
-        fates = (
-            (commit.tokens[: commit.accepted], TokenFate.ACCEPTED),
-            (commit.rejected, TokenFate.REJECTED),
-            (commit.tokens[commit.accepted :], TokenFate.WRITTEN),
-            (commit.ahead, TokenFate.AHEAD),
-        )
-        return tuple((self._word(token), fate) for tokens, fate in fates for token in tokens)
+        """What was rejected stands where the text left the draft's main branch."""
+        fates = [
+            (token, TokenFate.ACCEPTED if stood else TokenFate.WRITTEN)
+            for token, stood in zip(commit.tokens, commit.stood, strict=True)
+        ]
+        fates[commit.followed : commit.followed] = [(token, TokenFate.REJECTED) for token in commit.rejected]
+        fates += [(token, TokenFate.AHEAD) for token in commit.ahead]
+        return tuple([(self._word(token), fate) for token, fate in fates])
 
     def _word(self, token: int) -> str:
         """One token's text. Decoding takes longer than remembering, and the words of a text repeat."""

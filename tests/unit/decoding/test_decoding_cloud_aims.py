@@ -99,6 +99,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     assert again.draft == other
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
     assert verdict.tokens == text[:2]
+    assert verdict.drafted == 4, "the exit's token that fell was no draft"
     cloud.receive(ALICE, draft(2, text[2:5], digest=extend_digest(ROOT, text[:2])))
     assert next_job(cloud).draft == text[2:5], "what was foretold is forgotten"
 

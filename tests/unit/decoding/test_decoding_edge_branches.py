@@ -24,7 +24,7 @@ def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
     assert machine.next_job() is None
     answer = verdict((3, 9), 0, drafted=2)
     assert machine.receive(answer, 2.0) == [
-        Commit((3, 9), 2, 1, answer, foreseen=True, exit=1),
+        Commit((3, 9), 2, (True, False), answer, foreseen=True, exit=1),
         drafted((3, 9), 5, 6),
     ]
 
@@ -35,8 +35,47 @@ def test_fsd_misses_where_no_hint_was_right():
     machine.receive(hint((3, 9)), 1.0)
     grow(machine, (5,))
     answer = verdict((3, 8), 0, drafted=2)
-    assert machine.receive(answer, 2.0) == [Commit((3, 8), 2, 1, answer)]
+    assert machine.receive(answer, 2.0) == [Commit((3, 8), 2, (True, False), answer)]
     assert machine.next_job().prefixes == ((3, 8),)
+
+
+@pytest.mark.parametrize(
+    ("said", "judged", "drafted_by_edge", "stood"),
+    [
+        ((3, 9, 5, 8), 4, 3, (True, False, True, False)),
+        ((3, 9, 5, 6, 8), 4, 3, (True, False, True, True, False)),
+        ((3, 9, 8), 4, 3, (True, False, False)),
+        ((3, 8), 3, 3, (True, False)),
+        ((8,), 3, 3, (False,)),
+    ],
+    ids=["a draft after it fell", "all stood", "the first after it fell", "it fell", "all fell"],
+)
+def test_what_an_exit_foretold_is_no_draft_of_the_edges(said, judged, drafted_by_edge, stood):
+    """Verified were 3, 9, 5, 6: 9 is what an exit had in place of 4, the others are drafts."""
+    machine = edge(strategy="fsd", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.receive(hint((3, 9)), 1.0)
+    grow(machine, (5,))
+    grow(machine, (6,))
+    commit = machine.receive(verdict(said, 0, drafted=judged), 2.0)[0]
+    assert (commit.drafted, commit.stood) == (drafted_by_edge, stood)
+    assert commit.followed == stood[0]
+    assert commit.rejected == ((4,) if stood[0] else (3, 4))
+
+
+def test_a_second_choice_that_stood_was_drafted():
+    """Not so the target's own token, though it is the draft's second choice where the first fell."""
+    machine = edge(strategy="outrider", num_draft_tokens=4)
+    prefill(machine)
+    grow(machine, (3, 7))
+    grow(machine, (4, 6))
+    verified = machine.receive(verdict((7, 6), 0, drafted=2), 2.0)[0]
+    assert (verified.drafted, verified.stood) == (2, (True, False))
+    machine = edge(strategy="outrider", num_draft_tokens=4)
+    prefill(machine)
+    grow(machine, (3, 7))
+    own = machine.receive(verdict((7,), 0, drafted=1), 2.0)[0]
+    assert (own.drafted, own.stood) == (1, (False,))
 
 
 def test_a_hit_is_the_first_exits_that_said_so():

@@ -78,8 +78,8 @@ def test_alone_only_where_the_policy_allows():
     assert edge().go_alone(1.0) == []
     machine = edge(link_loss="draft_only", num_draft_tokens=2)
     draft(machine, 3)
-    assert machine.go_alone(1.0) == [Commit((3,), 0, 0, None)]
-    assert grow(machine, (4,)) == [Commit((4,), 0, 0, None)]
+    assert machine.go_alone(1.0) == [Commit((3,), 0, (False,), None)]
+    assert grow(machine, (4,)) == [Commit((4,), 0, (False,), None)]
     [opening] = machine.ask_again(2.0)
     assert opening.frame.tokens == (3, 4)
     assert machine.next_job().prefixes == ((3, 4),)

@@ -45,7 +45,7 @@ def unsettled(text: tuple[int, ...], base: int, residue: bytes) -> Unsettled:
 def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
     machine, _ = settling("split")
     answer = unsettled((3,), 0, pack_target_row(one_hot(9)))
-    assert machine.receive(answer, 1.0) == [Commit((3, 9), 2, 1, answer)]
+    assert machine.receive(answer, 1.0) == [Commit((3, 9), 2, (True, False), answer)]
     assert machine.receive(answer, 1.0) == []
     machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 1.0, 0.01)
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
@@ -68,7 +68,7 @@ def test_draws_that_run_out_are_asked_for():
     assert machine.tokens == ()
     more = SparseResidue((7,), (2.0**-32,), TailDraws(4, (3, 9, 3, 3), (0.25,) * 4))
     answer = unsettled((), 0, pack_residue(more))
-    assert machine.receive(answer, 1.0) == [Commit((9,), 2, 0, answer)]
+    assert machine.receive(answer, 1.0) == [Commit((9,), 2, (False,), answer)]
 
 
 def test_bytes_that_are_no_residue_are_a_protocol_error():

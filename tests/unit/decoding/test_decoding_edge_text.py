@@ -31,7 +31,7 @@ def test_a_verdict_commits_accepted_drafts_and_the_targets_token():
     draft(machine, 3, 4, 5)
     answer = verdict((3, 4, 9), 0, drafted=3)
     actions = machine.receive(answer, 1.0)
-    assert actions == [Commit((3, 4, 9), 3, 2, answer)]
+    assert actions == [Commit((3, 4, 9), 3, (True, True, False), answer)]
     assert (actions[0].rejected, actions[0].ahead) == ((5,), ())
     assert machine.next_job().prefixes == ((3, 4, 9),)
 

@@ -126,7 +126,9 @@ def test_alone_the_edge_goes_by_the_model_and_not_by_what_was_retrieved():
     machine.complete(machine.next_job(), (), 0.0, 0.01)
     assert machine.go_alone(1.0) == []
     assert machine.next_job().prefixes == ((),)
-    assert machine.complete(machine.next_job(), [Choices((25,))], 1.0, 0.01) == [Commit((25,), 0, 0, None)]
+    assert machine.complete(machine.next_job(), [Choices((25,))], 1.0, 0.01) == [
+        Commit((25,), 0, (False,), None)
+    ]
 
 
 @pytest.mark.parametrize(
