@@ -18,7 +18,7 @@ from torch import Tensor
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
-from outrider.models.tiles import TILE_OUTPUTS, Tiles, tile, widest_group
+from outrider.models.tiles import Tiles, Tiling, parts_of, whole_tiles, widest_group
 
 INT4_GROUP = 32
 _INT4_COLUMNS = 16
@@ -89,6 +89,11 @@ class IntegerWeight:
         moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
         return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
 
+    def part(self, outputs: slice) -> IntegerWeight:
+        """Of some of the outputs."""
+        zeros = None if self.zeros is None else self.zeros[outputs]
+        return IntegerWeight(self.values[outputs], self.scales[outputs], self.bits, zeros, self.order)
+
     @property
     def group(self) -> int:
         """How many columns share a scale."""
@@ -110,11 +115,15 @@ def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
     Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
     """
     outputs, inputs = weight.shape
-    grouped = weight.float().view(outputs, -1, inputs if bits == 8 else INT4_GROUP)
-    largest = 2 ** (bits - 1) - 1
-    scales = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()
-    values = (grouped / scales[:, :, None]).round().clamp(-largest - 1, largest)
-    return IntegerWeight(values.to(torch.int8).view(outputs, inputs), scales, bits)
+    width, largest = inputs if bits == 8 else INT4_GROUP, 2 ** (bits - 1) - 1
+    values = torch.empty(outputs, inputs, dtype=torch.int8, device=weight.device)
+    scales = torch.empty(outputs, inputs // width, device=weight.device)
+    for part in parts_of(outputs, inputs):
+        grouped = weight[part].detach().float().view(-1, inputs // width, width)
+        scales[part] = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()
+        rounded = (grouped / scales[part, :, None]).round_().clamp_(-largest - 1, largest)
+        values[part] = rounded.view(-1, inputs)
+    return IntegerWeight(values, scales, bits)
 
 
 @dataclass(frozen=True)
@@ -221,9 +230,15 @@ class TiledInt4Matrix:
     order: Tensor | None
 
     @classmethod
-    def of(cls, weight: IntegerWeight) -> TiledInt4Matrix:
-        zeros = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
-        return cls(tile(weight.values + 8, weight.scales, zeros), weight.values.shape[0], weight.order)
+    def of(cls, weight: IntegerWeight, place: torch.device) -> TiledInt4Matrix:
+        """In the memory of `place`, to which the weight is brought part by part."""
+        outputs, inputs = weight.values.shape
+        tiling = Tiling(whole_tiles(outputs), inputs, weight.group)
+        for outputs_of_part in parts_of(outputs, inputs):
+            part = weight.part(outputs_of_part).to(place)
+            zeros = torch.zeros_like(part.scales) if part.zeros is None else -part.zeros * part.scales
+            tiling.put(outputs_of_part.start, (part.values + 8).view(torch.uint8), part.scales, zeros)
+        return cls(tiling.done(), outputs, part.order)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -254,14 +269,20 @@ class TiledInt8Matrix:
     scales: Tensor
 
     @classmethod
-    def of(cls, weight: IntegerWeight) -> TiledInt8Matrix:
+    def of(cls, weight: IntegerWeight, place: torch.device) -> TiledInt8Matrix:
+        """In the memory of `place`, to which the weight is brought part by part."""
         outputs, inputs = weight.values.shape
-        # A byte wraps round: what is taken for unsigned and has 128 added is the number + 128.
-        levels, spare = weight.values.view(torch.uint8) + 128, (0, 0, 0, -outputs % TILE_OUTPUTS)
-        digits = torch.cat([F.pad(each, spare) for each in (levels >> 4, levels & 15)])
-        high = (torch.arange(len(digits), device=levels.device) < len(digits) // 2).float()
-        groups = high[:, None].expand(-1, inputs // widest_group(inputs))
-        return cls(tile(digits, 1 + 15 * groups, 8 * groups), weight.scales[:, 0])
+        half, group = whole_tiles(outputs), widest_group(inputs)
+        tiling, scales = Tiling(2 * half, inputs, group), []
+        for outputs_of_part in parts_of(outputs, inputs):
+            part, first = weight.part(outputs_of_part).to(place), outputs_of_part.start
+            # A byte wraps round: what is taken for unsigned and has 128 added is the number + 128.
+            levels = part.values.view(torch.uint8) + 128
+            ones = torch.ones(len(levels), inputs // group, device=levels.device)
+            tiling.put(first, levels >> 4, 16 * ones, 8 * ones)
+            tiling.put(half + first, levels & 15, ones, 0 * ones)
+            scales.append(part.scales[:, 0])
+        return cls(tiling.done(), torch.cat(scales))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -361,8 +382,11 @@ def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix
     )
 
 
-PACKED: dict[str, dict[int, Callable[[IntegerWeight], Matrix]]] = {
-    "cpu": {8: Int8Matrix, 4: Int4Matrix},
+PACKED: dict[str, dict[int, Callable[[IntegerWeight, torch.device], Matrix]]] = {
+    "cpu": {
+        8: lambda weight, place: Int8Matrix(weight.to(place)),
+        4: lambda weight, place: Int4Matrix(weight.to(place)),
+    },
     "cuda": {8: TiledInt8Matrix.of, 4: TiledInt4Matrix.of},
 }
 """By kind of device and bits a weight: what multiplies there."""
@@ -379,8 +403,8 @@ def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.devi
     if isinstance(weight, IntegerWeight):
         place = weight.values.device if place is None else place
         if place.type not in PACKED:
-            return PACKED["cpu"][weight.bits](weight)
-        return PACKED[place.type][weight.bits](weight.to(place))
+            place = torch.device("cpu")
+        return PACKED[place.type][weight.bits](weight, place)
     dtype = torch.float32 if precision == "fp32" else torch.bfloat16
     return DenseMatrix(weight.detach().to(dtype).t().contiguous())
 

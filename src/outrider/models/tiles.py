@@ -7,6 +7,7 @@ the same, bit for bit, beside whatever rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +21,8 @@ GROUPS = (256, 128, 64, 32)
 """How many inputs may share a scale."""
 _TILES_ABREAST = (8, 4, 2)
 """How many tiles along the inputs are read at once: the more the better."""
-_OUTPUTS_AT_ONCE = 8192
-"""What packing takes beside the weights is as much as these outputs have, not a whole head."""
+_NUMBERS_AT_ONCE = 2**24
+"""What packing takes beside a matrix and its tiles is some bytes for each of these, not for a whole head."""
 
 
 @dataclass(frozen=True)
@@ -58,23 +59,54 @@ class Tiles:
         return part.times(one_hot)[:, places * TILE_OUTPUTS + indices % TILE_OUTPUTS].float()
 
 
-def tile(levels: Tensor, scales: Tensor, zeros: Tensor) -> Tiles:
-    """Levels (outputs, inputs) from 0 to 15 with scales and zeros (outputs, groups), one of GROUPS wide."""
-    outputs, inputs = levels.shape
-    spare = (0, 0, 0, -outputs % TILE_OUTPUTS)
-    abreast = next(one for one in _TILES_ABREAST if inputs % (TILE_INPUTS * one) == 0)
-    filled = F.pad(levels.to(torch.uint8), spare)
-    both = [F.pad(each, spare).t().bfloat16() for each in (scales, zeros)]
-    return Tiles(
-        torch.cat([_packed(part, abreast) for part in filled.split(_OUTPUTS_AT_ONCE)]),
-        inputs // scales.shape[1],
-        torch.stack(both, dim=-1).contiguous(),
-    )
+class Tiling:
+    """Tiles that are filled part by part."""
+
+    def __init__(self, outputs: int, inputs: int, group: int) -> None:
+        """Of whole tiles of outputs, of which a `group` of inputs shares a scale: one of GROUPS."""
+        self._outputs, self._inputs, self._group = outputs, inputs, group
+        self._abreast = next(one for one in _TILES_ABREAST if inputs % (TILE_INPUTS * one) == 0)
+        self._tiles: Tiles | None = None
+
+    def put(self, first: int, levels: Tensor, scales: Tensor, zeros: Tensor) -> None:
+        """Outputs from `first` on, where a tile begins: levels (outputs, inputs) uint8 from 0 to 15, scales
+        and zeros (outputs, groups). Where they do not fill their last tile nothing else does.
+        """
+        if self._tiles is None:
+            self._tiles = self._empty(levels.device)
+        spare = (0, 0, 0, -len(levels) % TILE_OUTPUTS)
+        filled = F.pad(levels, spare) if spare[-1] else levels
+        pairs = filled[:, 0::2] << 4 | filled[:, 1::2]
+        tiles = slice(first // TILE_OUTPUTS, (first + len(filled)) // TILE_OUTPUTS)
+        self._tiles.packed[tiles] = torch._convert_weight_to_int4pack(pairs, self._abreast)
+        both = torch.stack([F.pad(each, spare).t() for each in (scales, zeros)], dim=-1)
+        self._tiles.scales_and_zeros[:, first : first + len(filled)] = both
+
+    def done(self) -> Tiles:
+        """All outputs have been put."""
+        assert self._tiles is not None
+        return self._tiles
+
+    def _empty(self, device: torch.device) -> Tiles:
+        across = self._inputs // (TILE_INPUTS * self._abreast)
+        shape = self._outputs // TILE_OUTPUTS, across, 32, self._abreast // 2
+        pairs = self._inputs // self._group, self._outputs, 2
+        return Tiles(
+            torch.empty(shape, dtype=torch.int32, device=device),
+            self._group,
+            torch.empty(pairs, dtype=torch.bfloat16, device=device),
+        )
 
 
-def _packed(levels: Tensor, abreast: int) -> Tensor:
-    pairs = levels[:, 0::2] << 4 | levels[:, 1::2]
-    return torch._convert_weight_to_int4pack(pairs.contiguous(), abreast)
+def whole_tiles(outputs: int) -> int:
+    """Outputs and what fills up the last tile."""
+    return outputs + -outputs % TILE_OUTPUTS
+
+
+def parts_of(outputs: int, inputs: int) -> Iterator[slice]:
+    """The outputs of a matrix in parts that are rounded or packed one after the other, of whole tiles."""
+    at_once = max(_NUMBERS_AT_ONCE // inputs // TILE_OUTPUTS, 1) * TILE_OUTPUTS
+    return (slice(first, min(first + at_once, outputs)) for first in range(0, outputs, at_once))
 
 
 def widest_group(inputs: int) -> int:

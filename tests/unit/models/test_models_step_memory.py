@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections import Counter
-from typing import Any
-
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from support.held import Held
 
 from outrider.core.model_options import Precision
-from outrider.models.cache import CacheBlock, CachePool, CacheShape
+from outrider.models.cache import CachePool, CacheShape
 from outrider.models.checkpoint import whole_dtype
 from outrider.models.loading import session_bytes
 from outrider.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
 from outrider.models.step_memory import StepWidths, buffer_bytes, steps_bytes
 from outrider.models.steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens, step_spans
-
-
-class Held(TorchDispatchMode):
-    """Counts the bytes of what operations make, as long as it is held, but not of what was there before."""
-
-    def __init__(self, before: CacheBlock) -> None:
-        super().__init__()
-        self.now = self.most = 0
-        self._before = {one.untyped_storage().data_ptr() for one in (*before.keys, *before.values)}
-        self._users: Counter[int] = Counter()
-        self._seen: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for one in tree_leaves(result):
-            if isinstance(one, torch.Tensor) and id(one) not in self._seen:
-                self._hold(one)
-        return result
-
-    def _hold(self, tensor: torch.Tensor) -> None:
-        storage = tensor.untyped_storage()
-        place, size = storage.data_ptr(), storage.nbytes()
-        if place in self._before:
-            return
-        self._seen.add(id(tensor))
-        self.now += 0 if self._users[place] else size
-        self.most = max(self.most, self.now)
-        self._users[place] += 1
-        weakref.finalize(tensor, self._let_go, id(tensor), place, size)
-
-    def _let_go(self, number: int, place: int, size: int) -> None:
-        self._seen.discard(number)
-        self._users[place] -= 1
-        self.now -= 0 if self._users[place] else size
 
 
 def widths_of(made_up: Widths) -> StepWidths:
@@ -70,7 +31,7 @@ def test_a_step_holds_about_what_is_said(
     pool = CachePool(CacheShape(3, span, 2, 128), dtype, 4)
     block = pool.take().block
     step = SegmentedStep(text, None, block, span)
-    with Held(block) as held:
+    with Held(*block.keys, *block.values) as held:
         step.run({0: StepTokens([1, 2], 0, 0)}, None)
     said = buffer_bytes(widths_of(made_up), dtype, span, 4)
     assert held.most <= said <= 2 * held.most

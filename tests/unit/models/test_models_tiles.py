@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.captured import stand_in_for_cuda
 from support.gpu_product import convert, stand_in_for_the_kernels
+from support.held import Held
 from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -29,6 +30,7 @@ from outrider.models.steps import Fused, SegmentedStep, StepTokens, project
 from outrider.models.tiles import GROUPS, widest_group
 
 TILED = {8: TiledInt8Matrix, 4: TiledInt4Matrix}
+HOST = torch.device("cpu")
 PRECISION_OF: dict[int, Precision] = {8: "int8", 4: "int4"}
 
 
@@ -53,7 +55,7 @@ def rounded_rows(count: int, inputs: int) -> torch.Tensor:
 def test_a_tiled_product_is_that_of_the_integers(kernels: None, bits: int, inputs: int) -> None:
     """Where not one output and not one tile is left out, for inputs of every number of tiles abreast."""
     weight = round_to_integers(seeded(21, inputs), bits)
-    rows, bias, tiled = rounded_rows(5, inputs), seeded(21), TILED[bits].of(weight)
+    rows, bias, tiled = rounded_rows(5, inputs), seeded(21), TILED[bits].of(weight, HOST)
     expected = rows @ weight.dequantized().t()
     assert tiled.shape == (inputs, 21)
     assert torch.allclose(tiled.times(rows), expected, rtol=2**-7, atol=2**-8 * float(expected.abs().max()))
@@ -65,25 +67,58 @@ def test_a_tiled_product_is_that_of_the_integers(kernels: None, bits: int, input
 def test_outputs_packed_in_parts_are_packed_as_at_once(
     kernels: None, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weight, made = round_to_integers(seeded(21, 96), bits), []
+    """Rounding is done in the same parts."""
+    made = []
     for at_once in (64, 8):
-        monkeypatch.setattr(tiles, "_OUTPUTS_AT_ONCE", at_once)
-        made.append(TILED[bits].of(weight).tiles.packed)
-    assert torch.equal(*made)
+        monkeypatch.setattr(tiles, "_NUMBERS_AT_ONCE", at_once * 96)
+        tiled = TILED[bits].of(round_to_integers(seeded(21, 96), bits), HOST)
+        made.append([tiled.tiles.packed, tiled.tiles.scales_and_zeros, tiled.columns(torch.arange(21))])
+    assert all(torch.equal(one, other) for one, other in zip(*made, strict=True))
+
+
+@pytest.mark.parametrize("bits", TILED)
+@pytest.mark.parametrize(("outputs", "inputs"), [(4096, 512), (512, 4096)], ids=["a head", "down"])
+def test_packing_takes_little_beside_what_it_makes(
+    kernels: None, bits: int, outputs: int, inputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From another place: only what is made, and a part at a time, is ever on the device."""
+    at_once = 2**16
+    monkeypatch.setattr(tiles, "_NUMBERS_AT_ONCE", at_once)
+    # What torch's own operation takes is its own; it has but the part's numbers to take it for.
+    monkeypatch.setattr(torch, "_convert_weight_to_int4pack", shaped)
+    monkeypatch.setattr(IntegerWeight, "to", copied)
+    given = seeded(outputs, inputs)
+    weight = round_to_integers(given, bits)
+    with Held(weight.values, weight.scales) as held:
+        tiled = TILED[bits].of(weight, HOST)
+    made = sum(one.untyped_storage().nbytes() for one in (tiled.tiles.packed, tiled.tiles.scales_and_zeros))
+    assert made < held.most < made + 8 * at_once
+    with Held(given) as held:
+        round_to_integers(given, bits)
+    assert held.most < weight.values.numel() + 4 * weight.scales.numel() + 16 * at_once
+
+
+def copied(weight: IntegerWeight, place: torch.device) -> IntegerWeight:
+    return IntegerWeight(weight.values.clone(), weight.scales.clone(), weight.bits)
+
+
+def shaped(pairs: torch.Tensor, abreast: int) -> torch.Tensor:
+    outputs, inputs = pairs.shape[0], 2 * pairs.shape[1]
+    return torch.zeros(outputs // 8, inputs // (16 * abreast), 32, abreast // 2, dtype=torch.int32)
 
 
 @pytest.mark.parametrize("bits", TILED)
 def test_columns_are_the_weights(kernels: None, bits: int) -> None:
     weight = round_to_integers(seeded(300, 64), bits)
     some = torch.tensor([290, 3, 64, 299, 3, 127])
-    found, expected = TILED[bits].of(weight).columns(some), weight.dequantized()[some].t()
+    found, expected = TILED[bits].of(weight, HOST).columns(some), weight.dequantized()[some].t()
     # Eight bits lie in bfloat16 without loss; four times a scale are rounded to it.
     assert torch.allclose(found, expected, rtol=0.0 if bits == 8 else 2**-8, atol=1e-7)
 
 
 def test_every_number_of_eight_bits_is_kept(kernels: None) -> None:
     values = torch.arange(-128, 128).to(torch.int8).view(8, 32)
-    tiled = TiledInt8Matrix.of(IntegerWeight(values, torch.ones(8, 1), 8))
+    tiled = TiledInt8Matrix.of(IntegerWeight(values, torch.ones(8, 1), 8), HOST)
     assert torch.equal(tiled.columns(torch.arange(8)).t(), values.float())
 
 
@@ -94,7 +129,7 @@ def test_a_checkpoints_zeros_and_order_are_kept(kernels: None) -> None:
     zeros = torch.randint(-8, 8, (24, 2), generator=generator, dtype=torch.int8)
     scales = (seeded(24, 2).abs() + 0.1).bfloat16().float()
     weight = IntegerWeight(values, scales, 4, zeros, torch.randperm(128, generator=generator))
-    tiled, rows = TiledInt4Matrix.of(weight), rounded_rows(3, 128)
+    tiled, rows = TiledInt4Matrix.of(weight, HOST), rounded_rows(3, 128)
     expected = rows @ weight.dequantized().t()
     assert torch.allclose(tiled.times(rows), expected, atol=0.01 * float(expected.abs().max()))
     assert torch.allclose(tiled.times(rows), Int4Matrix(weight).times(rows), rtol=0.01, atol=0.5)
@@ -111,7 +146,7 @@ def test_groups_are_as_wide_as_their_inputs_allow() -> None:
 def test_torchs_own_operations_take_what_is_tiled(bits: int) -> None:
     """By what torch says of their kinds and sizes; there are no numbers in it."""
     with FakeTensorMode():
-        tiled = TILED[bits].of(round_to_integers(torch.empty(21, 96), bits))
+        tiled = TILED[bits].of(round_to_integers(torch.empty(21, 96), bits), HOST)
         product = tiled.times(torch.empty(5, 96), torch.empty(21))
         assert product.shape == (5, 21) and product.dtype == torch.float32
 
