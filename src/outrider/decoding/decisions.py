@@ -21,6 +21,8 @@ from outrider.decoding.philox import generator_keys, uniform_rows
 from outrider.decoding.randomness import Purpose, gumbel_noise
 from outrider.decoding.sampling import unchecked_scores
 
+_NUMBERS_AT_ONCE = 1 << 23
+
 
 class Draw(NamedTuple):
     """How the token of one row of logits is drawn."""
@@ -126,8 +128,8 @@ def decide(logits: Array, draws: Draws) -> list[tuple[int, float]]:
 
     logits: (R, V), V >= 2. The lead is NaN where they are no numbers. Of equals the lowest id is chosen.
     """
-    noisy = draws.noisy(logits)
-    choices, leads = _two_largest(noisy) if noisy.device.type == "cpu" else columns_of(two_passes(noisy))
+    on_host = logits.device.type == "cpu"
+    choices, leads = _two_largest(draws.noisy(logits)) if on_host else columns_of(decide_there(logits, draws))
     return list(zip(choices, draws.in_logits(leads) if draws.drawn else leads, strict=True))
 
 
@@ -137,6 +139,16 @@ def _two_largest(noisy: Array) -> tuple[list[int], list[float]]:
     leads = [best - second for best, second in values.tolist()]
     # Which of equals `topk` puts first, nobody says.
     return noisy.argmax(-1).tolist() if 0.0 in leads else [place for place, _ in places.tolist()], leads
+
+
+def decide_there(logits: Array, draws: Draws) -> Array:
+    """`two_passes` where the rows are, of a part of them after the other: beside logits and noise it takes
+    some numbers for each of a part's, however many rows there are.
+    """
+    num_rows, vocab_size = logits.shape
+    at_once = max(1, _NUMBERS_AT_ONCE // vocab_size)
+    parts = [range(first, min(first + at_once, num_rows)) for first in range(0, num_rows, at_once)]
+    return joined([two_passes(draws.part([part]).noisy(logits[part.start : part.stop])) for part in parts])
 
 
 def two_passes(noisy: Array) -> Array:

@@ -16,6 +16,8 @@ _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 _ROUNDS = 10
 _WORDS = 4
 _HALF = (1 << 32) - 1
+_BLOCKS_AT_ONCE = 1 << 20
+"""What making numbers takes beside them is some words for each of so many blocks, however many there are."""
 
 
 def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch.device) -> Array:
@@ -28,8 +30,23 @@ def uniform_rows(keys: Array, purpose: int, count: int) -> Array:
     """float64 (R, count), where the `generator_keys` (2, R) are: row r is
     `randomness.uniforms(seeds[r], purpose, positions[r], count)`.
     """
-    words = _words(keys, purpose, -(-count // _WORDS))[:, :count]
-    return (((words >> 12) & ((1 << 52) - 1)).double() + 0.5) * 2.0**-52
+    num_rows, num_blocks = keys.shape[1], -(-count // _WORDS)
+    rows_at_once = max(1, _BLOCKS_AT_ONCE // num_blocks)
+    if rows_at_once >= num_rows:
+        return _uniform(keys, purpose, num_blocks)[:, :count]
+    values = torch.empty(num_rows, count, dtype=torch.float64, device=keys.device)
+    for first in range(0, num_rows, rows_at_once):
+        rows = slice(first, first + rows_at_once)
+        values[rows] = _uniform(keys[:, rows], purpose, num_blocks)[:, :count]
+    return values
+
+
+def _uniform(keys: Array, purpose: int, num_blocks: int) -> Array:
+    """float64 (R, 4 * num_blocks)."""
+    words = _words(keys, purpose, num_blocks)
+    words >>= 12
+    words &= (1 << 52) - 1
+    return words.double().add_(0.5).mul_(2.0**-52)
 
 
 def _words(keys: Array, purpose: int, num_blocks: int) -> Array:

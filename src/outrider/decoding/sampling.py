@@ -36,8 +36,8 @@ def broken_logits() -> ModelError:
 
 def unchecked_scores(logits: Array, sampling: Sampling) -> Array:
     """`scores` that wait for no device where rows are as short as an exit's: NaN comes of broken ones."""
-    logits = logits.double()
-    scaled = ((logits - logits.amax(-1, keepdim=True)) / sampling.temperature).contiguous()
+    scaled = logits.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    scaled.sub_(scaled.amax(-1, keepdim=True)).div_(sampling.temperature)
     if sampling.top_p == 1.0:
         return scaled
     if scaled.shape[-1] <= _SORTED_WHOLE:

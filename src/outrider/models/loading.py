@@ -35,7 +35,7 @@ from outrider.models.memory import SessionBytes, check_graph_memory, check_memor
 from outrider.models.out_of_memory import tells_out_of_memory
 from outrider.models.preprocessing import read_preprocessing
 from outrider.models.session import QwenModel, plan_caches
-from outrider.models.step_memory import StepWidths, steps_bytes
+from outrider.models.step_memory import StepWidths, choice_bytes, steps_bytes
 from outrider.models.text_stack import TextStack
 from outrider.models.tiles import LEAST_CAPABILITY
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
@@ -153,8 +153,11 @@ def session_bytes(
 ) -> SessionBytes:
     cache, block_size = plan_caches(widths.shape, max_length, sessions, on_gpu)
     blocks, dtype = -(-sessions // block_size), whole_dtype(precision)
-    steps = steps_bytes(widths, dtype, cache.num_slots, block_size, blocks) if on_gpu else 0
-    return SessionBytes(sessions, max_length, blocks * block_size * cache.num_bytes(dtype), steps)
+    num_bytes = blocks * block_size * cache.num_bytes(dtype)
+    if not on_gpu:
+        return SessionBytes(sessions, max_length, num_bytes)
+    steps = steps_bytes(widths, dtype, cache.num_slots, block_size, blocks)
+    return SessionBytes(sessions, max_length, num_bytes, steps, choice_bytes(widths.vocab_size, sessions))
 
 
 def find_device(name: str) -> torch.device:

@@ -34,13 +34,18 @@ class WeightBytes:
 @dataclass(frozen=True)
 class SessionBytes:
     """What the caches of so many sessions of so many tokens take together, and on a GPU the buffers of their
-    static steps.
+    static steps and what tokens are chosen by.
     """
 
     sessions: int
     max_length: int
     num_bytes: int
     steps_bytes: int = 0
+    choice_bytes: int = 0
+
+    @property
+    def all_bytes(self) -> int:
+        return self.num_bytes + self.steps_bytes + self.choice_bytes
 
 
 def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
@@ -80,7 +85,7 @@ def check_memory(
     """
     layout = read_format(folder / CONFIG_FILE)
     weights = bytes_needed(files, precision, None if layout is None else layout.bits)
-    kept = weights.kept + (0 if caches is None else caches.num_bytes + caches.steps_bytes)
+    kept = weights.kept + (0 if caches is None else caches.all_bytes)
     on_gpu = device is not None and device.type == "cuda"
     here = weights.loading if on_gpu else max(weights.loading, kept)
     places = [(copies * here, available_bytes(), _times(copies), "")]
@@ -127,7 +132,10 @@ def _remedy(caches: SessionBytes | None) -> str:
 
 
 def _steps(caches: SessionBytes) -> str:
-    return f", their static steps {caches.steps_bytes / 2**30:.1f} GB" if caches.steps_bytes else ""
+    if not caches.steps_bytes:
+        return ""
+    steps, choices = (each / 2**30 for each in (caches.steps_bytes, caches.choice_bytes))
+    return f", their static steps {steps:.1f} GB, the choice of tokens {choices:.1f} GB"
 
 
 def _times(copies: int) -> str:

@@ -1,4 +1,6 @@
-"""What a target's static steps take of a GPU beside weights and caches, known before anything is loaded."""
+"""What a target's static steps, and choosing by their logits, take of a GPU beside weights and caches: known
+before anything is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from outrider.core.frames import MAX_CHUNK_TOKENS
+from outrider.core.model_options import ROWS_OF_A_BATCH
 from outrider.models.steps import STEP_ROWS, step_spans
 from outrider.models.text_stack import TextShape
 
@@ -13,6 +17,10 @@ WORKSPACE_BYTES = 3 * 32 * 2**20
 """cuBLAS has as much for each stream: the one that steps run on, and those that try and capture them."""
 PIECE_BYTES = 20 * 2**20
 """torch's allocator takes what is neither small nor large in pieces of this size, for each capture anew."""
+CHOICE_BYTES = 4 + 4 + 8
+"""Of each of a batch's logits, float32: as a session's own, side by side with the others', and its noise."""
+CHOICE_WORKSPACE_BYTES = 144 * 2**20
+"""What noise and choosing take beside these: both are made in parts (`decoding.philox` and `decisions`)."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,12 @@ def steps_bytes(widths: StepWidths, dtype: torch.dtype, num_slots: int, block_si
     """The buffers of all steps of so many `blocks` of caches, and what the libraries keep for them."""
     of_block = (buffer_bytes(widths, dtype, span, block_size) + PIECE_BYTES for span in step_spans(num_slots))
     return WORKSPACE_BYTES + blocks * sum(of_block)
+
+
+def choice_bytes(vocab_size: int, sessions: int) -> int:
+    """What the tokens of a batch are chosen by, where noise is added: of as many rows as it may have."""
+    rows = min(ROWS_OF_A_BATCH["cuda"], sessions * (MAX_CHUNK_TOKENS + 1))
+    return rows * vocab_size * CHOICE_BYTES + CHOICE_WORKSPACE_BYTES
 
 
 def buffer_bytes(widths: StepWidths, dtype: torch.dtype, span: int, num_sequences: int) -> int:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from support.choices import choose
+from support.held import Held
 
+from outrider.decoding import decisions, philox
 from outrider.decoding.config import Sampling
 from outrider.decoding.decisions import (
     Draw,
@@ -17,6 +19,7 @@ from outrider.decoding.decisions import (
     decide,
     decide_exit,
     decide_exit_here,
+    decide_there,
     draws_on,
     noise_here,
     noise_there,
@@ -25,6 +28,7 @@ from outrider.decoding.decisions import (
 from outrider.decoding.philox import generator_keys, uniform_rows
 from outrider.decoding.randomness import Purpose, uniforms
 from outrider.decoding.sampling import perturbed
+from outrider.models.step_memory import CHOICE_WORKSPACE_BYTES
 
 VOCABULARY = 203
 SAMPLINGS = (
@@ -129,6 +133,35 @@ def test_a_row_that_is_no_numbers_spoils_no_other(value):
     assert [math.isnan(lead) for _, lead in decided] == [False, True, False]
 
 
+def test_numbers_and_choices_made_in_parts_are_those_made_at_once(monkeypatch):
+    logits, draws = random_logits(5), draws_of_all()
+    keys = generator_keys(list(range(9)), list(range(9)), HOST)
+    decided, noise = decide_there(logits, draws), noise_there(keys, VOCABULARY)
+    assert columns_of(decided)[0] == [choice for choice, _ in decide(logits, draws)]
+    for at_once in (1, 2 * VOCABULARY, 4 * VOCABULARY + 1):
+        monkeypatch.setattr(decisions, "_NUMBERS_AT_ONCE", at_once)
+        monkeypatch.setattr(philox, "_BLOCKS_AT_ONCE", at_once // 4)
+        assert torch.equal(decide_there(logits, draws), decided)
+        assert torch.equal(noise_there(keys, VOCABULARY), noise)
+
+
+def test_what_choosing_takes_is_what_is_said(monkeypatch):
+    """Of many rows at once: here of fewer numbers, in parts as much smaller."""
+    num_rows, vocab_size, smaller = 64, 4096, 256
+    drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
+    for module, name in ((decisions, "_NUMBERS_AT_ONCE"), (philox, "_BLOCKS_AT_ONCE")):
+        monkeypatch.setattr(module, name, getattr(module, name) // smaller)
+    keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
+    logits, said = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller
+    with Held() as held:
+        noise = noise_there(keys, vocab_size)
+    assert 0.5 * said < held.most - 8 * noise.numel() < said
+    draws = Draws([one.sampling for one in drawn], lambda: noise)
+    with Held(logits, noise) as held:
+        decide_there(logits, draws)
+    assert 0.5 * said < held.most < said
+
+
 def test_deciding_leaves_nothing_on_the_host():
     """On the meta device an operation between the host and the device is an error, as on a GPU."""
     drawn = [
@@ -136,6 +169,6 @@ def test_deciding_leaves_nothing_on_the_host():
     ]
     logits = torch.zeros(4, VOCABULARY, device="meta")
     draws = draws_on(logits.device, drawn, VOCABULARY)
-    assert two_passes(draws.noisy(logits)).device.type == "meta"
+    assert decide_there(logits, draws).device.type == "meta"
     shortlisted = draws.part([range(4)], torch.arange(5, device="meta"))
     assert decide_exit(logits[:, :5], shortlisted).shape == (4, 2)
