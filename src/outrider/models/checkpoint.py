@@ -21,17 +21,10 @@ from outrider.core.model_options import Precision
 from outrider.models.card import read_json
 from outrider.models.headers import Shape, check_fit
 from outrider.models.images import Preprocessing
-from outrider.models.matrices import (
-    INT4_GROUP,
-    DenseMatrix,
-    ForeignMatrix,
-    Matrix,
-    Packer,
-    pack,
-    pack_exactly,
-    pack_stored,
-)
+from outrider.models.integers import INT4_GROUP
+from outrider.models.matrices import DenseMatrix, ForeignMatrix, Matrix
 from outrider.models.out_of_memory import is_out_of_memory
+from outrider.models.packing import Packer, pack, pack_exactly, pack_stored
 from outrider.models.positions import RotaryTable
 from outrider.models.stored import StoredLayers, StoredPart, read_format
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack

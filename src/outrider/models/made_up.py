@@ -9,7 +9,8 @@ from torch import Tensor
 
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint import whole_dtype
-from outrider.models.matrices import Matrix, pack, pack_exactly
+from outrider.models.matrices import Matrix
+from outrider.models.packing import pack, pack_exactly
 from outrider.models.positions import RotaryTable
 from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from outrider.core.errors import ModelError
 from outrider.models.card import read_json
-from outrider.models.matrices import INT4_GROUP, IntegerWeight
+from outrider.models.integers import INT4_GROUP, IntegerWeight
 from outrider.models.tiles import GROUPS
 
 _AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)

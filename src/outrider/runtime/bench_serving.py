@@ -25,13 +25,13 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import CloudRecord, Fleet
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PRICES, cost_table
-from outrider.runtime.bench_models import cpu_seconds, forward_seconds
 from outrider.runtime.bench_plots import draw_ablation
 from outrider.runtime.comparison import measure_regime, replayed_requests
 from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, check_frames, held_out_prompts
 from outrider.runtime.links import load_network
 from outrider.runtime.paths import models_folder
+from outrider.runtime.ratios import cpu_seconds, forward_seconds
 from outrider.runtime.regimes import load_regimes
 from outrider.runtime.serving import (
     FLOOD_TOKENS,

@@ -15,18 +15,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import Precision
-from outrider.models import QwenModel, check_model, load_model, matrices, steps, tiles
+from outrider.models import QwenModel, check_model, load_model, packing, steps, tiles
+from outrider.models.integers import IntegerWeight, round_to_integers
 from outrider.models.made_up import Widths, made_up_stack
-from outrider.models.matrices import (
-    Int4Matrix,
-    Int8Matrix,
-    IntegerWeight,
-    TiledInt4Matrix,
-    TiledInt8Matrix,
-    pack,
-    round_to_integers,
-)
+from outrider.models.matrices import Int4Matrix, Int8Matrix
+from outrider.models.packing import pack
 from outrider.models.steps import Fused, SegmentedStep, StepTokens, project
+from outrider.models.tiled import TiledInt4Matrix, TiledInt8Matrix
 from outrider.models.tiles import GROUPS, widest_group
 
 TILED = {8: TiledInt8Matrix, 4: TiledInt4Matrix}
@@ -38,7 +33,7 @@ PRECISION_OF: dict[int, Precision] = {8: "int8", 4: "int4"}
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is packed for a GPU runs here."""
     stand_in_for_the_kernels(monkeypatch)
-    monkeypatch.setitem(matrices.PACKED, "cpu", matrices.PACKED["cuda"])
+    monkeypatch.setitem(packing.PACKED, "cpu", packing.PACKED["cuda"])
 
 
 def seeded(*shape: int) -> torch.Tensor:
@@ -240,7 +235,7 @@ def test_torchs_own_operation_is_traced_once_for_all_layers(
         return lambda *given: [torch.zeros(one.meta["example_value"].shape) for one in outputs]
 
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", convert)
-    monkeypatch.setitem(matrices.PACKED, "cpu", matrices.PACKED["cuda"])
+    monkeypatch.setitem(packing.PACKED, "cpu", packing.PACKED["cuda"])
     stack = made_up_stack(Widths(128, 256, 2, 1, num_layers=3, vocab_size=64), PRECISION_OF[bits])
     rotation, traced_project = stack.rotary.at(torch.arange(16).expand(3, -1)), Fused(project, backend=trace)
     for layer in stack.layers:

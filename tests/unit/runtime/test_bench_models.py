@@ -14,12 +14,15 @@ from support.tiny_models import TinySize, add_exits, build_tiny_model, build_tin
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
-from outrider.models import ReferenceGenerator, load_model, matrices, steps
+from outrider.models import ReferenceGenerator, load_model, packing, steps
 from outrider.models.graphs.trial import GraphTrial, run_trial
 from outrider.models.made_up import Widths
 from outrider.models.step_trial import packed_verify_seconds, run_step_trial
 from outrider.runtime import bench_models as bench
+from outrider.runtime import graph_ratios as graphs
+from outrider.runtime import step_ratios
 from outrider.runtime.held_out import Pair
+from outrider.runtime.ratios import Ratio
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,7 @@ def test_a_draft_that_is_its_target_is_accepted_whole(folder: Path) -> None:
 
 
 def test_int8_is_held_to_its_share_of_fp32() -> None:
-    def ratio(accepted: float) -> bench.Ratio:
+    def ratio(accepted: float) -> Ratio:
         drafts = [bench.Drafting("fp32", 10, 3.0, 1.0), bench.Drafting("int8", 10, accepted, 1.0)]
         return bench.precision_ratios(drafts)[0]
 
@@ -63,7 +66,7 @@ def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
 ) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
     prompts = [random_prompt(1), random_prompt(2)]
-    in_float32, eager, apart = bench.graph_agreement(folder / "draft", prompts)
+    in_float32, eager, apart = graphs.graph_agreement(folder / "draft", prompts)
     assert in_float32.what == "static graphs choose as their integers do in float32"
     assert (in_float32.value, in_float32.detail) == (1.0, "64 of 64 tokens")
     assert eager.what == "static graphs choose as the eager int4 draft" and eager.value > 0.5
@@ -73,15 +76,15 @@ def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
 def test_ties_of_the_eager_draft_are_counted_apart_and_stay_in_the_strict_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def ratios(*choices: bench.Choice) -> list[tuple[float, str]]:
-        monkeypatch.setattr(bench, "compare_choices", lambda folder, prompts: choices)
-        return [(one.value, one.detail) for one in bench.graph_agreement(Path(), [])]
+    def ratios(*choices: graphs.Choice) -> list[tuple[float, str]]:
+        monkeypatch.setattr(graphs, "compare_choices", lambda folder, prompts: choices)
+        return [(one.value, one.detail) for one in graphs.graph_agreement(Path(), [])]
 
-    same = bench._choice(*torch.tensor([[0.0, 2.0, 1.0]] * 3))
-    tied = bench._choice(*torch.tensor([[1.9, 2.0, 1.0], [1.9, 2.0, 1.0], [2.0, 2.0, 1.0]]))
+    same = graphs._choice(*torch.tensor([[0.0, 2.0, 1.0]] * 3))
+    tied = graphs._choice(*torch.tensor([[1.9, 2.0, 1.0], [1.9, 2.0, 1.0], [2.0, 2.0, 1.0]]))
     assert (tied.graphs, tied.in_float32, tied.eager, tied.ties) == (1, 1, 0, True)
     assert (tied.gap, tied.difference) == (pytest.approx(0.1), pytest.approx(0.1))
-    other = bench._choice(*torch.tensor([[1.5, 2.0, 1.0], [1.5, 2.0, 1.0], [2.1, 2.0, 1.0]]))
+    other = graphs._choice(*torch.tensor([[1.5, 2.0, 1.0], [1.5, 2.0, 1.0], [2.1, 2.0, 1.0]]))
     why = "others tie eagerly, gaps to"
     assert ratios(same, same, same, tied) == [
         (1.0, "4 of 4 tokens"),
@@ -111,7 +114,7 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     on_gpu = replace(
         trial, device="cuda", weights_s=2.0, exits_s=2.6, exits_ratio=1.04, crowd_s=5.3, host_s=0.0004
     )
-    kept = {one.what: (one.value, one.kept) for one in bench.step_ratios(on_gpu)}
+    kept = {one.what: (one.value, one.kept) for one in step_ratios.step_ratios(on_gpu)}
     assert kept == {
         "verify with exits over without, 3 layers of 7B on cuda": (pytest.approx(1.04), True),
         "its bits: as one token, in a chunk, in a crowd": (1.0, True),
@@ -121,21 +124,21 @@ def test_a_gpus_figures_are_read_from_its_captured_steps(monkeypatch: pytest.Mon
     }
 
 
-@pytest.mark.parametrize("precision", bench.PACKED_PRECISIONS)
+@pytest.mark.parametrize("precision", step_ratios.PACKED_PRECISIONS)
 def test_a_verification_by_fewer_bits_is_set_against_one_in_bf16(
     precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_for_cuda(monkeypatch)
     stand_in_for_the_kernels(monkeypatch)
     monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
-    monkeypatch.setitem(matrices.PACKED, "cpu", matrices.PACKED["cuda"])
+    monkeypatch.setitem(packing.PACKED, "cpu", packing.PACKED["cuda"])
     widths = Widths(128, 256, 2, 1, vocab_size=300)
     assert packed_verify_seconds("cpu", precision, 2, 200, 2, widths) > 0.0
     trial = replace(run_step_trial("cpu", 3, 200, 2, widths), device="cuda", plain_s=0.004)
-    (ratio,) = bench.packed_ratios({precision: 0.003}, trial)
+    (ratio,) = step_ratios.packed_ratios({precision: 0.003}, trial)
     assert ratio.what == f"verify in {precision} over bf16, 3 layers of 7B on cuda"
     assert (ratio.value, ratio.kept, ratio.detail) == (pytest.approx(0.75), True, "3.00 against 4.00 ms")
-    assert bench.packed_verifies("cpu", 3) == {}
+    assert step_ratios.packed_verifies("cpu", 3) == {}
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_measured(

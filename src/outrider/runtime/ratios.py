@@ -1,0 +1,44 @@
+"""Measured ratios, each with the bound that it is to keep; what they compare is timed on this thread."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from outrider.core.ports import ModelSession
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A measured ratio and the bound it is to keep: at least `bound`, or at most where `is_limit`."""
+
+    what: str
+    value: float
+    bound: float
+    is_limit: bool
+    detail: str
+
+    @property
+    def kept(self) -> bool:
+        return self.value <= self.bound if self.is_limit else self.value >= self.bound
+
+
+def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False) -> float:
+    """Of one forward after the session's content, which stays."""
+    length, token_ids = session.length, list(range(10, 10 + num_tokens))
+    took_s = cpu_seconds(lambda: session.forward(token_ids, (lambda index, rows: None) if exits else None))
+    session.truncate(length)
+    return took_s
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    began_s = time.thread_time()
+    work()
+    return time.thread_time() - began_s
+
+
+def median_ms(seconds: Sequence[float]) -> str:
+    """As a figure to print."""
+    return f"{1e3 * statistics.median(seconds):.2f}"
