@@ -1,8 +1,8 @@
 """Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
 
 The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile
-waits; a real one that runs a single chunk looks for it at every exit. Each robot has a processor and a link
-of its own.
+waits; where the batch is a single chunk it looks for that at every exit. Each robot has a processor and a
+link of its own.
 """
 
 from __future__ import annotations
@@ -109,8 +109,10 @@ class Agenda:
         self._planned += 1
         heapq.heappush(self._events, (time_s, self._planned, action))
 
-    def run(self, until_s: float, done: Callable[[], bool]) -> None:
-        """One event after the other until nothing is left to do."""
+    def run(self, until_s: float, done: Callable[[], bool] = lambda: False) -> None:
+        """One event after the other until nothing is left to do. An event that takes its time may itself run
+        what happens meanwhile.
+        """
         while self._events and self._events[0][0] <= until_s and not done():
             self.now_s, _, action = heapq.heappop(self._events)
             action()
@@ -146,24 +148,32 @@ class FleetCloud:
         return len(self._inbox) >= self._world.fill
 
     def _turn(self) -> None:
-        """Receive, run one batch, answer; nothing else happens at the verifier meanwhile."""
+        """Receive, run one batch, answer."""
         if self._busy:
             return
-        began_s = time.thread_time()
+        self._busy = True
+        began_s, others_s = time.thread_time(), 0.0
         start_s = self._service_s = self._agenda.now_s
-        inbox, self._inbox = self._inbox, []
-        replies = [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
+        said = self._take_in()
+        self._send(said, start_s)
         jobs = self._service.next_jobs()
-        hints: list[tuple[float, Reply]] = []
-
-        batch_s = self._batch_s(jobs)
+        batch_s, alone = self._batch_s(jobs), len(jobs) == self._world.fill == 1
 
         def spent_s(share: float) -> float:
-            return time.thread_time() - began_s if batch_s is None else share * batch_s
+            return time.thread_time() - began_s - others_s if batch_s is None else share * batch_s
 
         def on_hint(job: Verify, hint: ExitHint) -> bool:
+            nonlocal others_s
             self._service_s = start_s + spent_s(self._shares[hint.exit])
-            hints.extend((self._service_s, reply) for reply in self._service.hint(job, hint))
+            new: list[Reply] = []
+            if alone:
+                left_s = time.thread_time()
+                self._agenda.run(self._service_s)
+                others_s += time.thread_time() - left_s
+                new += self._take_in()
+            new += self._service.hint(job, hint)
+            self._send(new, self._service_s)
+            said.extend(new)
             return self._service.gives_up(job)
 
         results = self._service.run(jobs, on_hint) if jobs else []
@@ -172,14 +182,15 @@ class FleetCloud:
         took_s = self._service_s - start_s
         answers = self._service.finish_all(jobs, results, took_s) if jobs else []
         if self._world.batch_s is None:
-            self._wire(replies, [reply for _, reply in hints], answers)
-            took_s = time.thread_time() - began_s
+            self._wire(said, answers)
+            took_s = spent_s(1.0)
         self._note(jobs, results, took_s)
-        self._send(replies, start_s)
-        for at_s, reply in hints:
-            self._send([reply], at_s)
-        self._busy = True
         self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
+
+    def _take_in(self) -> list[Reply]:
+        """Hand on what has arrived."""
+        inbox, self._inbox = self._inbox, []
+        return [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
 
     def _batch_s(self, jobs: Sequence[CloudJob]) -> float | None:
         """What a batch takes, where that is modelled."""

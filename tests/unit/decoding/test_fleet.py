@@ -5,21 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.toys import JPEG, own_text, toy_pair
 
+from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding import cloud
+from outrider.decoding.cloud import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld, RobotRecord
-from outrider.decoding.jobs import CloudJob, Verify
+from outrider.decoding.jobs import CloudJob, CloudResult, Verify
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.toy import ToyModel
 from outrider.decoding.virtual import ComputeProfile
+from outrider.decoding.workers import OnHint
 from outrider.wire.codec import encode, wire_bytes
 
 TEXTS = 3
@@ -151,6 +155,39 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(
         assert min(abs(one_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9
     assert max(took_s) == pytest.approx(0.4)
     assert sum(record.finished_s) >= sum(took_s)
+
+
+@pytest.mark.parametrize("robots", [1, 3])
+@pytest.mark.parametrize("modelled", [True, False])
+def test_what_comes_while_one_chunk_is_verified_is_taken_in_at_an_exit(
+    robots: int, modelled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the real verifier does it; beside others it is taken in between batches alone."""
+    target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
+    monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
+    fleet = Fleet(target, replace(world(), batch_s=(lambda jobs: 0.4) if modelled else None))
+    service, running, taken = fleet.cloud._service, [], []
+
+    def run(jobs: Sequence[CloudJob], on_hint: OnHint, plain: Any = service.run) -> list[CloudResult]:
+        running.append((fleet.agenda.now_s, len(jobs)))
+        results = plain(jobs, on_hint)
+        running.pop()
+        return results
+
+    def receive(peer: Peer, frame: EdgeFrame, plain: Any = service.receive) -> list[Reply]:
+        if running:
+            began_s, num_jobs = running[-1]
+            taken.append((num_jobs, service._clock() - began_s))
+        return plain(peer, frame)
+
+    monkeypatch.setattr(service, "run", run)
+    monkeypatch.setattr(service, "receive", receive)
+    records = [fleet.add(texts_of(robot, 6), draft, DecodingConfig()) for robot in range(robots)]
+    fleet.run()
+    for robot, record in enumerate(records):
+        assert record.texts == [own_text(target, DecodeRequest(prompt, 40)) for prompt in prompts(robot, 6)]
+    assert len(taken) >= 3 and {num_jobs for num_jobs, _ in taken} == {1}
+    assert all(min(abs(after_s - exit_s) for exit_s in (0.1, 0.2, 0.3)) < 1e-9 for _, after_s in taken)
 
 
 def test_more_robots_than_places_take_turns() -> None:
