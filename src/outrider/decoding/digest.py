@@ -5,15 +5,21 @@ They guard against honest mistakes (a lost cache, a frame of another branch), no
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from operator import eq
 
 from outrider.core.values import Prompt
+
+_LINK, _DIGEST = struct.Struct("<II"), struct.Struct("<I")
+_EMPTY = blake2b(digest_size=_DIGEST.size)
+"""To be copied: made anew a state takes longer than what goes into it."""
 
 
 def prompt_digest(prompt: Prompt) -> int:
     """The digest of a prompt alone."""
-    state = blake2b(prompt.text.encode(), digest_size=4)
+    state = blake2b(prompt.text.encode(), digest_size=_DIGEST.size)
     state.update(len(prompt.text).to_bytes(4, "little"))
     state.update(prompt.jpeg)
     return int.from_bytes(state.digest(), "little")
@@ -28,8 +34,10 @@ def extend_digest(digest: int, token_ids: Iterable[int]) -> int:
 
 def next_digest(digest: int, token_id: int) -> int:
     """The digest after one token more."""
-    link = (token_id << 32 | digest).to_bytes(8, "little")
-    return int.from_bytes(blake2b(link, digest_size=4).digest(), "little")
+    state = _EMPTY.copy()
+    state.update(_LINK.pack(digest, token_id))
+    after: int = _DIGEST.unpack(state.digest())[0]
+    return after
 
 
 class DigestedText:
@@ -61,4 +69,4 @@ def common_length(first: Sequence[int], second: Sequence[int]) -> int:
     count = min(len(first), len(second))
     if first[:count] == second[:count]:
         return count
-    return next((place for place in range(count) if first[place] != second[place]), count)
+    return [*map(eq, first, second), False].index(False)
