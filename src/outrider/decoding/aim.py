@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from outrider.decoding.digest import common_length
 from outrider.decoding.pace import Pace
 
 MOST_AIMS = 2
@@ -58,7 +57,7 @@ class Aim:
         for tokens, chance in outcomes if len(self.ends) < MOST_AIMS else ():
             ready = after(tokens)
             whole = tokens + ready
-            if not ready or common_length(whole, draft) == len(whole):
+            if not ready or draft[: len(whole)] == whole:
                 continue
             gain = self._pace.gain_of_aim(chance, len(draft), len(tokens), len(ready), now_s - self._begun_s)
             if gain > most:

@@ -68,6 +68,14 @@ class BranchPool:
             _, digest = place.offers[token]
         return True
 
+    def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
+        """`extend_digest`, looked up as far as the tokens lie here."""
+        for token in tokens:
+            place = self._places.get(digest)
+            known = None if place is None else place.offers.get(token)
+            digest = next_digest(digest, token) if known is None else known[1]
+        return digest
+
     def drop_before(self, length: int) -> None:
         """Forget what can no longer follow a text of this length."""
         self._places = {digest: place for digest, place in self._places.items() if place.length >= length}

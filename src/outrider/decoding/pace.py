@@ -41,6 +41,8 @@ class Pace:
         self._odds = Odds()
         self._step = Mean()
         self._verify: dict[int, Mean] = {}
+        self._nearest: dict[int, Mean] = {}
+        """By the length of a draft, of which none need have been verified."""
         self._length = Mean()
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
@@ -56,10 +58,14 @@ class Pace:
 
     def on_verified(self, num_drafted: int, compute_s: float) -> None:
         """A forward over a draft (or a step, with none) took so long."""
-        mean = self._verify.setdefault(num_drafted, Mean()) if num_drafted else self._step
-        mean.add(compute_s)
-        if num_drafted:
-            self._length.add(num_drafted)
+        if not num_drafted:
+            self._step.add(compute_s)
+            return
+        if num_drafted not in self._verify:
+            self._verify[num_drafted] = Mean()
+            self._nearest.clear()
+        self._verify[num_drafted].add(compute_s)
+        self._length.add(num_drafted)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -173,7 +179,8 @@ class Pace:
     def _time(self, num_drafted: int) -> float:
         if num_drafted == 0:
             return self._step.value
-        known = self._verify.get(num_drafted)
-        if known is None:
-            known = self._verify[min(self._verify, key=lambda n: abs(n - num_drafted))]
-        return known.value
+        mean = self._nearest.get(num_drafted)
+        if mean is None:
+            nearest = min(self._verify, key=lambda n: abs(n - num_drafted))
+            mean = self._nearest[num_drafted] = self._verify[nearest]
+        return mean.value

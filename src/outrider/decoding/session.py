@@ -65,6 +65,8 @@ class TargetText:
         self._residue: Residue | None = None
         self._foretold = Foretold(pace)
         self._telling = Telling(frame.rules.hints, tokenizer.vocab_size)
+        self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
+        """What `_after` has found, until the text or the branches change."""
         self._prefill_us: int | None = None
         self._passes = 0
         self.adopt(frame)
@@ -83,6 +85,7 @@ class TargetText:
             self._residue = None
             self._foretold.forget()
             self._telling.forget()
+            self._ready.clear()
             self._pool.drop_before(len(self._text))
 
     def on_open(self, frame: Open) -> list[CloudFrame]:
@@ -256,6 +259,7 @@ class TargetText:
         return self._rules.when_idle == "step" or free or self._pace.wait_until_s(now_s) <= now_s
 
     def _note_arrival(self, now_s: float) -> None:
+        self._ready.clear()
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
 
@@ -284,12 +288,16 @@ class TargetText:
 
     def _after(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """What is worth verifying of the branch that lies ready after tokens that would follow the text."""
-        digest = extend_digest(self._text.digest, tokens)
-        ready = self._pool.best(digest, self._room - len(tokens))[0]
-        return ready[: max(1, self._pace.chunk_length(len(ready)))]
+        ready = self._ready.get(tokens)
+        if ready is None:
+            digest = self._pool.digest_after(self._text.digest, tokens)
+            ready = self._pool.best(digest, self._room - len(tokens))[0]
+            self._ready[tokens] = ready = ready[: max(1, self._pace.chunk_length(len(ready)))]
+        return ready
 
     def _extend(self, tokens: tuple[int, ...]) -> None:
         self._text.extend(tokens)
+        self._ready.clear()
         self._pool.drop_before(len(self._text))
 
     def _until_end(self, tokens: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from outrider.core.errors import ConfigError
 
 def expected_tokens(acceptance_rate: float, num_draft_tokens: int) -> float:
     """Tokens a round yields on average, the target's own included: PicoSpec eq. 5, Leviathan eq. 1."""
-    return sum(acceptance_rate**index for index in range(num_draft_tokens + 1))
+    return sum([acceptance_rate**index for index in range(num_draft_tokens + 1)])
 
 
 def acceptance_rate(tokens_per_round: float, num_draft_tokens: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from operator import eq
 from typing import Literal
 
@@ -30,13 +29,13 @@ class Trust:
         """How often right, of how many trials."""
 
     def on_outcome(self, confidence: float, stance: Stance, run: int, right: bool) -> None:
-        key = confidence >= SURE, stance, min(run, LONGEST_RUN)
+        key = confidence >= SURE, stance, run if run < LONGEST_RUN else LONGEST_RUN
         rights, trials = self._right_of.get(key, (0.0, 0.0))
         self._right_of[key] = MEMORY * rights + right, MEMORY * trials + 1.0
 
     def chance(self, confidence: float, stance: Stance, run: int) -> float:
         """The chance of that stance to be right; at first half of what the exit takes itself to be worth."""
-        key = confidence >= SURE, stance, min(run, LONGEST_RUN)
+        key = confidence >= SURE, stance, run if run < LONGEST_RUN else LONGEST_RUN
         rights, trials = self._right_of.get(key, (0.0, 0.0))
         return (rights + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
 
@@ -53,15 +52,16 @@ class Trust:
         Where the exit contradicts the draft either may be right. `runs`: of `runs_of`. A deeper exit has said
         before that the first `known` tokens stand, with that chance.
         """
-        ends, alive = [], known_chance
-        said = zip(hint.choices, hint.confidences, runs, strict=True)
-        for at, (token, confidence, run) in islice(enumerate(said), known, None):
-            stance = _stance(token, draft, at)
-            chance = self.chance(confidence, stance, run)
-            if stance != "agrees":
-                ends.append(((*draft[:at], token), alive * chance))
-                chance = self.chance(confidence, "overruled", run)
-            alive *= chance
+        ends, alive, drafted = [], known_chance, len(draft)
+        for at in range(known, len(hint.choices)):
+            token, confidence, run = hint.choices[at], hint.confidences[at], runs[at]
+            if at == drafted:
+                ends.append(((*draft, token), alive * self.chance(confidence, "free", run)))
+            elif token == draft[at]:
+                alive *= self.chance(confidence, "agrees", run)
+            else:
+                ends.append(((*draft[:at], token), alive * self.chance(confidence, "differs", run)))
+                alive *= self.chance(confidence, "overruled", run)
         return ends
 
     def on_judged(
@@ -75,13 +75,17 @@ class Trust:
         """Compare what an exit said with what came; beyond the first rejection nothing is known, and of the
         first `known` tokens it has been learnt already.
         """
-        said = zip(hint.choices, hint.confidences, runs, strict=True)
-        for at, (token, confidence, run) in islice(enumerate(said), known, judgement.accepted + 1):
-            stance, stood = _stance(token, draft, at), at < judgement.accepted
-            if stance == "differs":
+        accepted, drafted = judgement.accepted, len(draft)
+        for at in range(known, min(len(hint.choices), accepted + 1)):
+            token, confidence, run, stood = hint.choices[at], hint.confidences[at], runs[at], at < accepted
+            right = not stood and token == judgement.next_token
+            if at == drafted:
+                self.on_outcome(confidence, "free", run, right)
+            elif token == draft[at]:
+                self.on_outcome(confidence, "agrees", run, stood)
+            else:
                 self.on_outcome(confidence, "overruled", run, stood)
-            right = stood if stance == "agrees" else not stood and token == judgement.next_token
-            self.on_outcome(confidence, stance, run, right)
+                self.on_outcome(confidence, "differs", run, right)
 
 
 def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) -> tuple[int, ...]:
@@ -94,8 +98,3 @@ def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) 
     same = map(eq, hint.choices, last.choices)
     return tuple([run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True)])
 
-
-def _stance(token: int, draft: Sequence[int], at: int) -> Stance:
-    if at == len(draft):
-        return "free"
-    return "agrees" if token == draft[at] else "differs"
