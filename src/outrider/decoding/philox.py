@@ -1,6 +1,7 @@
 """Philox-4x64 on any device, of torch's wrapping 64-bit integers: bit for bit what `randomness` has of numpy.
 
-Many rows at once, so that a device makes its noise itself and none of it crosses from the host.
+Many rows at once, so that a device makes its noise itself and none of it crosses from the host. One block
+alone is made of plain numbers: to make numpy's generator takes longer.
 """
 
 from __future__ import annotations
@@ -16,8 +17,20 @@ _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 _ROUNDS = 10
 _WORDS = 4
 _HALF = (1 << 32) - 1
+_WORD = (1 << 64) - 1
 _BLOCKS_AT_ONCE = 1 << 20
 """What making numbers takes beside them is some words for each of so many blocks, however many there are."""
+
+
+def block_words(seed: int, purpose: int, position: int, block: int) -> tuple[int, int, int, int]:
+    """The 64-bit words of one block, on the host."""
+    words, first_key, second_key = (block + 1, 0, position, 0), seed, purpose
+    for _ in range(_ROUNDS):
+        product, other = words[0] * _FACTORS[0], words[2] * _FACTORS[1]
+        first, third = other >> 64 ^ words[1] ^ first_key, product >> 64 ^ words[3] ^ second_key
+        words = first, other & _WORD, third, product & _WORD
+        first_key, second_key = first_key + _WEYL[0] & _WORD, second_key + _WEYL[1] & _WORD
+    return words
 
 
 def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch.device) -> Array:

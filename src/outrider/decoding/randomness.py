@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from outrider.core.ports import Array
+from outrider.decoding.philox import block_words
 
 _WORDS_PER_BLOCK = 4
 _BITS = 52  # so that (n + 1/2) / 2^52 is exact in float64 and lies strictly between 0 and 1
@@ -54,7 +55,9 @@ def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int 
 
 def uniform(seed: int, purpose: Purpose, position: int, index: int = 0) -> float:
     """One number in (0, 1); see `uniforms`."""
-    return float(uniforms(seed, purpose, position, 1, index)[0])
+    block, place = divmod(index, _WORDS_PER_BLOCK)
+    word = block_words(seed, purpose, position, block)[place]
+    return ((word >> (64 - _BITS)) + 0.5) * 2.0**-_BITS
 
 
 def gumbel_noise(seed: int, position: int, vocab_size: int) -> Array:
@@ -69,14 +72,14 @@ def gumbel_noise(seed: int, position: int, vocab_size: int) -> Array:
 def sample(weights: Array, uniform_value: float) -> int:
     """The token that a number in (0, 1) picks from non-negative weights (V,) by inverse CDF.
 
-    The weights need not sum to one; a token of weight zero is never picked.
+    The weights are float64 on the host and need not sum to one; a token of weight zero is never picked.
     Raises ValueError where all of them are zero.
     """
-    edges = weights.cumsum(0)
+    edges = weights.numpy().cumsum()
     total = float(edges[-1])
     if not total > 0.0:
         raise ValueError("nothing to sample from: the weights sum to zero")
-    token = int(torch.searchsorted(edges, uniform_value * total, right=True))
+    token = int(edges.searchsorted(uniform_value * total, side="right"))
     return token if token < len(edges) else int(weights.nonzero()[-1])
 
 
