@@ -97,4 +97,3 @@ def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) 
         return (1,) * len(hint.choices)
     same = map(eq, hint.choices, last.choices)
     return tuple([run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True)])
-

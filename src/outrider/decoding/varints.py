@@ -7,6 +7,8 @@ import numpy as np
 from outrider.core.errors import ProtocolError
 
 _MAX_BYTES = 5
+_FEW_BYTES = 128
+"""Of so few numbers arrays cost more than they save."""
 _SHIFTS = 7 * np.arange(_MAX_BYTES)
 _CUT_OFF, _NOT_SHORTEST = "a packed number is cut off", "a packed number is not in its shortest form"
 
@@ -21,9 +23,9 @@ def encode_varints(values: np.ndarray) -> bytes:
 
 def decode_varints(payload: bytes) -> np.ndarray:
     """int64 (n,). Raises ProtocolError for a number cut off, of more than five bytes, or padded."""
+    if len(payload) <= _FEW_BYTES:
+        return np.array(read_varints(payload), dtype=np.int64)
     digits = np.frombuffer(payload, dtype=np.uint8)
-    if not len(digits):
-        return np.empty(0, dtype=np.int64)
     if digits[-1] >= 0x80:
         raise ProtocolError(_CUT_OFF)
     ends = (digits < 0x80).nonzero()[0] + 1
@@ -36,7 +38,7 @@ def decode_varints(payload: bytes) -> np.ndarray:
 
 
 def read_varints(payload: bytes) -> list[int]:
-    """`decode_varints` of a few numbers: arrays cost more than they save."""
+    """`decode_varints` as plain numbers."""
     numbers: list[int] = []
     number = shift = 0
     for digit in payload:
