@@ -47,9 +47,11 @@ class Foretold:
         """What the next verification begins with, foretold by one that was given up for it."""
         return self._aim.tokens
 
-    def num_fallen(self, stood: int) -> int:
-        """How many of `tokens` are the exits' own and did not stand, where that many of all did."""
-        return sum([end >= stood for end in self._aim.ends])
+    def num_fallen(self, stood: int, judged: int) -> int:
+        """How many of `tokens` are the exits' own and did not stand: of all that were judged so many did.
+        Beside others a draft may be cut within them.
+        """
+        return sum([stood <= end < judged for end in self._aim.ends])
 
     @property
     def is_better(self) -> bool:

@@ -226,7 +226,7 @@ class TargetText:
         base, known = len(self._text), len(self._foretold.tokens)
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*job.draft[: judgement.accepted], *own)
-        drafted = len(job.draft) - self._foretold.num_fallen(judgement.accepted)
+        drafted = len(job.draft) - self._foretold.num_fallen(judgement.accepted, len(job.draft))
         self._learn_from(job, judgement, new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if known else judgement.kept

@@ -104,6 +104,23 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
     assert next_job(cloud).draft == text[2:5], "what was foretold is forgotten"
 
 
+def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():
+    cloud, text = service(shared_tokens=2), text_of(0.0)
+    opened(cloud, BOB)
+    opened(cloud, **USEFUL)
+    main, other = branched(text)[0], (text[0], 29, 5, 6, 7)
+    for tokens in (main, other):
+        cloud.receive(ALICE, draft(0, tokens))
+    job = next_job(cloud)
+    cloud.hint(job, names(job, other[:2]))
+    cloud.finish(job, GivenUp(), 0.01)
+    cloud.receive(BOB, draft(0, text[:3]))
+    jobs = cloud.next_jobs()
+    assert {job.key.peer: job.draft for job in jobs} == {ALICE: text[:1], BOB: text[:1]}
+    replies = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
+    assert [(frame.tokens, frame.drafted) for frame in frames(replies)] == [(text[:2], 1)] * 2
+
+
 def test_a_verification_given_up_is_no_batch_to_learn_from():
     cloud, text = service(), text_of(0.0)
     opened(cloud, **USEFUL)
