@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from outrider.core.ports import Array, Chunk, LanguageModel, Pause
+from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.jobs import (
     CloudJob,
@@ -160,11 +160,23 @@ class TargetWorker:
         except Interrupted as interrupted:
             raise interrupted.error from None
         except Exception:
-            return [
-                self._alone(one.chunk, self._batch([job], [one], on_hint))
-                for job, one in zip(jobs, asked, strict=True)
-                if one.chunk is not None
-            ]
+            return self._each_alone(jobs, asked, on_hint)
+
+    def _each_alone(
+        self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint
+    ) -> list[Array | Exception]:
+        rows: list[Array | Exception] = []
+        done: list[tuple[ModelSession, int]] = []
+        try:
+            for job, one in zip(jobs, asked, strict=True):
+                if one.chunk is not None:
+                    done.append((one.chunk.session, one.chunk.session.length))
+                    rows.append(self._alone(one.chunk, self._batch([job], [one], on_hint)))
+        except BaseException:
+            for session, length in done:
+                session.truncate(length)
+            raise
+        return rows
 
     def _alone(self, chunk: Chunk, batch: JudgedBatch) -> Array | Exception:
         try:

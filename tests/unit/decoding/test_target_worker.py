@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from cloud_machine import ALICE, BOB, PROMPT, own
 from support.toys import toy_pair
 
 from outrider.core.frames import Peer
+from outrider.core.ports import Array, Chunk
 from outrider.decoding.config import Sampling
 from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.toy import ToyModel, ToySession
@@ -167,3 +170,27 @@ def test_where_one_of_a_batch_fails_the_others_are_not_run_on_top_of_themselves(
     fine, failed = one.run(jobs, never)
     assert stands(fine, TEXT[:4]) and isinstance(failed, RuntimeError)
     assert sessions[0].length == sessions[1].length + 3
+
+
+def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions, monkeypatch):
+    """A batch that fails is run one by one: what has run by then has a longer cache."""
+    one = worker(ALICE, BOB)
+    together = ToyModel.forward_together
+
+    def broken(model: ToyModel, chunks: Sequence[Chunk], *others: object) -> list[Array]:
+        if len(chunks) > 1:
+            raise RuntimeError("out of memory")
+        return together(model, chunks, *others)
+
+    def on_hint(job: Verify, hint: ExitHint) -> bool:
+        if job.key.peer == BOB:
+            raise LinkDownError
+        return False
+
+    monkeypatch.setattr(ToyModel, "forward_together", broken)
+    before = [session.length for session in sessions]
+    jobs = [verify(0, TEXT[:3], peer) for peer in (ALICE, BOB)]
+    with pytest.raises(LinkDownError):
+        one.run(jobs, on_hint)
+    assert [session.length for session in sessions] == before
+    assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
