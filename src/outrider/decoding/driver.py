@@ -66,14 +66,15 @@ class LinkedDecoder:
         """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
         self._start_s = self._clock()
         self._cancelled = cancelled
+        self._deadline_s = request.deadline_s
         self._transcript = Transcript(self._tokenizer, on_verified)
         self._patience = Patience(self._config, self._link.generation, 0.0)
         self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
             while not self._machine.done:
-                self._heed_owner()
-                self._advance(request.deadline_s)
+                self._heed_owner(self._now())
+                self._advance()
         except BaseException:
             self._abandon()
             raise
@@ -94,24 +95,25 @@ class LinkedDecoder:
         self._link.send(Close(self._session, 0))
         self._link.close()
 
-    def _advance(self, deadline_s: float) -> None:
+    def _advance(self) -> None:
         """Take what has arrived; else do one small piece of work; else wait for news."""
         now_s = self._now()
-        if now_s > deadline_s:
-            raise self._deadline_error(deadline_s)
         if now_s >= self._watch_s:
             self._watch_link(now_s)
         job = self._machine.next_job()
-        if self._hears_news(0.0 if job is not None else self._wait_s(deadline_s - now_s)):
+        if self._hears_news(0.0 if job is not None else self._wait_s(self._deadline_s - now_s)):
             return
         if job is not None:
             self._work(job)
         elif (look_s := self._machine.next_look_s) is not None and look_s <= self._clock():
             self._perform(self._machine.look(self._clock()))
 
-    def _heed_owner(self) -> None:
+    def _heed_owner(self, now_s: float) -> None:
+        """Who wants the text no more, or not so late. Raises Cancelled or LinkError."""
         if self._cancelled():
             raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
+        if now_s > self._deadline_s:
+            raise self._deadline_error()
 
     def _hears_news(self, timeout_s: float) -> bool:
         """Take a frame in, if one has come by then."""
@@ -141,11 +143,17 @@ class LinkedDecoder:
         try:
             choices = self._worker.run(job, self._glances_during(job, started_s))
         except GivenUp:
+            self._on_worked(job, started_s, finished=False)
             return
-        compute_s = self._now() - started_s
-        if isinstance(job, DraftTokens):
-            self._transcript.on_drafted(len(job.prefixes), compute_s)
+        compute_s = self._on_worked(job, started_s)
         self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
+
+    def _on_worked(self, job: EdgeJob, started_s: float, finished: bool = True) -> float:
+        """How long a job took that has been finished, or left."""
+        now_s = self._now()
+        if isinstance(job, DraftTokens):
+            self._transcript.on_drafted(len(job.prefixes) if finished else 0, now_s - started_s, now_s)
+        return now_s - started_s
 
     def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
         """Looks for news when called, though not too often. Raises GivenUp where the job should be left."""
@@ -157,7 +165,7 @@ class LinkedDecoder:
             if now_s < due_s:
                 return
             due_s = now_s + _GLANCE_S
-            self._heed_owner()
+            self._heed_owner(now_s)
             if self._hears_news(0.0) and self._machine.gives_up(job, now_s - started_s):
                 raise GivenUp
 
@@ -188,10 +196,10 @@ class LinkedDecoder:
             if isinstance(action, Send):
                 self._link.send(action.frame)
 
-    def _deadline_error(self, deadline_s: float) -> OutriderError:
+    def _deadline_error(self) -> OutriderError:
         if self._machine.turned_away is not None:
             return self._machine.turned_away
-        limit = f"within {deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
+        limit = f"within {self._deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
         if self._link_is_up():
             return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")
         if self._link.state is LinkState.REFUSED:

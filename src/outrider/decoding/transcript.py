@@ -28,9 +28,10 @@ class Transcript:
         self._hit_exits: list[int] = []
         self._words: dict[int, str] = {}
 
-    def on_drafted(self, num_tokens: int, compute_s: float) -> None:
+    def on_drafted(self, num_tokens: int, compute_s: float, now_s: float) -> None:
+        """It took until now; no tokens come of a draft that was left. A round has what is since its start."""
         self._drafted_tokens += num_tokens
-        self._draft_s += compute_s
+        self._draft_s += min(compute_s, now_s - self._started_s)
         self._draft_busy_s += compute_s
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:

@@ -200,8 +200,6 @@ class VirtualDecoder:
         if self._drafting is None or job is not self._drafting[0]:
             return
         duration_s = self._end_edge_job(job)
-        if isinstance(job, DraftTokens):
-            self._transcript.on_drafted(len(job.prefixes), duration_s)
         self._perform(self._machine.complete(job, result, self.now_s, duration_s))
 
     def _leave_edge_job(self) -> None:
@@ -210,15 +208,19 @@ class VirtualDecoder:
             return
         job, started_s = self._drafting
         if self._machine.gives_up(job, self.now_s - started_s):
-            self._end_edge_job(job)
+            self._end_edge_job(job, finished=False)
 
-    def _end_edge_job(self, job: EdgeJob) -> float:
+    def _end_edge_job(self, job: EdgeJob, finished: bool = True) -> float:
         """How long it took."""
         assert self._drafting is not None
         started_s = self._drafting[1]
+        duration_s = self.now_s - started_s
         self._drafting = None
-        self._observe(_edge_event(job, started_s, self.now_s - started_s))
-        return self.now_s - started_s
+        self._observe(_edge_event(job, started_s, duration_s))
+        if isinstance(job, DraftTokens):
+            num_tokens = len(job.prefixes) if finished else 0
+            self._transcript.on_drafted(num_tokens, duration_s, self.now_s - self._start_s)
+        return duration_s
 
     def _start_cloud_job(self) -> None:
         jobs = [] if self._running else self._service.next_jobs()

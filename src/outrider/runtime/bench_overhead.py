@@ -25,8 +25,9 @@ SETTINGS = SyntheticSettings(confidence=0.75, exit_agreement=(0.4, 0.6, 0.8))
 WAITING = ("sd", "dssd", "fsd")
 """Strategies of which each round is drafts, then a verification: what is left of it is the engine's.
 
-A verdict that comes amid a pre-draft (`fsd`) waits for it, and that is not taken off. Of the others the two
-run at once, so no more is taken off than the longer of them: the engine's is at most what is left.
+A verdict that comes amid a pre-draft as short as these (`fsd`) waits for it, and that is not taken off. Of
+the others the two run at once, so no more is taken off than the longer of them: the engine's is at most what
+is left.
 """
 TEXT_TOKENS = 200
 PROFILE_LINES = 12

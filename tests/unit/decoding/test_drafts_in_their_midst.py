@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from edge_machine import draft, edge, grow, hint, prefill, verdict
 from support.toys import own_text, request, toy_pair
 
-from outrider.core.errors import Cancelled
+from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import Array, Chunk, ExitReader, Pause
-from outrider.core.values import LinkState, Verified
+from outrider.core.values import Decoded, LinkState, Verified
 from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.driver import LinkedDecoder, ignore_verified, never_cancelled
@@ -88,7 +89,7 @@ class LayeredDraft(ToyModel):
         super().__init__(settings)  # type: ignore[arg-type]
         self._clock = clock
         self.running = False
-        self.finished = self.left = 0
+        self.finished = self.left = self.layers = self.drafted = 0
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
@@ -97,9 +98,11 @@ class LayeredDraft(ToyModel):
         try:
             for _ in range(LAYERS):
                 self._clock.now_s += DRAFT_S / LAYERS
+                self.layers += 1
                 if pause is not None:
                     pause()
             self.finished += 1
+            self.drafted += len(chunks)
             return super().forward_together(chunks, read)
         except BaseException:
             self.left += 1
@@ -162,16 +165,16 @@ class Robot:
         self,
         on_verified: Callable[[Verified], None] = ignore_verified,
         cancelled: Callable[[], bool] = never_cancelled,
-        max_new_tokens: int = 30,
-    ) -> tuple[int, ...]:
-        asked = request(max_new_tokens=max_new_tokens)
-        return self._decoder.decode(asked, on_verified, cancelled).token_ids
+        **changes: float,
+    ) -> Decoded:
+        asked = replace(request(max_new_tokens=30), **changes)
+        return self._decoder.decode(asked, on_verified, cancelled)
 
 
 @pytest.mark.parametrize("strategy", ["picospec", "outrider"])
 def test_texts_with_drafts_left_in_their_midst_are_the_targets(strategy: str):
     robot = Robot(strategy)
-    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+    assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
     assert robot.draft.left > 0 and robot.draft.finished > 0
 
 
@@ -195,7 +198,31 @@ def test_a_cancelled_text_ends_in_the_midst_of_a_draft():
         robot.write(cancelled=cancelled)
     assert robot.clock.now_s == asked_s[-1], "nothing more was computed"
     assert robot.draft.left == 1
-    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+    assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
+
+
+def test_a_deadline_ends_a_text_in_the_midst_of_a_draft():
+    robot = Robot("outrider")
+    with pytest.raises(LinkError, match=r"within 0\.55 s"):
+        robot.write(deadline_s=0.55)
+    assert robot.clock.now_s == pytest.approx(0.55, abs=DRAFT_S / LAYERS)
+    assert robot.draft.left > 0
+
+
+@pytest.mark.parametrize("strategy", ["picospec", "outrider"])
+def test_drafts_that_were_left_take_time_and_give_no_tokens(strategy: str):
+    robot = Robot(strategy)
+    decoded = robot.write()
+    assert robot.draft.left > 0
+    spent_s = DRAFT_S / LAYERS * robot.draft.layers
+    assert decoded.speculation.draft_busy_s == pytest.approx(spent_s)
+    assert decoded.speculation.drafted_tokens == 1 + robot.draft.drafted, "the prompt gives the first"
+
+
+def test_a_round_has_no_more_drafting_than_time():
+    """Its first draft may have begun before it."""
+    for one in Robot("outrider").write().rounds:
+        assert one.draft_s <= one.finished_s - one.started_s + 1e-9
 
 
 def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
@@ -207,7 +234,7 @@ def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
 
     with pytest.raises(RuntimeError, match="no room"):
         robot.write(fail)
-    assert robot.write() == own_text(robot.target, request(max_new_tokens=30))
+    assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
 
 
 def test_on_the_virtual_clock_the_next_draft_begins_with_the_news():
