@@ -484,23 +484,27 @@ class EdgeMachine:
         if verdict.base == len(self._text):
             self._growth.keep_rejected(new, verdict.drafted, verdict.kept)
         followed, ranks = self._growth.judge(new), self._growth.ranks(new)
-        told = sum([rank is None for rank in ranks[:-1][: verdict.drafted]])
+        judged = self._num_judged(verdict)
+        told = sum([rank is None for rank in ranks[:-1][:judged]])
         reached = self._tree.find(new)
         foreseen = reached is not None and reached.drafted
         return Commit(
             new,
-            verdict.drafted - told,
-            confirmed(ranks, verdict.drafted),
+            judged - told,
+            confirmed(ranks, judged),
             verdict,
             foreseen,
             self._hinted.get(new),
             followed,
         )
 
+    def _num_judged(self, verdict: Verdict | Unsettled | None) -> int:
+        """How many drafts of a verdict follow the text: it may begin before what the edge wrote alone."""
+        return 0 if verdict is None else max(0, verdict.base + verdict.drafted - len(self._text))
+
     def _chunk_sent_s(self, commit: Commit) -> float | None:
         """When the last token left that a verdict has surely verified; None where it verified none."""
-        num_judged = 0 if commit.verdict is None else commit.verdict.drafted
-        num_verified = min(commit.followed, num_judged, len(commit.tokens) - 1)
+        num_verified = min(commit.followed, self._num_judged(commit.verdict), len(commit.tokens) - 1)
         last = self._tree.find(commit.tokens[:num_verified]) if num_verified > 0 else None
         return last.sent_s if last is not None else None
 

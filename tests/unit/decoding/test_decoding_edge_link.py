@@ -107,6 +107,16 @@ def test_a_verdict_that_contradicts_what_it_wrote_alone_is_overruled():
     assert opening.frame.tokens == (3,) == machine.tokens
 
 
+def test_a_late_verdict_on_drafts_that_it_wrote_alone_judges_none_of_those_after_them():
+    machine = edge(link_loss="draft_only", num_draft_tokens=2)
+    draft(machine, 3, 4)
+    machine.go_alone(1.0)
+    machine.ask_again(2.0)
+    grow(machine, (9,))
+    commit = machine.receive(verdict((3, 4, 9), 0, drafted=2), 3.0)[0]
+    assert (commit.tokens, commit.drafted, commit.stood) == ((9,), 0, (False,))
+
+
 def test_a_storm_of_prefill_again_opens_once():
     """Drafts that overtake the Open are each answered so."""
     machine = edge(silence_s=2.0)
