@@ -175,7 +175,8 @@ class TextDecoder(Protocol):
     ) -> Decoded:
         """Blocks until the text ends, the deadline passes or `cancelled()` is true.
 
-        `on_verified` sees each batch of final tokens as soon as it is final, in this thread.
+        `on_verified` sees each batch of final tokens as soon as it is final. Both are called in this thread,
+        also amid a forward of the draft model, which they may not use.
         Raises LinkError where the verifier fails for good; Cancelled where it was cancelled.
         """
 

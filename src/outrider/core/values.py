@@ -161,7 +161,8 @@ class SpeculationStats:
     `hint_hits`: what came next was being drafted already because an early exit had hinted at it; `hit_exits`
     holds the index of the first such exit of each. `guess_hits`: it was being drafted without any hint.
     `bytes_up` and `bytes_down` are those of decoding; `prompt_bytes` those of sending the prompt.
-    `drafted_tokens` counts all that were drafted, needed or not.
+    `drafted_tokens` counts all that were drafted, needed or not; `draft_busy_s` is the time of that and of
+    drafts that were left in their midst.
     """
 
     drafted_tokens: int = 0

@@ -124,7 +124,7 @@ class Unfinished:
 
 
 class GivenUp(Exception):
-    """A verification was left in its midst, for one that is aimed better. No failure."""
+    """A verification or a draft was left in its midst, for what is of more use. No failure."""
 
 
 class Interrupted(Exception):
