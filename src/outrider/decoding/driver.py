@@ -18,7 +18,7 @@ from outrider.decoding.workers import DraftWorker
 
 _POLL_S = 0.02
 """How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
-_GLANCE_S = 0.002
+GLANCE_S = 0.002
 """How often at most news is looked for in the midst of a draft: looking takes some hundredths of that."""
 
 
@@ -157,14 +157,14 @@ class LinkedDecoder:
 
     def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
         """Looks for news when called, though not too often. Raises GivenUp where the job should be left."""
-        due_s = started_s + _GLANCE_S
+        due_s = started_s + GLANCE_S
 
         def glance() -> None:
             nonlocal due_s
             now_s = self._now()
             if now_s < due_s:
                 return
-            due_s = now_s + _GLANCE_S
+            due_s = now_s + GLANCE_S
             self._heed_owner(now_s)
             if self._hears_news(0.0) and self._machine.gives_up(job, now_s - started_s):
                 raise GivenUp

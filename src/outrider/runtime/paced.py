@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from outrider.core.ports import FrameLink, LanguageModel, Pause
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.driver import GLANCE_S, LinkedDecoder
 from outrider.decoding.jobs import (
     CloudJob,
     CloudResult,
@@ -25,8 +25,6 @@ from outrider.decoding.workers import DraftWorker, OnHint, TargetWorker
 
 class Pacer:
     """Waits until some time after `start`, and not at all where that has passed."""
-
-    _GLANCE_S = 0.002
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
@@ -47,7 +45,7 @@ class Pacer:
         if left_s <= 0.0:
             self.late_s -= left_s
         while left_s > 0.0:
-            self._sleep(left_s if pause is None else min(left_s, self._GLANCE_S))
+            self._sleep(left_s if pause is None else min(left_s, GLANCE_S))
             if pause is not None:
                 pause()
             left_s = self._start_s + after_s - self._clock()
