@@ -40,6 +40,7 @@ class Besieged:
         self.service = VerifierService(self.target, CloudLimits(idle_s=30.0), clock=self._clock)
         self.service.listen(lambda: self._attack(FRAMES_PER_EXIT))
         self.seen: Counter[str] = Counter()
+        self.seen_by_edges: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self._rng = random.Random(seed)
         self._recorded: deque[Frame] = deque(maxlen=RECORDED_FRAMES)
@@ -59,6 +60,7 @@ class Besieged:
             frame = decode_edge_frame(payload)
         except ProtocolError:
             self.seen["malformed"] += 1
+            self.seen["malformed short form"] += payload[:1] >= b"\x80"
             return
         self.seen[type(frame).__name__] += 1
         if peer in self._inboxes:
@@ -74,6 +76,13 @@ class Besieged:
         for payload in itertools.islice(self._payloads, num_frames * self.under_siege):
             self.seen["hostile"] += 1
             self.deliver(self._rng.choice(ATTACKERS), payload)
+            self._deliver_to_edge(payload)
+
+    def _deliver_to_edge(self, payload: bytes) -> None:
+        try:
+            self.seen_by_edges[type(decode_cloud_frame(payload)).__name__] += 1
+        except ProtocolError:
+            self.seen_by_edges["malformed short form"] += payload[:1] >= b"\x80"
 
     def _route(self, replies) -> None:
         for reply in replies:
@@ -152,6 +161,9 @@ def _assert_it_was_a_real_siege(verifier: Besieged) -> None:
     assert len(edge_types) >= 6
     assert all(verifier.seen[name] > 300 for name in edge_types)
     assert verifier.seen["malformed"] > NUM_FRAMES // 4
+    assert min(verifier.seen_by_edges["Hint"], verifier.seen_by_edges["Verdict"]) > 1000
+    for seen in (verifier.seen, verifier.seen_by_edges):
+        assert seen["malformed short form"] > NUM_FRAMES // 20
     assert {"busy", "model", "protocol"} <= set(verifier.reasons)
 
 

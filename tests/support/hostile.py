@@ -57,8 +57,13 @@ HOSTILE_BYTES: tuple[bytes, ...] = (
     b"\xcf" + b"\xff" * 8,
     b"\xd3\x80" + b"\x00" * 7,
     b"\x00" * 64,
+    # Varints too long, padded, and without end.
+    b"\xff" * 5 + b"\x01",
+    b"\x81\x80\x00",
+    b"\x80" * 20_000,
 )
 _BITS = range(8)
+_UNWRITABLE = (TypeError, ValueError, OverflowError, AttributeError, LookupError)
 
 
 def valid_value(kind: Any, rng: random.Random) -> Any:
@@ -107,7 +112,7 @@ def wrong_field(frame: Frame, rng: random.Random) -> bytes | None:
         value = (*old[:-1], value)
     try:
         return encode(msgspec.structs.replace(frame, **{name: value}))
-    except (TypeError, ValueError, OverflowError, AttributeError, ProtocolError, msgspec.MsgspecError):
+    except (*_UNWRITABLE, ProtocolError, msgspec.MsgspecError):
         return None
 
 

@@ -2,7 +2,8 @@
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of
 prompt and text (`decoding.digest`), so that neither side ever builds on a prefix the other does not hold.
-Frames are arrays on the wire: adding, removing or reordering a field needs a new PROTOCOL_VERSION.
+Frames are arrays on the wire, those that go all the time are shorter still (`wire.compact`): adding, removing
+or reordering a field needs a new PROTOCOL_VERSION, below 16, for the short form has four bits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024

@@ -9,7 +9,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.estimates import DraftOdds, Mean, Purse, RoundTrip, Speed
 from outrider.decoding.theory import expected_tokens
 
-FRAME_BYTES = 12.0
+FRAME_BYTES = 7.0
 MARGIN = 0.03
 """How early a draft leaves, as a share of a verification: estimates are not exact."""
 BYTES_UP_PER_TOKEN = 15.5

@@ -9,7 +9,7 @@ from outrider.decoding.token_runs import token_bytes
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
 LEAST_TRUST = 0.2
-VERDICT_BYTES, HINT_BYTES = 23.0, 12.0
+VERDICT_BYTES, HINT_BYTES = 16.0, 9.0
 BYTES_DOWN_PER_TOKEN = 38.0
 Tokens = tuple[int, ...]
 

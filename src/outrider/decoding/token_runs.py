@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
-
 from outrider.core.errors import ProtocolError
-from outrider.decoding.varints import encode_varints, read_varints
+from outrider.core.varints import read_varints, write_varints
 
 _MAX_RUN = 15
 
@@ -33,7 +31,7 @@ def pack_runs(runs: Iterable[Run]) -> bytes:
             part = run.tokens[start : start + _MAX_RUN]
             back, preferred = (0, False) if start else (run.back, run.preferred)
             numbers += [back << 5 | preferred << 4 | len(part), *part]
-    return encode_varints(np.array(numbers, dtype=np.int64))
+    return write_varints(numbers)
 
 
 def unpack_runs(packed: bytes) -> tuple[Run, ...]:

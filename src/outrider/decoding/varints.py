@@ -1,16 +1,15 @@
-"""Whole numbers as LEB128 varints: seven bits a byte, lowest first, the top bit set where more follow."""
+"""Arrays of whole numbers as varints (`core.varints`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from outrider.core.errors import ProtocolError
+from outrider.core.varints import CUT_OFF, MAX_BYTES, NOT_SHORTEST, read_varints
 
-_MAX_BYTES = 5
 _FEW_BYTES = 128
 """Of so few numbers arrays cost more than they save."""
-_SHIFTS = 7 * np.arange(_MAX_BYTES)
-_CUT_OFF, _NOT_SHORTEST = "a packed number is cut off", "a packed number is not in its shortest form"
+_SHIFTS = 7 * np.arange(MAX_BYTES)
 
 
 def encode_varints(values: np.ndarray) -> bytes:
@@ -27,29 +26,11 @@ def decode_varints(payload: bytes) -> np.ndarray:
         return np.array(read_varints(payload), dtype=np.int64)
     digits = np.frombuffer(payload, dtype=np.uint8)
     if digits[-1] >= 0x80:
-        raise ProtocolError(_CUT_OFF)
+        raise ProtocolError(CUT_OFF)
     ends = (digits < 0x80).nonzero()[0] + 1
     starts = np.concatenate(([0], ends[:-1]))
     sizes = ends - starts
-    if sizes.max() > _MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
-        raise ProtocolError(_NOT_SHORTEST)
+    if sizes.max() > MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
+        raise ProtocolError(NOT_SHORTEST)
     places = np.arange(len(digits)) - starts.repeat(sizes)
     return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * places, starts)
-
-
-def read_varints(payload: bytes) -> list[int]:
-    """`decode_varints` as plain numbers."""
-    numbers: list[int] = []
-    number = shift = 0
-    for digit in payload:
-        number |= (digit & 0x7F) << shift
-        shift += 7
-        if digit >= 0x80:
-            continue
-        if shift > 7 and (digit == 0 or shift > 7 * _MAX_BYTES):
-            raise ProtocolError(_NOT_SHORTEST)
-        numbers.append(number)
-        number = shift = 0
-    if shift:
-        raise ProtocolError(_CUT_OFF)
-    return numbers

@@ -1,1 +1,1 @@
-"""The wire: strict msgpack frames over ZeroMQ, with CURVE keys beyond the loopback."""
+"""The wire: strict frames over ZeroMQ, with CURVE keys beyond the loopback."""

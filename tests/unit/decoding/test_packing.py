@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.core.errors import ProtocolError
+from outrider.core.varints import read_varints, skip_varints, write_varints
 from outrider.decoding import packing
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
 from outrider.decoding.randomness import CounterChance
 from outrider.decoding.sparse import SparseResidue, head_of, sparse_residue, tail_draws
-from outrider.decoding.varints import decode_varints, encode_varints, read_varints
+from outrider.decoding.varints import decode_varints, encode_varints
 
 VOCABULARY = 9
 masses = st.sampled_from([0.0, 0.0, 1e-9, 1e-3, 0.2, 1.0])
@@ -39,8 +40,22 @@ def packed(*numbers):
 @given(whole_numbers)
 def test_varints_come_back(numbers):
     payload = packed(*numbers)
+    assert payload == write_varints(numbers)
     assert decode_varints(payload).tolist() == read_varints(payload) == numbers
     assert len(payload) == sum(max(1, -(-number.bit_length() // 7)) for number in numbers)
+
+
+@given(whole_numbers.filter(bool), st.binary(max_size=3))
+def test_of_numbers_before_other_bytes_the_end_is_found(numbers, rest):
+    payload = write_varints(numbers)
+    assert skip_varints(b"?" + payload + rest, 1, len(numbers)) == 1 + len(payload)
+    with pytest.raises(ProtocolError, match="cut off"):
+        skip_varints(payload, 0, len(numbers) + 1)
+
+
+def test_no_number_below_zero_is_written():
+    with pytest.raises(ValueError):
+        write_varints([3, -1])
 
 
 @pytest.mark.parametrize("payload", [b"\x80", b"\x01\xff", b"\x80\x00", b"\x80\x80\x80\x80\x80\x01"])
