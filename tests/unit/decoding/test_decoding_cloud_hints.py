@@ -5,8 +5,9 @@ from __future__ import annotations
 from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, service
 
 from outrider.core.frames import Cancel
+from outrider.decoding.estimates import RESERVE_BYTES
 from outrider.decoding.jobs import ExitHint
-from outrider.wire.codec import decode_cloud_frame, encode
+from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 
 
 def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200):
@@ -56,8 +57,8 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatc
 
 def test_useful_hints_keep_to_their_allowance():
     cloud, job = hinting("useful")
-    sent = sum(len(cloud.hint(job, doubting(job, 0, 0, token))) for token in range(1, 32))
-    assert 1 <= sent < 12
+    sent = [hint for token in range(1, 32) for hint in frames(cloud.hint(job, doubting(job, 0, 0, token)))]
+    assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= RESERVE_BYTES
 
 
 def test_hints_end_with_the_text_and_fit_the_wire():
