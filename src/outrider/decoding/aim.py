@@ -8,7 +8,7 @@ target has its word all the same: what is foretold is judged like any draft.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from outrider.decoding.pace import Pace
 
@@ -45,21 +45,22 @@ class Aim:
 
     def look(
         self,
-        draft: Tokens,
+        drafts: Sequence[Tokens],
         outcomes: Iterable[tuple[Tokens, float]],
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
         """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
-        ready after one.
+        ready after one. `drafts`: this one first, and what is verified beside it.
         """
         most = 0.0
         for tokens, chance in outcomes if len(self.ends) < MOST_AIMS else ():
             ready = after(tokens)
             whole = tokens + ready
-            if not ready or draft[: len(whole)] == whole:
+            if not ready or any(draft[: len(whole)] == whole for draft in drafts):
                 continue
-            gain = self._pace.gain_of_aim(chance, len(draft), len(tokens), len(ready), now_s - self._begun_s)
+            lengths = len(drafts[0]), len(tokens), len(ready)
+            gain = self._pace.gain_of_aim(chance, *lengths, now_s - self._begun_s)
             if gain > most:
                 most, self._better = gain, (tokens, chance)
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
 
 MAX_TOKENS = 1024
+SECOND_CHOICE_COST = 5
+"""A branch that leaves a better one is about as likely as so many more tokens of that one."""
 Evidence = Any
 """How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
 
@@ -58,6 +61,24 @@ class BranchPool:
             tokens.append(token)
             evidence.append(proof)
         return tuple(tokens), tuple(evidence)
+
+    def others(self, digest: int, limit: int, most: int) -> list[tuple[int, ...]]:
+        """The `most` branches after a text next to the `best`, each at most `limit` long: those first that
+        leave better ones seldom, and early.
+        """
+        found: list[tuple[int, ...]] = []
+        ahead: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), digest)]
+        count = 0
+        while ahead and len(found) <= most:
+            cost, _, path, digest = heappop(ahead)
+            while len(path) < limit and (place := self._places.get(digest)) is not None:
+                (token, (_, after)), *lesser = place.offers.items()
+                for other, (_, beyond) in lesser:
+                    count += 1
+                    heappush(ahead, (cost + SECOND_CHOICE_COST, count, (*path, other), beyond))
+                path, digest, cost = (*path, token), after, cost + 1
+            found.append(path)
+        return found[1:]
 
     def holds(self, digest: int, tokens: Sequence[int]) -> bool:
         """Whether the tokens lie here as a branch after a text."""

@@ -42,6 +42,8 @@ from outrider.decoding.session import TargetText
 
 PARTS_BETWEEN_BATCHES = 3
 """So many parts of prompts run at most while a draft waits to be verified."""
+MOST_BESIDE = 7
+"""Drafts that are verified beside a robot's own at most: with it they fill a block of a GPU's sequences."""
 _NO_LIMIT = 1e12
 
 
@@ -76,10 +78,12 @@ class _Session:
 class CloudMachine:
     """Frames and finished jobs in, replies out. Robots with work share the model fairly."""
 
-    def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits) -> None:
+    def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits, branches: bool = False) -> None:
+        """`branches`: whether the model judges several drafts of a text in one forward."""
         self._name = name[:500]
         self._tokenizer = tokenizer
         self._limits = limits
+        self._branches = branches
         self._sessions: dict[SessionKey, _Session] = {}
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
@@ -116,6 +120,8 @@ class CloudMachine:
         jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(self._worth_joining(drafts)))
         if len(jobs) < len(prompts) + len(drafts):
             jobs = [_without_hints(job) for job in jobs]
+        elif len(jobs) == 1:
+            jobs = [self._widened(jobs[0])]
         self._begin(jobs, now_s)
         return jobs
 
@@ -167,6 +173,21 @@ class CloudMachine:
                 batch.append(job if length > len(job.draft) else _cut(job, length - 1))
         return batch
 
+    def _widened(self, job: CloudJob) -> CloudJob:
+        """Where a robot has the model to itself, other branches of its text may have the places and the rows
+        that nobody needs.
+        """
+        limits, text = self._limits, self._text_of(job.key, job.epoch)
+        most = min(MOST_BESIDE, limits.max_sessions - len(self._sessions))
+        if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
+            return job
+        if limits.tokens_per_s != math.inf or sum(not one.finished for one in self._texts()) > 1:
+            return job
+        job = text.widened(job, most, limits.shared_tokens - 1)
+        while job.num_rows > limits.batch_tokens and job.beside:
+            job = job._replace(beside=job.beside[:-1])
+        return job
+
     def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
         owner = peer.owner
         if owner not in self._buckets:
@@ -182,7 +203,7 @@ class CloudMachine:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
             if isinstance(job, Verify):
                 session.left_out = 0
-                self._bucket(job.key.peer, now_s).take(len(job.draft) + 1, now_s)
+                self._bucket(job.key.peer, now_s).take(job.num_rows, now_s)
                 if session.text is not None:
                     session.text.on_begun(now_s)
             else:
@@ -219,7 +240,7 @@ class CloudMachine:
         """A verification was left in its midst: its rows are the robot's to spend again."""
         bucket = self._buckets.get(job.key.peer.owner)
         if bucket is not None and isinstance(job, Verify):
-            bucket.give_back(len(job.draft) + 1)
+            bucket.give_back(job.num_rows)
         text = self._text_of(job.key, job.epoch)
         if text is not None and isinstance(job, Verify):
             text.on_given_up(job)
@@ -243,7 +264,7 @@ class CloudMachine:
         """So much of the model's time went into a batch, or a part of one; its robots have had it by their
         rows.
         """
-        sizes = [len(job.draft) + 1 if isinstance(job, Verify) else 1 for job in jobs]
+        sizes = [job.num_rows if isinstance(job, Verify) else 1 for job in jobs]
         row_s = used_s / sum(sizes) if sizes else 0.0
         for job, size in zip(jobs, sizes, strict=True):
             self._shares.charge(job.key.peer.owner, size * row_s)

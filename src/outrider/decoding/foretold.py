@@ -73,10 +73,14 @@ class Foretold:
         return self._pace.trust.outcomes(*said, draft, len(self._aim.tokens), self._aim.chance)
 
     def look(
-        self, draft: Tokens, outcomes: Sequence[Outcome], after: Callable[[Tokens], Tokens], now_s: float
+        self,
+        drafts: Sequence[Tokens],
+        outcomes: Sequence[Outcome],
+        after: Callable[[Tokens], Tokens],
+        now_s: float,
     ) -> None:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
-        self._aim.look(draft, outcomes, after, now_s)
+        self._aim.look(drafts, outcomes, after, now_s)
 
     def leave(self, draft: Tokens) -> None:
         """The verification of a draft was given up; what exits said of it will be compared with what comes

@@ -75,6 +75,8 @@ class Verify(NamedTuple):
     """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
 
     Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.
+    `beside`: other drafts of the same text, judged in the same forward without evidence or hints: the one
+    that the target follows furthest counts (as in a token tree, Miao et al. 2024, "SpecInfer").
     """
 
     key: SessionKey
@@ -86,6 +88,21 @@ class Verify(NamedTuple):
     sampling: Sampling
     bonus: bool
     hints: bool
+    beside: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Of the target's distributions that it asks for."""
+        return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
+
+    @property
+    def branches(self) -> list[Verify]:
+        """One verification for each draft, the job's own first."""
+        others = [
+            self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
+            for draft in self.beside
+        ]
+        return [self._replace(beside=()) if others else self, *others]
 
 
 CloudJob = PrefillTarget | Verify
@@ -108,7 +125,8 @@ class Judgement(NamedTuple):
 
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
     rounding could have changed the text. `kept`: where in a rejected draft a run stands, past the mistake,
-    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing.
+    that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing. `branch`: of
+    which of the job's `branches` this is said.
     """
 
     accepted: int
@@ -116,6 +134,7 @@ class Judgement(NamedTuple):
     residue: Residue | None = None
     margin: float = float("inf")
     kept: tuple[int, ...] = ()
+    branch: int = 0
 
 
 @dataclass(frozen=True)

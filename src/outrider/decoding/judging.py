@@ -50,6 +50,7 @@ class JudgedBatch:
     ) -> None:
         """What has to come to the rows' device is brought there now: no exit is to wait for it."""
         self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
+        self._alone = len({job.key for job in jobs}) == 1
         self._vocab_size, self._here = vocab_size, device.type == "cpu"
         self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
         self._numbers: dict[int, range] = {}
@@ -189,7 +190,7 @@ class JudgedBatch:
             gives_up = self._on_hint(job, hint)
         except Exception as error:
             raise Interrupted(error) from error
-        if gives_up and len(self._jobs) == 1:
+        if gives_up and self._alone:
             raise GivenUp
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from outrider.decoding.estimates import Mean, Odds, Speed
@@ -39,10 +40,11 @@ class Pace:
         self.trust = Trust()
         self._speed = Speed()
         self._odds = Odds()
+        self._second = Odds((0.4,))
         self._step = Mean()
         self._verify: dict[int, Mean] = {}
         self._nearest: dict[int, Mean] = {}
-        """By the length of a draft, of which none need have been verified."""
+        """By the tokens of a forward, of which none need have had so many."""
         self._length = Mean()
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
@@ -56,15 +58,16 @@ class Pace:
         """The text has grown."""
         self._speed.on_commit(num_tokens, now_s)
 
-    def on_verified(self, num_drafted: int, compute_s: float) -> None:
-        """A forward over a draft (or a step, with none) took so long."""
+    def on_verified(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
+        """A forward over a draft (or a step, with none) and so many tokens of others took so long."""
         if not num_drafted:
             self._step.add(compute_s)
             return
-        if num_drafted not in self._verify:
-            self._verify[num_drafted] = Mean()
+        total = num_drafted + num_beside
+        if total not in self._verify:
+            self._verify[total] = Mean()
             self._nearest.clear()
-        self._verify[num_drafted].add(compute_s)
+        self._verify[total].add(compute_s)
         self._length.add(num_drafted)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
@@ -73,6 +76,10 @@ class Pace:
             self._odds.on_outcome(0)
         if fell:
             self._odds.on_outcome(None)
+
+    def on_second_judged(self, stood: bool) -> None:
+        """Whether another draft that was verified beside one went on where that one fell."""
+        self._second.on_outcome(0 if stood else None)
 
     def on_stepped_beside(self, agreed: bool) -> None:
         """A step was taken although a draft lay there, whose first token it did or did not write."""
@@ -115,6 +122,23 @@ class Pace:
                 best, most = length, gain
             survives *= rate
             tokens += survives
+        return best
+
+    def num_beside(self, num_drafted: int, leaves: Sequence[tuple[int, int]]) -> int:
+        """How many of the drafts that leave one of so many tokens to verify beside it, each given by where it
+        leaves and its length. What they yield is weighed against what is written in the time they take.
+        """
+        if not self._step.known or not self._verify:
+            return 0
+        rate, second, alone_s = self._odds.rate(), self._second.rate(), self._time(num_drafted)
+        speed = max(self._speed.value, 1.0 / self._step.value)
+        best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
+        for count, (left_at, length) in enumerate(leaves, 1):
+            tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
+            rows += length + 1
+            gain = tokens - speed * (self._time(rows) - alone_s)
+            if gain > most:
+                best, most = count, gain
         return best
 
     def gain_of_aim(

@@ -85,7 +85,9 @@ class VerifierService:
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._machine = CloudMachine(model.name, model.tokenizer, limits or CloudLimits())
+        self._machine = CloudMachine(
+            model.name, model.tokenizer, limits or CloudLimits(), model.shares_prompts
+        )
         self._worker = TargetWorker(model)
         self._clock = clock
         self._take_in: Callable[[], None] = lambda: None

@@ -22,7 +22,7 @@ from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC, Sampling
-from outrider.decoding.digest import DigestedText, extend_digest, prompt_digest
+from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.foretold import Foretold
 from outrider.decoding.jobs import (
     CloudJob,
@@ -165,6 +165,25 @@ class TargetText:
             rules.hints != "none",
         )
 
+    def widened(self, job: Verify, most: int, longest: int) -> Verify:
+        """With at most so many other branches beside it, each of at most so many tokens, where that pays."""
+        if self._rules.when_idle != "adaptive" or job.scheme not in DETERMINISTIC or not job.draft:
+            return job
+        beside = self._beside(job.draft, most, min(longest, self._room))
+        leaves = [(common_length(draft, job.draft), len(draft)) for draft in beside]
+        return job._replace(beside=beside[: self._pace.num_beside(len(job.draft), leaves)])
+
+    def _beside(self, draft: tuple[int, ...], most: int, limit: int) -> tuple[tuple[int, ...], ...]:
+        """Branches that fit the text and leave a draft somewhere; after what was foretold, those first."""
+        known, root = self._foretold.tokens, self._text.digest
+        found = self._pool.others(root, limit, most)
+        if known:
+            found.insert(0, self._pool.best(root, limit)[0])
+            beyond = self._pool.digest_after(root, known)
+            found[:0] = [known + after for after in self._pool.others(beyond, limit - len(known), most)]
+        leaving = [one for one in found if common_length(one, draft) < min(len(one), len(draft))]
+        return tuple(dict.fromkeys(leaving))[:most]
+
     def wait_until_s(self, now_s: float) -> float | None:
         """When to ask for a job again although nothing has happened."""
         if self._rules.when_idle != "adaptive" or self._prefill_us is None or self.finished:
@@ -189,7 +208,7 @@ class TargetText:
         else:
             outcomes = self._foretold.outcomes(heard, job.draft)
             if self._rules.when_idle == "adaptive":
-                self._foretold.look(job.draft, outcomes, self._after, now_s)
+                self._foretold.look((job.draft, *job.beside), outcomes, self._after, now_s)
         said = []
         for tokens, chance in outcomes:
             frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
@@ -223,13 +242,16 @@ class TargetText:
         if job.tokens != self._text.tokens:
             self._foretold.forget()
             return []
-        base, known = len(self._text), len(self._foretold.tokens)
+        base, known = len(self._text), self._foretold.tokens
+        draft = job.branches[judgement.branch].draft
         own = () if judgement.next_token is None else (judgement.next_token,)
-        new = (*job.draft[: judgement.accepted], *own)
-        drafted = len(job.draft) - self._foretold.num_fallen(judgement.accepted, len(job.draft))
-        self._learn_from(job, judgement, new, compute_us / 1e6 if forwarded else 0.0)
+        new = (*draft[: judgement.accepted], *own)
+        aimed = bool(known) and draft[: len(known)] == known
+        fallen = self._foretold.num_fallen(judgement.accepted, len(draft)) if aimed else 0
+        drafted = len(draft) - fallen
+        self._learn_from(job, _of_main(job, judgement, new), new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
-        kept = () if known else judgement.kept
+        kept = () if aimed else judgement.kept
         new = self._until_end(new)
         alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
@@ -275,11 +297,19 @@ class TargetText:
 
     def _learn_from(self, job: Verify, judgement: Judgement, new: tuple[int, ...], compute_s: float) -> None:
         if compute_s > 0.0:
-            self._pace.on_verified(len(job.draft), compute_s)
+            self._pace.on_verified(len(job.draft), compute_s, job.num_rows - 1 - len(job.draft))
+            self._learn_from_beside(job, new)
         self._foretold.on_judged(job.draft, judgement, new, compute_s > 0.0)
         offered = self._pool.best(self._text.digest, 1)[0]
         if not job.draft and offered and judgement.next_token is not None:
             self._pace.on_stepped_beside(offered[0] == judgement.next_token)
+
+    def _learn_from_beside(self, job: Verify, new: tuple[int, ...]) -> None:
+        """Where the draft fell, whether the other choice that lay beside it stood."""
+        stood = common_length(job.draft, new)
+        others = [draft[stood] for draft in job.beside if draft[:stood] == job.draft[:stood]]
+        if stood < len(job.draft) and others:
+            self._pace.on_second_judged(new[stood] in others)
 
     @property
     def _room(self) -> int:
@@ -346,6 +376,14 @@ class TargetText:
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:
             raise ProtocolError(f"token {max(tokens)} is beyond the vocabulary of {self._vocab_size}")
+
+
+def _of_main(job: Verify, judgement: Judgement, new: tuple[int, ...]) -> Judgement:
+    """What a judgement says of the job's own draft, where it was said of one beside it."""
+    if not judgement.branch:
+        return judgement
+    stood = common_length(job.draft, new)
+    return Judgement(stood, new[stood])
 
 
 def _sampling(frame: Open) -> Sampling:

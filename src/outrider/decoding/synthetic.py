@@ -75,6 +75,7 @@ class SyntheticModel(UnbatchedModel):
     eos_id = 0
     vocab_size = VOCAB_SIZE
     max_length = MAX_LENGTH
+    shares_prompts = True
 
     def __init__(
         self,

@@ -60,6 +60,8 @@ class ToySettings:
 class ToyModel(UnbatchedModel):
     """A LanguageModel without weights."""
 
+    shares_prompts = True
+
     def __init__(self, settings: ToySettings | None = None) -> None:
         self.settings = settings or ToySettings()
         self.name = f"toy-{self.settings.seed}"

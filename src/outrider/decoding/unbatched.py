@@ -17,13 +17,14 @@ class UnbatchedModel:
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Array]:
-        """With a pause before each session's turn."""
+        """With a pause before each session's turn; what exits say of several is told at the end of all."""
         lengths, rows = [chunk.session.length for chunk in chunks], []
+        told: dict[int, list[tuple[int, Array]]] = {}
         try:
             for number, chunk in enumerate(chunks):
                 if pause is not None:
                     pause()
-                tell = None if read is None else partial(_tell, read, number)
+                tell = None if read is None else partial(_tell, read, told, number, len(chunks))
                 rows.append(chunk.session.forward(chunk.token_ids, tell))
         except BaseException:
             for chunk, length in zip(chunks[: len(rows)], lengths, strict=False):
@@ -32,10 +33,21 @@ class UnbatchedModel:
         return rows
 
 
-def _tell(read: ExitReader, number: int, index: int, rows: Array) -> None:
-    reading = read(index, [(number, rows)])
-    if reading is not None:
-        reading.hear(reading.chosen)
+def _tell(
+    read: ExitReader,
+    told: dict[int, list[tuple[int, Array]]],
+    number: int,
+    count: int,
+    index: int,
+    rows: Array,
+) -> None:
+    """Of each exit at once what it says of all `count` chunks, `told` so far of those before `number`."""
+    so_far = told.setdefault(index, [])
+    so_far.append((number, rows))
+    if len(so_far) == count:
+        reading = read(index, so_far)
+        if reading is not None:
+            reading.hear(reading.chosen)
 
 
 class WholePrefill:

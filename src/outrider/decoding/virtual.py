@@ -71,7 +71,7 @@ class ComputeProfile:
         if not isinstance(job, Verify):
             return self.target_prefill_s
         if job.draft:
-            return self.verify_s + len(job.draft) * self.verify_token_s
+            return self.verify_s + (job.num_rows - 1) * self.verify_token_s
         if not job.tokens:
             return 0.0
         return self.verify_s if self.step_s is None else self.step_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
@@ -94,6 +95,19 @@ class DraftWorker:
         return self._sequences[index]
 
 
+def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
+    """Of a job's branches the judgement that counts: they agree as far as they go. A failure is the job's if
+    it is that of its own draft.
+    """
+    best = judged[0]
+    for branch, other in enumerate(judged):
+        if isinstance(best, Exception) or isinstance(other, Exception):
+            continue
+        if other.accepted > best.accepted:
+            best = other._replace(branch=branch)
+    return best
+
+
 class TargetWorker:
     """The cloud's target model with one sequence per session."""
 
@@ -101,6 +115,10 @@ class TargetWorker:
         self._model = model
         self._sequences: dict[SessionKey, CachedSequence] = {}
         self._prefills: dict[SessionKey, tuple[PrefillTarget, Iterator[None]]] = {}
+        self._prompts: dict[SessionKey, PrefillTarget] = {}
+        self._beside: list[CachedSequence] = []
+        """For drafts beside a job's own, all of one text, whose prompt they hold."""
+        self._beside_of: PrefillTarget | None = None
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """What comes of each job: a part of each prefill, and all verifications in one forward.
@@ -117,6 +135,7 @@ class TargetWorker:
         for key in [key for key in self._sequences if key not in keys]:
             del self._sequences[key]
             self._prefills.pop(key, None)
+            self._prompts.pop(key, None)
 
     def _prefill(self, job: PrefillTarget) -> CloudResult:
         """The next part of a prompt; of the first one where another job's was under way."""
@@ -124,10 +143,12 @@ class TargetWorker:
         try:
             if running != job:
                 if job.key not in self._sequences:
+                    self._beside.clear()  # a place may be needed
                     self._sequences[job.key] = CachedSequence(self._model)
                 parts = self._sequences[job.key].prefill_parts(job.prompt, job.max_new_tokens)
             next(parts)
         except StopIteration:
+            self._prompts[job.key] = job
             return None
         except Exception as error:
             return error
@@ -135,14 +156,32 @@ class TargetWorker:
         return Unfinished()
 
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
-        asked = [self._sequences[job.key].ask(job.tokens + job.draft, len(job.draft)) for job in jobs]
-        batch = self._batch(jobs, asked, on_hint)
-        new = iter(self._forward(jobs, asked, batch, on_hint))
+        sequences = [sequence for job in jobs for sequence in self._sequences_of(job)]
+        branches = [branch for job in jobs for branch in job.branches]
+        asked = [
+            sequence.ask(branch.tokens + branch.draft, len(branch.draft))
+            for sequence, branch in zip(sequences, branches, strict=True)
+        ]
+        batch = self._batch(branches, asked, on_hint)
+        new = iter(self._forward(branches, asked, batch, on_hint))
         rows: list[Array | Exception] = []
-        for job, one in zip(jobs, asked, strict=True):
+        for sequence, one in zip(sequences, asked, strict=True):
             own = None if one.chunk is None else next(new)
-            rows.append(own if isinstance(own, Exception) else self._sequences[job.key].answer(one, own))
-        return batch.judge(rows)
+            rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
+        judged = iter(batch.judge(rows))
+        return [_furthest(list(islice(judged, 1 + len(job.beside)))) for job in jobs]
+
+    def _sequences_of(self, job: Verify) -> list[CachedSequence]:
+        """One for each of its branches."""
+        prompt = self._prompts[job.key]
+        if job.beside and (self._beside_of != prompt or len(self._beside) < len(job.beside)):
+            self._beside_of = None
+            while len(self._beside) < len(job.beside):
+                self._beside.append(CachedSequence(self._model))
+            for sequence in self._beside:
+                sequence.prefill(prompt.prompt, prompt.max_new_tokens)
+            self._beside_of = prompt
+        return [self._sequences[job.key], *self._beside[: len(job.beside)]]
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
         device = self._sequences[jobs[0].key].device

@@ -80,8 +80,9 @@ class QwenModel:
         return session if session is not None and session.prompt == prompt else None
 
     def note_prompt(self, prompt: Prompt, session: QwenSession) -> None:
-        """The session's cache begins with this prompt from now on."""
-        self._prompted[prompt] = session
+        """The session's cache begins with this prompt from now on; it serves others until it does no more."""
+        if self.session_after(prompt) is None:
+            self._prompted[prompt] = session
 
     @property
     def exits(self) -> ExitInfo | None:
