@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.values import (
@@ -124,6 +124,17 @@ class ModelSession(Protocol):
         """Forget everything past `length` tokens."""
 
 
+@runtime_checkable
+class SharingSession(ModelSession, Protocol):
+    """A session that can take over what another of its model holds."""
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """The other's first `length` tokens, the prompt among them, of which the first `start` are here.
+
+        With start 0 the prompt is the other's from now on, and whatever was here is gone.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """What one session's `forward` is asked for, as a part of a batch."""
@@ -149,7 +160,9 @@ class LanguageModel(Protocol):
 
     @property
     def shares_prompts(self) -> bool:
-        """Whether another session's prompt is next to free, and batches are: then branches have sessions."""
+        """Whether another session's prompt is next to free, and batches are: then branches have sessions, and
+        all sessions are `SharingSession`s.
+        """
 
     def open_session(self) -> ModelSession: ...
 

@@ -95,14 +95,12 @@ class Verify(NamedTuple):
         """Of the target's distributions that it asks for."""
         return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
 
-    @property
-    def branches(self) -> list[Verify]:
-        """One verification for each draft, the job's own first."""
-        others = [
-            self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
-            for draft in self.beside
-        ]
-        return [self._replace(beside=()) if others else self, *others]
+    def branch(self, number: int) -> Verify:
+        """The verification of one draft alone: the job's own, or from 1 on of those beside it."""
+        if number == 0:
+            return self._replace(beside=())
+        draft = self.beside[number - 1]
+        return self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
 
 
 CloudJob = PrefillTarget | Verify
@@ -126,7 +124,7 @@ class Judgement(NamedTuple):
     `margin` is the smallest gap between the best and the second logit among the decisions made: near 0,
     rounding could have changed the text. `kept`: where in a rejected draft a run stands, past the mistake,
     that the target would have gone on with (`retrieval.reuse`): its start and end, or nothing. `branch`: of
-    which of the job's `branches` this is said.
+    which `Verify.branch` this is said.
     """
 
     accepted: int

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 
 import torch
 
-from outrider.core.ports import Array, ExitInfo, LanguageModel, OnExit, Tokenizer
+from outrider.core.ports import Array, ExitInfo, LanguageModel, ModelSession, OnExit, Tokenizer
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 from outrider.decoding.unbatched import UnbatchedModel
@@ -131,6 +131,12 @@ class ReplaySession:
                 on_exit(exit_index, rows)
         self._tokens = text
         return torch.stack([self._runner.rows[key] for key in texts])
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        assert isinstance(other, ReplaySession)
+        self._prompt = other._prompt
+        self._tokens = other._tokens[: length - self._runner.prompt_lengths[self._prompt]]
 
     def truncate(self, length: int) -> None:
         self._tokens = self._tokens[: length - self._runner.prompt_lengths[self._prompt]]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Array, Chunk, LanguageModel
+from outrider.core.ports import Array, Chunk, LanguageModel, SharingSession
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
@@ -61,6 +61,18 @@ class CachedSequence:
     def shared(self, tokens: Sequence[int]) -> int:
         """How many of a text's first tokens are in the cache."""
         return common_length(self._cached, tokens)
+
+    def follow(self, other: CachedSequence, tokens: Sequence[int]) -> None:
+        """Take over what another sequence has of its text beyond this one; the model shares prompts."""
+        shares = self._prompt_row is other._prompt_row
+        mine, theirs = self.shared(tokens) if shares else 0, other.shared(tokens)
+        if shares and mine >= theirs:
+            return
+        assert isinstance(self._session, SharingSession)
+        start = other._prompt_length + mine if shares else 0
+        self._session.copy_from(other._session, start, other._prompt_length + theirs)
+        self._prompt_length, self._prompt_row = other._prompt_length, other._prompt_row
+        self._cached, self._last_row = tuple(tokens[:theirs]), None
 
     def expected(self, count: int) -> Successors:
         """As `ModelSession.expected`."""

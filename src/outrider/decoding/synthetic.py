@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Array, ExitInfo, OnExit
+from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.toy import ToyTokenizer
@@ -137,6 +137,11 @@ class SyntheticSession(WholePrefill):
                 on_exit(exit_number, rows)
         self._places += places[1:]
         return self._model.rows(places[1:])
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        assert isinstance(other, SyntheticSession)
+        self._places = other._places[:length]
 
     def truncate(self, length: int) -> None:
         del self._places[length:]

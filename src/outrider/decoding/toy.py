@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.ports import Array, ExitInfo, OnExit
+from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.unbatched import UnbatchedModel, WholePrefill
@@ -142,6 +142,13 @@ class ToySession(WholePrefill):
                 on_exit(index, torch.stack([self._model.exit_row(index, digest) for digest in digests[1:]]))
         self._digests += digests[1:]
         return torch.stack([self._model.row(digest) for digest in digests[1:]])
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        assert isinstance(other, ToySession) and other._model is self._model
+        if self._digests[:start] != other._digests[:start] or length > other.length:
+            raise AssertionError("the other session does not hold that")
+        self._digests = other._digests[:length]
 
     def truncate(self, length: int) -> None:
         if not self._model.settings.prompt_length <= length <= self.length:

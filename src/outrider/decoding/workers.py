@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from contextlib import suppress
 
+from outrider.core.errors import OutOfMemoryError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.jobs import (
@@ -115,10 +116,8 @@ class TargetWorker:
         self._model = model
         self._sequences: dict[SessionKey, CachedSequence] = {}
         self._prefills: dict[SessionKey, tuple[PrefillTarget, Iterator[None]]] = {}
-        self._prompts: dict[SessionKey, PrefillTarget] = {}
         self._beside: list[CachedSequence] = []
-        """For drafts beside a job's own, all of one text, whose prompt they hold."""
-        self._beside_of: PrefillTarget | None = None
+        """For what is judged beside a job's own draft, of one session after the other."""
 
     def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
         """What comes of each job: a part of each prefill, and all verifications in one forward.
@@ -135,7 +134,6 @@ class TargetWorker:
         for key in [key for key in self._sequences if key not in keys]:
             del self._sequences[key]
             self._prefills.pop(key, None)
-            self._prompts.pop(key, None)
 
     def _prefill(self, job: PrefillTarget) -> CloudResult:
         """The next part of a prompt; of the first one where another job's was under way."""
@@ -148,7 +146,6 @@ class TargetWorker:
                 parts = self._sequences[job.key].prefill_parts(job.prompt, job.max_new_tokens)
             next(parts)
         except StopIteration:
-            self._prompts[job.key] = job
             return None
         except Exception as error:
             return error
@@ -156,32 +153,38 @@ class TargetWorker:
         return Unfinished()
 
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
-        sequences = [sequence for job in jobs for sequence in self._sequences_of(job)]
-        branches = [branch for job in jobs for branch in job.branches]
+        sequences = [self._sequences[job.key] for job in jobs]
+        if len(jobs) > 1 or not jobs[0].beside:
+            return self._judge(jobs, sequences, on_hint)
+        sequences += self._sequences_beside(jobs[0])
+        branches = [jobs[0].branch(number) for number in range(len(sequences))]
+        return [_furthest(self._judge(branches, sequences, on_hint))]
+
+    def _judge(
+        self, jobs: Sequence[Verify], sequences: Sequence[CachedSequence], on_hint: OnHint
+    ) -> list[Judgement | Exception]:
+        """Each job's judgement on a sequence of its own, all in one forward."""
         asked = [
-            sequence.ask(branch.tokens + branch.draft, len(branch.draft))
-            for sequence, branch in zip(sequences, branches, strict=True)
+            sequence.ask(job.tokens + job.draft, len(job.draft))
+            for job, sequence in zip(jobs, sequences, strict=True)
         ]
-        batch = self._batch(branches, asked, on_hint)
-        new = iter(self._forward(branches, asked, batch, on_hint))
+        batch = self._batch(jobs, asked, on_hint)
+        new = iter(self._forward(jobs, asked, batch, on_hint))
         rows: list[Array | Exception] = []
         for sequence, one in zip(sequences, asked, strict=True):
             own = None if one.chunk is None else next(new)
             rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
-        judged = iter(batch.judge(rows))
-        return [_furthest(list(islice(judged, 1 + len(job.beside)))) for job in jobs]
+        return batch.judge(rows)
 
-    def _sequences_of(self, job: Verify) -> list[CachedSequence]:
-        """One for each of its branches."""
-        prompt = self._prompts[job.key]
-        if job.beside and (self._beside_of != prompt or len(self._beside) < len(job.beside)):
-            self._beside_of = None
+    def _sequences_beside(self, job: Verify) -> list[CachedSequence]:
+        """One for each draft beside the job's own, as far as there is room."""
+        with suppress(OutOfMemoryError):
             while len(self._beside) < len(job.beside):
                 self._beside.append(CachedSequence(self._model))
-            for sequence in self._beside:
-                sequence.prefill(prompt.prompt, prompt.max_new_tokens)
-            self._beside_of = prompt
-        return [self._sequences[job.key], *self._beside[: len(job.beside)]]
+        beside = self._beside[: len(job.beside)]
+        for sequence in beside:
+            sequence.follow(self._sequences[job.key], job.tokens)
+        return beside
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
         device = self._sequences[jobs[0].key].device
@@ -195,7 +198,7 @@ class TargetWorker:
         try:
             return self._run(chunks, batch) if chunks else []
         except GivenUp as given_up:
-            return [given_up]
+            return [given_up] * len(chunks)
         except Interrupted as interrupted:
             raise interrupted.error from None
         except Exception:

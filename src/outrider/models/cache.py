@@ -28,8 +28,12 @@ class CacheShape:
 
 @dataclass(frozen=True, eq=False)
 class CacheBlock:
-    """Keys and values of each layer, (sequences, slots, kv_heads, head_dim), of sequences side by side."""
+    """Keys and values of each layer, (sequences, slots, kv_heads, head_dim), of sequences side by side.
 
+    `whole`: the same numbers, (layers, sequences, slots, kv_heads, head_dim), keys and values.
+    """
+
+    whole: tuple[Tensor, Tensor]
     keys: tuple[Tensor, ...]
     values: tuple[Tensor, ...]
 
@@ -41,12 +45,10 @@ class StaticCache:
     block: CacheBlock
     index: int
 
-    def copy_from(self, other: StaticCache, num_slots: int) -> None:
-        """Take over another sequence's first slots."""
-        mine, theirs = self.block, other.block
-        for to, source in ((mine.keys, theirs.keys), (mine.values, theirs.values)):
-            for own, its in zip(to, source, strict=True):
-                own[self.index, :num_slots] = its[other.index, :num_slots]
+    def copy_from(self, other: StaticCache, start: int, end: int) -> None:
+        """Take over another sequence's slots from `start` to before `end`."""
+        for own, its in zip(self.block.whole, other.block.whole, strict=True):
+            own[:, self.index, start:end] = its[:, other.index, start:end]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -88,4 +90,4 @@ class CachePool:
             keys, values = (torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2))
         for index in range(self._block_size):
             heapq.heappush(self._free, (len(self._blocks), index))
-        self._blocks.append(CacheBlock(keys.unbind(), values.unbind()))
+        self._blocks.append(CacheBlock((keys, values), keys.unbind(), values.unbind()))

@@ -23,6 +23,7 @@ from outrider.core.ports import (
     ModelSession,
     OnExit,
     Pause,
+    SharingSession,
     Tokenizer,
     finish,
     reader_of,
@@ -140,6 +141,14 @@ class ConstrainedSession:
         del self._text[max(0, length - self._prompt_length) :]
         if len(self._text) < self._free_from:
             self._free_from = math.inf
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        twin = _own(other)
+        assert isinstance(self.inner, SharingSession)
+        self.inner.copy_from(twin.inner, start, length)
+        self._prompt_length, self._free_from = twin._prompt_length, math.inf
+        self._text = twin._text[: length - twin._prompt_length]
 
     def append(self, token_ids: Sequence[int], rows: Tensor) -> Tensor:
         """Take the tokens of a forward; its logits under the constraint."""

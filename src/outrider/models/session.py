@@ -224,13 +224,22 @@ class QwenSession:
         self.prompt, self._prompt_length = prompt, self._length
         self._model.note_prompt(prompt, self)
 
+    @torch.inference_mode()
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        twin = _own(other, self._model)
+        self._cache.copy_from(twin._cache, start, length)
+        if start == 0:
+            self._shortest, self._prompt_length = twin._shortest, twin._prompt_length
+            self._rope_delta, self._cached_head = twin._rope_delta, twin._cached_head
+            self._prompt_hidden, self._prompt_row = twin._prompt_hidden, twin._prompt_row
+            self.prompt = twin.prompt
+        self._length = length
+
     def _copy_prompt(self, prompt: Prompt, twin: QwenSession) -> Tensor:
         """All that the twin's prefill has left."""
         assert twin._prompt_row is not None
-        self._cache.copy_from(twin._cache, twin._prompt_length)
-        self._length, self._shortest = twin._prompt_length, twin._shortest
-        self._rope_delta, self._cached_head = twin._rope_delta, twin._cached_head
-        self._prompt_hidden, self._prompt_row = twin._prompt_hidden, twin._prompt_row
+        self.copy_from(twin, 0, twin._prompt_length)
         self._remember(prompt)
         return twin._prompt_row
 

@@ -33,7 +33,7 @@ def after(tokens: tuple[int, ...]) -> tuple[int, ...]:
 def aiming(pace: Pace, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01) -> Aim:
     aim = Aim(pace)
     aim.begin(7.0)
-    aim.look(DRAFT, outcomes, after, 7.0 + elapsed_s)
+    aim.look((DRAFT,), outcomes, after, 7.0 + elapsed_s)
     return aim
 
 
@@ -52,10 +52,13 @@ def test_what_the_running_draft_covers_already_is_no_better():
     aim = Aim(taught())
     aim.begin(7.0)
     for draft in ((1, 9, 5, 6, 7, 8), (1, 9, 5, 6, 7, 8, 9)):
-        aim.look(draft, [((1, 9), 1.0)], after, 7.0)
+        aim.look((draft,), [((1, 9), 1.0)], after, 7.0)
         assert not aim.is_better
-    aim.look((1, 9, 5, 6, 7), [((1, 9), 1.0)], after, 7.0)
+    aim.look(((1, 9, 5, 6, 7),), [((1, 9), 1.0)], after, 7.0)
     assert aim.is_better, "the branch is longer"
+    aim.begin(7.0)
+    aim.look((DRAFT, (1, 9, 5, 6, 7, 8)), [((1, 9), 1.0)], after, 7.0)
+    assert not aim.is_better, "it is verified beside the draft"
 
 
 def test_the_likelier_outcome_is_aimed_at():
@@ -112,7 +115,7 @@ def test_time_counts_from_the_beginning_of_the_last_verification():
     aim = aiming(taught(), ((1, 9), 0.9), elapsed_s=10.0)
     assert not aim.is_better
     aim.begin(17.0)
-    aim.look(DRAFT, [((1, 9), 0.9)], after, 17.01)
+    aim.look((DRAFT,), [((1, 9), 0.9)], after, 17.01)
     assert aim.is_better
 
 
@@ -120,13 +123,13 @@ def test_a_verification_is_aimed_anew_a_few_times_at_most():
     aim = Aim(taught())
     for _ in range(MOST_AIMS):
         aim.begin(7.0)
-        aim.look(DRAFT, [((1, 9), 0.9)], after, 7.0)
+        aim.look((DRAFT,), [((1, 9), 0.9)], after, 7.0)
         assert aim.is_better
         aim.take()
     aim.begin(7.0)
-    aim.look(DRAFT, [((8,), 1.0)], after, 7.0)
+    aim.look((DRAFT,), [((8,), 1.0)], after, 7.0)
     assert not aim.is_better and aim.tokens == (1, 9)
     aim.drop()
     assert (aim.tokens, aim.chance) == ((), 1.0)
-    aim.look(DRAFT, [((8,), 1.0)], after, 7.0)
+    aim.look((DRAFT,), [((8,), 1.0)], after, 7.0)
     assert aim.is_better

@@ -120,6 +120,7 @@ def test_a_loaded_verifier_writes_more_where_short_drafts_wait(monkeypatch: pyte
 class SlowExits(ToyModel):
     """What its layers take is noted: as much before each exit as after the last."""
 
+    shares_prompts = False
     spent_s = 0.0
 
     def forward_together(

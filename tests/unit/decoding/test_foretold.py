@@ -26,7 +26,7 @@ def given_up(pace: Pace) -> Foretold:
     foretold = Foretold(pace)
     foretold.begin(0.0)
     said = foretold.hear(word(1, 9, 3, 4))
-    foretold.look(DRAFT, foretold.outcomes(said, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1)
+    foretold.look((DRAFT,), foretold.outcomes(said, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1)
     assert foretold.is_better and foretold.tokens == ()
     foretold.leave(DRAFT)
     return foretold
@@ -72,7 +72,7 @@ def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
     foretold.begin(1.0)
     draft = (1, 9, *READY)
     said = foretold.hear(word(1, 9, 7, 6, 5))
-    foretold.look(draft, foretold.outcomes(said, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
+    foretold.look((draft,), foretold.outcomes(said, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
     foretold.leave(draft)
     assert foretold.tokens == (1, 9, 7, 6)
     assert [foretold.num_fallen(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]

@@ -96,3 +96,39 @@ def test_texts_do_not_depend_on_the_branches(tiny_model_folder: Path, temperatur
         decoder = local_decoder(target, draft if strategy != "ar" else None, config)
         texts.add(decoder.decode(DecodeRequest(random_prompt(3), 24)).token_ids)
     assert len(texts) == 1
+
+
+def test_a_session_that_takes_over_anothers_text_goes_on_with_its_bits(model: QwenModel) -> None:
+    first, second = model.open_session(), model.open_session()
+    for prompt in (random_prompt(1), random_prompt(2)):
+        first.prefill(prompt)
+        start = first.length
+        first.forward([7, 8, 9])
+        second.copy_from(first, 0, start + 2)
+        assert second.length == start + 2 and second.expected(2) == first.expected(2)
+        expected = first.forward([10, 11])
+        second.forward([9])
+        assert torch.equal(second.forward([10, 11]), expected)
+        first.truncate(start + 1)
+        first.forward([12, 13])
+        second.truncate(start + 1)
+        second.copy_from(first, start + 1, start + 3)
+        assert torch.equal(second.forward([14]), first.forward([14]))
+
+
+def test_what_a_session_takes_over_is_the_others_no_more(model: QwenModel) -> None:
+    first, second = model.open_session(), model.open_session()
+    first.prefill(random_prompt(1))
+    second.copy_from(first, 0, first.length)
+    expected = first.forward([7, 8])
+    assert torch.equal(second.forward([7, 8]), expected)
+    first.prefill(random_prompt(3))
+    second.truncate(second.length - 1)
+    assert torch.equal(second.forward([8]), expected[1:])
+
+
+def test_a_session_of_another_model_is_refused(model: QwenModel, tiny_model_folder: Path) -> None:
+    other = load_model(tiny_model_folder / "draft").open_session()
+    other.prefill(random_prompt(1))
+    with pytest.raises(ValueError, match="one model"):
+        model.open_session().copy_from(other, 0, other.length)

@@ -153,3 +153,20 @@ def test_a_general_model_is_told_the_actions(target: QwenModel) -> None:
     assert all(action in told for action in ACTION_TEXTS)
     assert told.endswith(render_prompt(PromptContext("find the cup")).partition("<|im_end|>")[2])
     assert target.open_session().prefill(Prompt(told, random_prompt(1).jpeg)).isfinite().all()
+
+
+def test_a_session_that_takes_over_anothers_text_is_constrained_as_it_is(
+    pair: tuple[ConstrainedModel, QwenModel],
+) -> None:
+    model = pair[0]
+    first, second = model.open_session(), model.open_session()
+    first.prefill(random_prompt(1))
+    start = first.length
+    line = model.tokenizer.encode(f"{ACTION_TEXTS[0]}\n")
+    first.forward([*line, 5])
+    for kept in (0, 1, len(line), len(line) + 1):
+        second.copy_from(first, 0, start + kept)
+        alone = model.open_session()
+        alone.prefill(random_prompt(1))
+        rest = [*line, 5, 6][kept:]
+        assert torch.equal(second.forward(rest), alone.forward([*line, 5, 6])[kept:])
