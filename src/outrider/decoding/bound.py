@@ -1,10 +1,11 @@
 """The most tokens per second that a schedule can write which ends its verifications, one after the other.
 
 A Markov decision process (Howard 1971) whose only state is how many tokens of the right branch lie at the
-cloud. The edge drafts every branch it can think of at once and for nothing but time, its bytes are free, and
-it knows at once which hints are true. What remains are the three times that nobody can hide: drafts are made
-one after the other, a verification takes what it takes, and an outcome that neither a second choice nor a
-hint names must cross the link before it can be drafted on. One that gives up verifications (`decoding.aim`)
+cloud. The edge drafts on every first and second choice at once and for nothing but time, its bytes are free,
+the cloud verifies all of them in one forward, and the edge knows at once which hints are true. What remains
+are the three times that nobody can hide: drafts are made one after the other, a verification takes what it
+takes, and an outcome that neither a second choice nor a hint names must cross the link before it can be
+drafted on. One that gives up verifications (`decoding.aim`)
 is not bound by it.
 """
 
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from outrider.decoding.theory import expected_tokens
 
 _STEPS_PER_TOKEN = 20
 _MAX_SWEEPS = 50
@@ -108,21 +111,15 @@ class _Process:
     def _verification(self, available: np.ndarray, drafted: int) -> _Action:
         """Its tokens, seconds, and where it leads with what chance."""
         given = self._conditions
-        rate, duration_s = given.acceptance_rate, given.verify_s if drafted else given.step_s
+        duration_s = given.verify_s if drafted else given.step_s
         gained = available + duration_s / given.draft_token_s
-        moves: list[tuple[float, np.ndarray]] = []
-        tokens = missed = 0.0
-        for accepted in range(drafted + 1):
-            here = rate**accepted
-            miss = here * (1.0 - rate)
-            foreseen = miss * given.second_choice + (here * rate if accepted == drafted else 0.0)
-            moves.append((foreseen, self._states(gained - accepted - 1.0)))
-            missed += miss * (1.0 - given.second_choice)
-            tokens += here
+        rate = given.acceptance_rate + (1.0 - given.acceptance_rate) * given.second_choice
+        foreseen = rate ** (drafted + 1)
+        moves = [(foreseen, self._states(gained - drafted - 1.0))]
         for chance, known_s in self._roots(duration_s):
             start = np.full(self.num_states, (known_s - given.round_trip_s) / given.draft_token_s)
-            moves.append((missed * chance, self._states(start)))
-        return tokens, np.full(self.num_states, duration_s), moves
+            moves.append(((1.0 - foreseen) * chance, self._states(start)))
+        return expected_tokens(rate, drafted), np.full(self.num_states, duration_s), moves
 
     def _roots(self, duration_s: float) -> Sequence[tuple[float, float]]:
         """How long before the end of a verification a surprise was known, each with its chance."""

@@ -38,7 +38,8 @@ def test_a_perfect_draft_is_as_quick_as_its_own_tokens_at_most() -> None:
 
 def test_where_everything_is_there_at_once_a_token_at_a_time_gains_its_chance() -> None:
     instant = replace(BASE, draft_token_s=1e-4, round_trip_s=0.0, foretold=(), exit_fractions=())
-    gains = max(1.0 / instant.step_s, (1.0 + instant.acceptance_rate) / instant.verify_s)
+    right = instant.acceptance_rate + (1.0 - instant.acceptance_rate) * instant.second_choice
+    gains = max(1.0 / instant.step_s, (1.0 + right) / instant.verify_s)
     assert best_tokens_per_s(instant, 1) == pytest.approx(gains, rel=1e-3)
 
 
@@ -78,16 +79,20 @@ def _played_out(given: Conditions, least: int, rng: random.Random) -> float:
         drafted = min(8, arrived) if arrived >= least else 0
         duration_s = given.verify_s if drafted else given.step_s
         accepted = 0
-        while accepted < drafted and rng.random() < given.acceptance_rate:
+        while accepted < drafted and _foreseen(given, rng):
             accepted += 1
-        covered = accepted == drafted and rng.random() < given.acceptance_rate
-        covered = covered or rng.random() < given.second_choice
+        covered = accepted == drafted and _foreseen(given, rng)
         now_s += duration_s
         tokens += accepted + 1
         used += accepted + 1
         if not covered:
             used, known_s = 0, now_s - _foreknown_s(given, duration_s, rng)
     return tokens / now_s
+
+
+def _foreseen(given: Conditions, rng: random.Random) -> bool:
+    """Whether the next token is a first or a second choice."""
+    return rng.random() < given.acceptance_rate or rng.random() < given.second_choice
 
 
 def _foreknown_s(given: Conditions, duration_s: float, rng: random.Random) -> float:
