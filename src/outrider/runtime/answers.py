@@ -8,7 +8,6 @@ text are filled in here.
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
 from outrider.memory.language import Ask, AskSeen, Find, understand
-from outrider.runtime.decoders import open_link
+from outrider.runtime.decoders import SESSION, open_link
 from outrider.runtime.knowledge import ANSWER_TOKENS, fitting_context, load_reader
 from outrider.runtime.memories import open_memory
 from outrider.runtime.recollection import Recollection
@@ -38,9 +37,8 @@ class PeerAnswers:
         self._model = model
         self._documents: Sequence[tuple[str, float]] = ()
         self._asked = ""
-        session = secrets.randbits(32)
         config = AggregationConfig(wanted_model=wanted_model)
-        self._decoder = PeerDecoder(link, model, config, self._contexts, session, where)
+        self._decoder = PeerDecoder(link, model, config, self._contexts, SESSION, where)
 
     def ask(
         self,

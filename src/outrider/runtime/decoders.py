@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 import signal
 import sys
 import threading
@@ -37,6 +36,8 @@ from outrider.wire.emulator import EmulatedLink
 from outrider.wire.keys import load_client_keys
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
+SESSION = 1
+"""Every decoder has a link of its own, on which its session needs no other name: a short one on the wire."""
 
 
 def local_decoder(
@@ -47,7 +48,7 @@ def local_decoder(
     if draft is not None and draft.tokenizer.fingerprint != target.tokenizer.fingerprint:
         raise ModelError(f"{draft.name} and {target.name} have different tokenizers: use a matching pair")
     link = LocalLink(VerifierService(target))
-    return LinkedDecoder(link, draft, target.tokenizer, config, _new_session(), f"the target {target.name}")
+    return LinkedDecoder(link, draft, target.tokenizer, config, SESSION, f"the target {target.name}")
 
 
 def connect_decoder(
@@ -69,7 +70,7 @@ def connect_decoder(
     if tokenizer is None:
         raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
     link, where = open_link(endpoint, key_file, link_profile)
-    return LinkedDecoder(link, draft, tokenizer, config, _new_session(), where)
+    return LinkedDecoder(link, draft, tokenizer, config, SESSION, where)
 
 
 def open_link(endpoint: str, key_file: Path | None = None, link_profile: str = "") -> tuple[FrameLink, str]:
@@ -236,7 +237,3 @@ def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:
             f"strategy={config.strategy} needs a draft model: give one, use strategy=ar, or name only "
             "sources of retrieved text as drafters"
         )
-
-
-def _new_session() -> int:
-    return secrets.randbits(32)
