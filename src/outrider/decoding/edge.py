@@ -15,18 +15,14 @@ from outrider.core.errors import (
 )
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
-    Cancel,
     CloudFrame,
     Draft,
     EdgeFrame,
     Hint,
-    Open,
     Opened,
     PrefillAgain,
     Proposal,
     Refused,
-    Resume,
-    Rules,
     Unsettled,
     Verdict,
 )
@@ -35,14 +31,15 @@ from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
-from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node, branches_to
+from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node
 from outrider.decoding.growth import Growth, confirmed, is_worth_less
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.refusals import error_of
 from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
-from outrider.decoding.schemes import pack_evidence, settle
-from outrider.decoding.token_runs import pack_runs, token_bytes
+from outrider.decoding.schemes import settle
+from outrider.decoding.token_runs import token_bytes
+from outrider.decoding.wording import Wording
 
 
 @dataclass(frozen=True)
@@ -120,6 +117,8 @@ class EdgeMachine:
         if self._retrieved:
             self._retrieved.begin(self._encode(prompt.text))
         self._text = DigestedText(root)
+        fixed = self._session, self._epoch, self._config, self._sampling, self._fingerprint
+        self._wording = Wording(*fixed, max_new_tokens, self._text)
         self._growth = self._sprout()
         self._early: dict[int, Verdict | Unsettled] = {}
         self._hinted: dict[tuple[int, ...], int] = {}
@@ -235,7 +234,7 @@ class EdgeMachine:
         self._chunk_at = -1
         for node in self._tree:
             node.sent_s = None
-        ask = [Send(self._resume())] if self._opened else self._reopen(now_s)
+        ask = [Send(self._wording.resume(self._settled))] if self._opened else self._reopen(now_s)
         return [*ask, *self._send_drafts(now_s)]
 
     def go_alone(self, now_s: float) -> list[EdgeAction]:
@@ -254,7 +253,7 @@ class EdgeMachine:
         if self.done:
             return []
         self.done = True
-        return [Send(Cancel(self._session, self._epoch))]
+        return [Send(self._wording.cancel())]
 
     def forget(self) -> None:
         """Keep nothing of the texts so far; for use between texts, of which the last must have ended."""
@@ -285,7 +284,10 @@ class EdgeMachine:
         if nodes is None:
             return []
         self._chunk_at = len(self._text)
-        frame = self._draft_frame(nodes) if self._guessable else self._proposal(nodes)
+        if self._guessable:
+            frame: Draft | Proposal = self._wording.draft(self._tree, nodes)
+        else:
+            frame = self._wording.proposal(self._tree, nodes, self._settled)
         self._outlook.on_sent(len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence), now_s)
         told = (step for node in nodes for step in self._tree.path(node) if step.length > frame.base)
         for step in told:
@@ -316,56 +318,9 @@ class EdgeMachine:
         due_now = unsent and (full or ended or self._outlook.is_time(len(unsent), now_s))
         return unsent[:MAX_CHUNK_TOKENS] if due_now else None
 
-    def _draft_frame(self, nodes: list[Node]) -> Draft:
-        parent, runs = branches_to(self._tree, nodes)
-        digest = None if parent is self._tree.root else parent.digest
-        return Draft(self._session, self._epoch, parent.length, digest, pack_runs(runs))
-
-    def _proposal(self, nodes: list[Node]) -> Proposal:
-        """Where the text's last token is the edge's own, the cloud learns it with the branch that follows."""
-        first = nodes[0].parent if nodes else self._tree.root
-        assert first is not None
-        settled = self._settled if first is self._tree.root else None
-        base = first.length - (settled is not None)
-        digest = self._text.digest_at(base) if settled is not None else first.digest
-        tokens = tuple(node.token for node in nodes)
-        evidence = pack_evidence(self._config.scheme, tokens, [node.row for node in nodes])
-        return Proposal(self._session, self._epoch, base, digest, settled, tokens, evidence)
-
     def _reopen(self, now_s: float) -> list[EdgeAction]:
         self._opened_at_s = now_s
-        config, plan = self._config, self._plan
-        rules = Rules(
-            plan.when_idle,
-            config.scheme,
-            config.temperature,
-            config.top_p,
-            self._sampling.seed,
-            plan.bonus,
-            plan.hints,
-            config.cloud_hint_order,
-        )
-        return [
-            Send(
-                Open(
-                    self._session,
-                    self._epoch,
-                    self._text.digest,
-                    self._prompt.text,
-                    self._prompt.jpeg,
-                    self._text.tokens,
-                    self._max_new_tokens,
-                    self._fingerprint,
-                    rules,
-                    config.wanted_model,
-                )
-            )
-        ]
-
-    def _resume(self) -> Resume:
-        """From before a token that is the edge's own: the cloud may not know it yet."""
-        base = len(self._text) - (self._settled is not None)
-        return Resume(self._session, self._epoch, base, self._text.digest_at(base))
+        return [Send(self._wording.open(self._prompt))]
 
     def _on_opened(self, frame: Opened, now_s: float) -> None:
         self._opened, self.turned_away = True, None
@@ -432,7 +387,7 @@ class EdgeMachine:
         if self._asked_at == len(self._text):
             return []
         self._asked_at = len(self._text)
-        return [Send(self._resume())]
+        return [Send(self._wording.resume(self._settled))]
 
     def _settle(self, new: tuple[int, ...], verdict: Unsettled, now_s: float) -> list[EdgeAction]:
         """Draw the last token of an unsettled verdict, or ask for more draws."""
@@ -446,7 +401,7 @@ class EdgeMachine:
         except ProtocolError as error:
             return self._fail(error)
         if drawn.token is None:
-            return [Send(Resume(self._session, self._epoch, len(self._text), self._text.digest, drawn.draws))]
+            return [Send(self._wording.more_draws(drawn.draws))]
         return self._commit((*new, drawn.token), verdict, now_s)
 
     def _commit(
