@@ -29,8 +29,10 @@ def read_varints(payload: bytes) -> list[int]:
         if digit > 0x7F:
             number |= (digit & 0x7F) << shift
             shift += 7
+            if shift >= 7 * MAX_BYTES:  # at once: a number that grew on would cost the square of its length
+                raise ProtocolError(NOT_SHORTEST)
         elif shift:
-            if digit == 0 or shift >= 7 * MAX_BYTES:
+            if digit == 0:
                 raise ProtocolError(NOT_SHORTEST)
             numbers.append(number | digit << shift)
             number = shift = 0

@@ -53,6 +53,14 @@ def test_of_numbers_before_other_bytes_the_end_is_found(numbers, rest):
         skip_varints(payload, 0, len(numbers) + 1)
 
 
+def test_a_number_without_end_is_refused_where_it_grows_too_long():
+    """Read on to its end it would cost the square of its length."""
+    digits = iter(b"\xff" * 1000)
+    with pytest.raises(ProtocolError, match="shortest form"):
+        read_varints(digits)
+    assert len(list(digits)) == 995
+
+
 def test_no_number_below_zero_is_written():
     with pytest.raises(ValueError):
         write_varints([3, -1])
