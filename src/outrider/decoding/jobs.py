@@ -96,9 +96,9 @@ class Verify(NamedTuple):
         return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
 
     def branch(self, number: int) -> Verify:
-        """The verification of one draft alone: the job's own, or from 1 on of those beside it."""
+        """The verification that judges one draft: 0 its own, from 1 on one alone of those beside it."""
         if number == 0:
-            return self._replace(beside=())
+            return self
         draft = self.beside[number - 1]
         return self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
 

@@ -130,6 +130,20 @@ def test_a_verification_left_in_its_midst_leaves_all_as_they_were():
     assert [len(hint.choices) for hint in heard] == [3], "exits speak of the job's own draft alone"
 
 
+def test_who_hears_an_exit_is_told_what_is_verified_beside():
+    """Else a verification is given up for what it judges already."""
+    one, heard = worker(), []
+
+    def note(job: Verify, hint: ExitHint) -> bool:
+        heard.append(job)
+        return False
+
+    one.run([verify(0, TEXT[:2])], never)
+    job = verify(3, (7, 7), TEXT[3:6])
+    one.run([job], note)
+    assert heard and set(heard) == {job}
+
+
 def test_without_room_for_another_sequence_fewer_are_verified(monkeypatch):
     one, opened = worker(), []
 
