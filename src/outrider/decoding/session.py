@@ -246,7 +246,7 @@ class TargetText:
         draft = job.beside[judgement.branch - 1] if judgement.branch else job.draft
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*draft[: judgement.accepted], *own)
-        aimed = bool(known) and draft[: len(known)] == known
+        aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them
         fallen = self._foretold.num_fallen(judgement.accepted, len(draft)) if aimed else 0
         drafted = len(draft) - fallen
         self._learn_from(job, _of_main(job, judgement, new), new, compute_us / 1e6 if forwarded else 0.0)

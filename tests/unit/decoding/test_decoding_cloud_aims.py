@@ -121,6 +121,26 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
     assert [(frame.tokens, frame.drafted) for frame in frames(replies)] == [(text[:2], 1)] * 2
 
 
+def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draft():
+    cloud, text = service(shared_tokens=3), text_of(0.0)
+    opened(cloud, BOB)
+    opened(cloud, **USEFUL)
+    first, second = (text[0], 29, 5, 6, 7), (text[0], 29, 5, 9, 8, 8)
+    for tokens in (branched(text)[0], first, second):
+        cloud.receive(ALICE, draft(0, tokens))
+    for outcome in (first[:2], second[:4]):
+        job = next_job(cloud)
+        cloud.hint(job, names(job, outcome))
+        assert cloud.gives_up(job)
+        cloud.finish(job, GivenUp(), 0.01)
+    cloud.receive(BOB, draft(0, text[:3]))
+    jobs = cloud.next_jobs()
+    assert {job.key.peer: job.draft for job in jobs} == {ALICE: second[:2], BOB: text[:2]}
+    replies = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: False), 0.1)
+    judged = {reply.peer: (len(reply.frame.tokens), reply.frame.drafted) for reply in replies}
+    assert judged == {ALICE: (2, 1), BOB: (3, 2)}
+
+
 def test_a_verification_given_up_is_no_batch_to_learn_from():
     cloud, text = service(), text_of(0.0)
     opened(cloud, **USEFUL)
