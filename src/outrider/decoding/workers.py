@@ -158,7 +158,11 @@ class TargetWorker:
             return self._judge(jobs, sequences, on_hint)
         sequences += self._sequences_beside(jobs[0])
         branches = [jobs[0].branch(number) for number in range(len(sequences))]
-        return [_furthest(self._judge(branches, sequences, on_hint))]
+        judged = _furthest(self._judge(branches, sequences, on_hint))
+        if isinstance(judged, Judgement) and judged.branch:
+            stood = branches[judged.branch].draft[: judged.accepted]
+            sequences[0].follow(sequences[judged.branch], jobs[0].tokens + stood)
+        return [judged]
 
     def _judge(
         self, jobs: Sequence[Verify], sequences: Sequence[CachedSequence], on_hint: OnHint

@@ -104,6 +104,15 @@ def test_sequences_beside_take_over_what_the_jobs_own_has_of_the_text(chunks):
     assert chunks == [[5], [2, 3], [4], [3, 3, 2]]
 
 
+def test_after_a_branch_beside_has_stood_no_token_of_it_runs_again(chunks):
+    """Else the next forward holds its tokens too, and is two where they do not fit into one."""
+    one = worker()
+    one.run([verify(0, TEXT[:2])], never)
+    assert outcome(one.run([verify(3, (other(TEXT[3]), 4), TEXT[3:8])], never)[0]) == (1, 5, TEXT[8])
+    assert outcome(one.run([verify(9, TEXT[9:11])], never)[0]) == (0, 2, TEXT[11])
+    assert chunks == [[2], [3, 6], [3]]
+
+
 def test_a_text_of_another_prompt_begins_with_nothing_of_the_last_one():
     target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
     one, prompts = TargetWorker(target), [PROMPT, replace(PROMPT, text="go home")]
