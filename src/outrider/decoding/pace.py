@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from outrider.decoding.estimates import Mean, Odds, Speed
@@ -43,8 +43,10 @@ class Pace:
         self._second = Odds((0.4,))
         self._step = Mean()
         self._verify: dict[int, Mean] = {}
+        self._wide: dict[int, Mean] = {}
+        """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
         self._nearest: dict[int, Mean] = {}
-        """By the tokens of a forward, of which none need have had so many."""
+        """By the length of a draft, of which none need have been verified."""
         self._length = Mean()
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
@@ -63,12 +65,14 @@ class Pace:
         if not num_drafted:
             self._step.add(compute_s)
             return
-        total = num_drafted + num_beside
-        if total not in self._verify:
-            self._verify[total] = Mean()
-            self._nearest.clear()
-        self._verify[total].add(compute_s)
         self._length.add(num_drafted)
+        if num_beside:
+            self._wide.setdefault(num_drafted + num_beside, Mean()).add(compute_s)
+            return
+        if num_drafted not in self._verify:
+            self._verify[num_drafted] = Mean()
+            self._nearest.clear()
+        self._verify[num_drafted].add(compute_s)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -132,11 +136,12 @@ class Pace:
             return 0
         rate, second, alone_s = self._odds.rate(), self._second.rate(), self._time(num_drafted)
         speed = max(self._speed.value, 1.0 / self._step.value)
+        times = self._verify | self._wide
         best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
         for count, (left_at, length) in enumerate(leaves, 1):
             tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
             rows += length + 1
-            gain = tokens - speed * (self._time(rows) - alone_s)
+            gain = tokens - speed * (_nearest_to(rows, times).value - alone_s)
             if gain > most:
                 best, most = count, gain
         return best
@@ -205,6 +210,9 @@ class Pace:
             return self._step.value
         mean = self._nearest.get(num_drafted)
         if mean is None:
-            nearest = min(self._verify, key=lambda n: abs(n - num_drafted))
-            mean = self._nearest[num_drafted] = self._verify[nearest]
+            mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify)
         return mean.value
+
+
+def _nearest_to(length: int, times: Mapping[int, Mean]) -> Mean:
+    return times[min(times, key=lambda n: abs(n - length))]

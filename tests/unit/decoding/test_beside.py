@@ -341,6 +341,16 @@ def test_what_takes_long_does_not_pay():
     assert paced(wide_s=0.06).num_beside(4, LEAVES) == paced(wide_s=0.05).num_beside(4, LEAVES)
 
 
+def test_what_drafts_beside_another_take_says_nothing_of_a_draft_as_long():
+    """A draft that is too long for one forward takes two."""
+    one = paced(4)
+    one.on_verified(12, 0.2)
+    for _ in range(20):
+        one.on_verified(4, 0.05, 8)
+    assert one.chunk_length(12) < 12
+    assert one.num_beside(4, [(0, 7)]) == 1
+
+
 def test_what_seldom_stands_pays_less():
     lucky, unlucky = paced(wide_s=0.06), paced(wide_s=0.06)
     for _ in range(200):
