@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 from outrider.decoding.digest import next_digest
@@ -72,7 +73,7 @@ class BranchPool:
         while ahead and len(found) <= most:
             cost, _, path, digest = heappop(ahead)
             while len(path) < limit and (place := self._places.get(digest)) is not None:
-                (token, (_, after)), *lesser = place.offers.items()
+                (token, (_, after)), *lesser = islice(place.offers.items(), most + 2)
                 for other, (_, beyond) in lesser:
                     count += 1
                     heappush(ahead, (cost + SECOND_CHOICE_COST, count, (*path, other), beyond))

@@ -13,6 +13,9 @@ LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
 LOST_BY_WRONG_AIM = 0.5
 """Tokens of a draft that would have stood had the verification not been given up for another outcome."""
+RECENT_VERIFICATIONS = 100
+"""A time of drafts beside each other that is not seen again among so many is forgotten: it was a hiccup's, or
+the machine's that is another now."""
 Reason = Literal["hinted", "alive", "surprise"]
 
 
@@ -45,6 +48,9 @@ class Pace:
         self._verify: dict[int, Mean] = {}
         self._wide: dict[int, Mean] = {}
         """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
+        self._wide_at: dict[int, int] = {}
+        self._verified = 0
+        self._begins = True
         self._nearest: dict[int, Mean] = {}
         """By the length of a draft, of which none need have been verified."""
         self._length = Mean()
@@ -54,6 +60,7 @@ class Pace:
     def begin_text(self) -> None:
         """The time since the last text says nothing about how long drafts take."""
         self._awaited = None
+        self._begins = True
         self._speed.begin_text()
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
@@ -66,13 +73,27 @@ class Pace:
             self._step.add(compute_s)
             return
         self._length.add(num_drafted)
+        self._verified += 1
+        self._forget_wide()
         if num_beside:
-            self._wide.setdefault(num_drafted + num_beside, Mean()).add(compute_s)
+            self._on_wide(num_drafted + num_beside, compute_s)
             return
         if num_drafted not in self._verify:
             self._verify[num_drafted] = Mean()
             self._nearest.clear()
         self._verify[num_drafted].add(compute_s)
+
+    def _on_wide(self, num_tokens: int, compute_s: float) -> None:
+        """The first one of a text has also brought its prompt to where the others are verified."""
+        if not self._begins:
+            self._wide.setdefault(num_tokens, Mean()).add(compute_s)
+            self._wide_at[num_tokens] = self._verified
+        self._begins = False
+
+    def _forget_wide(self) -> None:
+        oldest = self._verified - RECENT_VERIFICATIONS
+        for size in [size for size, seen_at in self._wide_at.items() if seen_at <= oldest]:
+            del self._wide[size], self._wide_at[size]
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -138,11 +159,14 @@ class Pace:
         speed = max(self._speed.value, 1.0 / self._step.value)
         times = self._verify | self._wide
         best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
+        places: set[int] = set()
         for count, (left_at, length) in enumerate(leaves, 1):
-            tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
+            if left_at not in places:  # `second` is the chance of all that leave there
+                tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
+            places.add(left_at)
             rows += length + 1
             gain = tokens - speed * (_nearest_to(rows, times).value - alone_s)
-            if gain > most:
+            if gain >= most:
                 best, most = count, gain
         return best
 

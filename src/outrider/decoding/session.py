@@ -383,7 +383,7 @@ def _of_main(job: Verify, judgement: Judgement, new: tuple[int, ...]) -> Judgeme
     if not judgement.branch:
         return judgement
     stood = common_length(job.draft, new)
-    return Judgement(stood, new[stood])
+    return Judgement(stood, new[stood] if stood < len(new) else None)
 
 
 def _sampling(frame: Open) -> Sampling:

@@ -26,7 +26,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.limits import CloudLimits
-from outrider.decoding.pace import Pace
+from outrider.decoding.pace import RECENT_VERIFICATIONS, Pace
 from outrider.decoding.sequence import CachedSequence
 from outrider.decoding.service import VerifierService
 from outrider.decoding.session import TargetText
@@ -358,6 +358,36 @@ def test_what_seldom_stands_pays_less():
         unlucky.on_second_judged(False)
     assert (lucky.num_beside(4, [(0, 15)]), unlucky.num_beside(4, [(0, 15)])) == (1, 0)
     assert paced(1, wide_s=0.06).num_beside(4, [(3, 15)]) == 0, "the text seldom comes that far"
+
+
+def test_the_first_of_a_text_tells_no_time_for_it_brings_the_prompt_there():
+    one = paced()
+    one.on_verified(4, 0.5, 5)
+    assert one.num_beside(4, LEAVES) == 3
+    one.on_verified(4, 0.5, 5)
+    assert one.num_beside(4, LEAVES[:1]) == 0
+    other = paced(wide_s=0.05)
+    other.begin_text()
+    other.on_verified(4, 0.5, 5)
+    assert other.num_beside(4, LEAVES) == 3
+
+
+def test_a_hiccup_is_forgotten():
+    one = paced(wide_s=0.05)
+    one.on_verified(4, 0.5, 5)
+    assert one.num_beside(4, LEAVES[:1]) == 0
+    for _ in range(RECENT_VERIFICATIONS):
+        one.on_verified(4, 0.05)
+    assert one.num_beside(4, LEAVES[:1]) == 1
+
+
+def test_of_drafts_that_leave_at_one_place_one_can_stand():
+    dear = paced(wide_s=0.06)
+    alone, twice, apart = [(1, 15)], [(1, 15), (1, 15)], [(0, 15), (1, 15)]
+    dear.on_verified(4, 0.065, 32)
+    assert dear.num_beside(4, alone) == dear.num_beside(4, twice) == 1
+    assert dear.num_beside(4, apart) == 2
+    assert paced(wide_s=0.05).num_beside(4, twice) == 2, "where it costs nothing it may"
 
 
 # ------------------------------------------------------------------ whole texts
