@@ -40,11 +40,16 @@ def start(
 
 
 def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run, client: Client) -> None:
+    """Said again where this process stood still for longer than the deadman bears: it has stopped then."""
     _, base, speaker = start(run_node, client)
-    speaker.say(1, "move forward small")
-    report = wait_until(lambda: base.reports, "a motion report")[0]
-    assert (report.session_id, report.step, report.outcome) == ("s", 1, MotionReport.DONE), report.message
-    assert base.pose.x == pytest.approx(0.25, abs=0.05)
+    for step in range(1, 5):
+        begun_x = base.pose.x
+        speaker.say(step, "move forward small")
+        report = wait_until(lambda last=step - 1: base.reports[last:], "a motion report")[0]
+        if "sign of life" not in report.message:
+            break
+    assert (report.session_id, report.step, report.outcome) == ("s", step, MotionReport.DONE), report.message
+    assert base.pose.x - begun_x == pytest.approx(0.25, abs=0.05)
     wait_until(lambda: [v for _, v in base.commands[-5:]] == [Velocity()] * 5, "a burst of zeros")
 
 
