@@ -243,7 +243,7 @@ class TargetText:
             self._foretold.forget()
             return []
         base, known = len(self._text), self._foretold.tokens
-        draft = job.beside[judgement.branch - 1] if judgement.branch else job.draft
+        draft = job.branch(judgement.branch).draft
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*draft[: judgement.accepted], *own)
         aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them

@@ -100,13 +100,11 @@ def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
     """Of a job's branches the judgement that counts: they agree as far as they go. A failure is the job's if
     it is that of its own draft.
     """
-    best = judged[0]
-    for branch, other in enumerate(judged):
-        if isinstance(best, Exception) or isinstance(other, Exception):
-            continue
-        if other.accepted > best.accepted:
-            best = other._replace(branch=branch)
-    return best
+    own = judged[0]
+    if isinstance(own, Exception):
+        return own
+    whole = [one._replace(branch=at) for at, one in enumerate(judged) if not isinstance(one, Exception)]
+    return max(whole, key=lambda one: one.accepted)
 
 
 class TargetWorker:
