@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from outrider.decoding.digest import Tokens
 from outrider.decoding.pace import Pace
 
 MOST_AIMS = 2
 """How often one verification is begun again at most."""
-Tokens = tuple[int, ...]
 
 
 class Aim:

@@ -12,6 +12,8 @@ from operator import eq
 
 from outrider.core.values import Prompt
 
+Tokens = tuple[int, ...]
+
 _LINK, _DIGEST = struct.Struct("<II"), struct.Struct("<I")
 _EMPTY = blake2b(digest_size=_DIGEST.size)
 """To be copied: made anew a state takes longer than what goes into it."""

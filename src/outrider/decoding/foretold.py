@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from outrider.decoding.aim import Aim
-from outrider.decoding.digest import common_length
+from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.jobs import ExitHint, Judgement
 from outrider.decoding.pace import Pace
 from outrider.decoding.trust import runs_of
 
-Tokens = tuple[int, ...]
 Said = tuple[ExitHint, tuple[int, ...]]
 """What an exit said, and for how many exits in a row each position has had its choice (`trust.runs_of`)."""
 Outcome = tuple[Tokens, float]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.core.frames import HintPolicy
+from outrider.decoding.digest import Tokens
 from outrider.decoding.estimates import Purse
 from outrider.decoding.token_runs import token_bytes
 
@@ -11,7 +12,6 @@ SURER_BY = 0.2
 LEAST_TRUST = 0.2
 VERDICT_BYTES, HINT_BYTES = 16.0, 9.0
 BYTES_DOWN_PER_TOKEN = 38.0
-Tokens = tuple[int, ...]
 
 
 class Telling:
