@@ -1,4 +1,4 @@
-"""Forwards of a block's sequences over static buffers, cut at the exits: what a GPU replays as CUDA graphs.
+"""Forwards of a block's sequences over static buffers, cut at the layers: what a GPU replays as CUDA graphs.
 
 A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
 in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
@@ -38,8 +38,6 @@ SHORTEST_SPAN = 1024
 
 SEGMENTS_AHEAD = 2
 """How far the device's queue reaches past the exit that is heard, or the pause."""
-PARTS_WITHOUT_EXITS = 8
-"""Segments of a model that has no exits: between them its forward may be broken off."""
 
 _log = logging.getLogger(__name__)
 Heard = Callable[[int, Tensor], Reading | None]
@@ -99,8 +97,8 @@ class Launcher(Protocol):
 
 
 class SegmentedStep:
-    """The segments of one span: layers up to each exit with its head, and the rest with the LM head; without
-    exits, as many layers in each.
+    """The segments of one span: each layer with the head of the exit that stands there, the last one with the
+    LM head.
     """
 
     def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
@@ -113,6 +111,9 @@ class SegmentedStep:
         self._project = Fused(project) if device.type == "cuda" else project
         self._join = Fused(join) if device.type == "cuda" else join
         self._hidden = self._mask = self._places = self._inputs
+        layers = () if heads is None else heads.info.layers
+        self.exit_after = {layer - 1: index for index, layer in enumerate(layers)}
+        """By the number of a segment the exit that ends it."""
         self.exit_rows: list[Tensor] = []
         self.logits = self._inputs
 
@@ -131,23 +132,19 @@ class SegmentedStep:
     def segments(self) -> Iterator[Callable[[], None]]:
         """What is captured, in order; each leaves its results in tensors that the next reads."""
         self.exit_rows = []
-        count = len(self._text.layers)
-        parts = min(PARTS_WITHOUT_EXITS, count)
-        even = [count * part // parts for part in range(1, parts)]
-        ends = even if self._heads is None else list(self._heads.info.layers)
-        for number, (first, last) in enumerate(zip([0, *ends], [*ends, count], strict=True)):
-            yield partial(self._segment, first, last, number)
+        for number in range(len(self._text.layers)):
+            yield partial(self._segment, number)
 
-    def _segment(self, first: int, last: int, number: int) -> None:
-        if first == 0:
+    def _segment(self, number: int) -> None:
+        if number == 0:
             self._begin()
-        for index in range(first, last):
-            self._hidden = self._layer(index, self._hidden)
-        if last == len(self._text.layers):
+        self._hidden = self._layer(number, self._hidden)
+        if number == len(self._text.layers) - 1:
             self.logits = self._text.logits(self._hidden)
-        elif self._heads is not None:
-            del self.exit_rows[number:]
-            self.exit_rows.append(self._heads.logits(number, self._hidden))
+        elif self._heads is not None and number in self.exit_after:
+            index = self.exit_after[number]
+            del self.exit_rows[index:]
+            self.exit_rows.append(self._heads.logits(index, self._hidden))
 
     def _layer(self, index: int, hidden: Tensor) -> Tensor:
         """Its products with what stands between them, and attention over the caches in place."""
@@ -216,8 +213,9 @@ class DirectLauncher:
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
         for number, segment in enumerate(self._segments):
             segment()
-            if heard is not None and number < len(self._step.exit_rows):
-                reading = heard(number, self._step.exit_rows[number])
+            index = self._step.exit_after.get(number)
+            if heard is not None and index is not None:
+                reading = heard(index, self._step.exit_rows[index])
                 if reading is not None:
                     reading.hear(reading.chosen.cpu())
             if pause is not None and number < len(self._segments) - 1:
@@ -237,7 +235,7 @@ class GraphLauncher:
             with torch.cuda.graph(graph, pool=pool):
                 segment()
             self._graphs.append(graph)
-        self._exits = list(step.exit_rows)
+        self._exit_after, self._exits = step.exit_after, list(step.exit_rows)
         self._computed = [torch.cuda.Event() for _ in self._graphs[1:]]
         self._copied = [torch.cuda.Event() for _ in self._exits]
 
@@ -247,12 +245,12 @@ class GraphLauncher:
         """
         launched = 0
         for number, computed in enumerate(self._computed):
-            listens = heard is not None and number < len(self._exits)
-            if not listens and pause is None:
-                break
+            index = None if heard is None else self._exit_after.get(number)
+            if index is None and pause is None:
+                continue
             launched = self._launch(launched, number + 1 + SEGMENTS_AHEAD)
-            if heard is not None and listens:
-                self._read(number, heard)
+            if heard is not None and index is not None:
+                self._read(number, index, heard)
             else:
                 computed.synchronize()
             if pause is not None:
@@ -267,20 +265,20 @@ class GraphLauncher:
                 self._computed[number].record()
         return max(first, min(end, len(self._graphs)))
 
-    def _read(self, number: int, heard: Heard) -> None:
-        """Tell of an exit while the device computes on. What is read crosses in pinned memory.
+    def _read(self, number: int, index: int, heard: Heard) -> None:
+        """Tell of the exit that ends a segment while the device computes on.
 
-        One exit after the other, so that what one says has left before the next is read. Waited for in any
-        case, since the next run overwrites its rows.
+        What is read crosses in pinned memory. One exit after the other, so that what one says has left before
+        the next is read. Waited for in any case, since the next run overwrites its rows.
         """
         pinned: Tensor | None = None
         with torch.cuda.stream(self._reading):
             self._reading.wait_event(self._computed[number])
-            reading = heard(number, self._exits[number])
+            reading = heard(index, self._exits[index])
             if reading is not None:
                 pinned = reading.chosen.to("cpu", non_blocking=True)
-            self._copied[number].record()
-        self._copied[number].synchronize()
+            self._copied[index].record()
+        self._copied[index].synchronize()
         if reading is not None and pinned is not None:
             reading.hear(pinned)
 

@@ -14,7 +14,7 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.ports import Chunk, LanguageModel
 from outrider.models import QwenModel, load_graph_model, load_model, steps
 from outrider.models.constrained import constrain
-from outrider.models.steps import PARTS_WITHOUT_EXITS, SEGMENTS_AHEAD, GraphLauncher
+from outrider.models.steps import SEGMENTS_AHEAD, GraphLauncher
 
 LAYERS = 3
 
@@ -108,13 +108,13 @@ def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
     monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
-    model = stepped(build_tiny_model(tmp_path / "draft", TinySize(layers=2 * PARTS_WITHOUT_EXITS)))
+    model = stepped(build_tiny_model(tmp_path / "draft", TinySize(layers=16)))
     session = model.open_session()
     session.prefill(random_prompt(1))
     model.forward_together([Chunk(session, [7])])
     launched.clear()
     model.forward_together([Chunk(session, [8])])
-    assert len(launched) == PARTS_WITHOUT_EXITS
+    assert len(launched) == 16
 
     def stop() -> None:
         raise InterruptedError
