@@ -10,6 +10,7 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer
@@ -40,6 +41,7 @@ from outrider.decoding.workers import DraftWorker
 
 _PEER = Peer("", b"virtual")
 _TICK_S = 0.05
+_Job = TypeVar("_Job")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class ComputeProfile:
     One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
     step_s (as long as a verification, where that is None). Exit i hints at the share exit_fractions[i] of
-    either; where none are given, when its layer is done.
+    either; where none are given, when its layer is done. A forward that is given up runs on for the share
+    runs_on, which waits in a device's queue by then.
     """
 
     draft_prefill_s: float = 0.02
@@ -60,6 +63,11 @@ class ComputeProfile:
     verify_token_s: float = 0.0
     step_s: float | None = None
     exit_fractions: tuple[float, ...] = ()
+    runs_on: float = 0.0
+
+    def left_s(self, after_s: float, whole_s: float) -> float:
+        """How long a forward takes that is given up after so long; it would have taken `whole_s`."""
+        return min(after_s + self.runs_on * whole_s, whole_s)
 
     def draft_s(self, job: EdgeJob) -> float:
         if isinstance(job, DraftTokens):
@@ -75,6 +83,15 @@ class ComputeProfile:
         if not job.tokens:
             return 0.0
         return self.verify_s if self.step_s is None else self.step_s
+
+
+@dataclass(eq=False)
+class _Running(Generic[_Job]):
+    """A job that a model does, and whether it has been told to leave it."""
+
+    job: _Job
+    started_s: float
+    left: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,8 +139,8 @@ class VirtualDecoder:
         self._sender_free_s = 0.0
         self._look_s = 0.0
         self._edge_look_s = -1.0
-        self._drafting: tuple[EdgeJob, float] | None = None
-        self._running: CloudJob | None = None
+        self._drafting: _Running[EdgeJob] | None = None
+        self._running: _Running[CloudJob] | None = None
         self._generation = 1
         for outage in world.outages:
             self._at(outage.end_s, self._reconnect, outage)
@@ -191,36 +208,39 @@ class VirtualDecoder:
         job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        self._drafting = job, self.now_s
+        self._drafting = running = _Running(job, self.now_s)
         result = self._worker.run(job)
-        self._at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, job, result)
+        self._at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, running, result)
 
-    def _finish_edge_job(self, job: EdgeJob, result: EdgeResult) -> None:
+    def _finish_edge_job(self, running: _Running[EdgeJob], result: EdgeResult) -> None:
         """Nothing comes of a job that was left."""
-        if self._drafting is None or job is not self._drafting[0]:
+        if running.left:
             return
-        duration_s = self._end_edge_job(job)
-        self._perform(self._machine.complete(job, result, self.now_s, duration_s))
+        self._end_edge_job(running)
+        compute_s = self.now_s - running.started_s
+        self._perform(self._machine.complete(running.job, result, self.now_s, compute_s))
 
     def _leave_edge_job(self) -> None:
         """After news, if something else is worth more now."""
-        if self._drafting is None:
+        running = self._drafting
+        if running is None or running.left:
             return
-        job, started_s = self._drafting
-        if self._machine.gives_up(job, self.now_s - started_s):
-            self._end_edge_job(job, finished=False)
+        if self._machine.gives_up(running.job, self.now_s - running.started_s):
+            running.left = True
+            free_s = self._free_s(running, self._world.compute.draft_s(running.job))
+            self._at(free_s, self._end_edge_job, running)
 
-    def _end_edge_job(self, job: EdgeJob, finished: bool = True) -> float:
-        """How long it took."""
-        assert self._drafting is not None
-        started_s = self._drafting[1]
-        duration_s = self.now_s - started_s
+    def _end_edge_job(self, running: _Running[EdgeJob]) -> None:
+        job, duration_s = running.job, self.now_s - running.started_s
         self._drafting = None
-        self._observe(_edge_event(job, started_s, duration_s))
+        self._observe(_edge_event(job, running.started_s, duration_s))
         if isinstance(job, DraftTokens):
-            num_tokens = len(job.prefixes) if finished else 0
+            num_tokens = 0 if running.left else len(job.prefixes)
             self._transcript.on_drafted(num_tokens, duration_s, self.now_s - self._start_s)
-        return duration_s
+
+    def _free_s(self, running: _Running[Any], whole_s: float) -> float:
+        """When a model is free that is told now to leave a job, which would take so long."""
+        return running.started_s + self._world.compute.left_s(self.now_s - running.started_s, whole_s)
 
     def _start_cloud_job(self) -> None:
         jobs = [] if self._running else self._service.next_jobs()
@@ -229,7 +249,7 @@ class VirtualDecoder:
             return
         [job] = jobs
         duration_s = self._world.compute.target_s(job)
-        self._running, started_s = job, self.now_s
+        self._running = running = _Running(job, self.now_s)
         hints: list[ExitHint] = []
 
         def keep(_: Verify, hint: ExitHint) -> bool:
@@ -241,8 +261,8 @@ class VirtualDecoder:
             [result] = self._service.run([job], keep)
         for hint in hints:
             at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
-            self._at(at_s, self._send_hint, job, hint, started_s)
-        self._at(self.now_s + duration_s, self._finish_cloud_job, job, result, started_s)
+            self._at(at_s, self._send_hint, running, job, hint)
+        self._at(self.now_s + duration_s, self._finish_cloud_job, running, result)
 
     def _look_at_edge(self) -> None:
         look_s = self._machine.next_look_s
@@ -261,8 +281,8 @@ class VirtualDecoder:
             self._look_s = self.now_s + max(wait_s, 1e-6)
             self._at(self._look_s, lambda: None)
 
-    def _send_hint(self, job: Verify, hint: ExitHint, started_s: float) -> None:
-        if job is not self._running:
+    def _send_hint(self, running: _Running[CloudJob], job: Verify, hint: ExitHint) -> None:
+        if running is not self._running or running.left:
             return
         replies = self._service.hint(job, hint)
         if replies:
@@ -270,16 +290,18 @@ class VirtualDecoder:
             self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
         self._reply(replies)
         if self._service.gives_up(job):
-            self._finish_cloud_job(job, GivenUp(), started_s)
+            running.left = True
+            free_s = self._free_s(running, self._world.compute.target_s(job))
+            self._at(free_s, self._finish_cloud_job, running, GivenUp())
 
-    def _finish_cloud_job(self, job: CloudJob, result: CloudResult, started_s: float) -> None:
-        """Nothing comes of a job that was given up, or of a verifier that is no more."""
-        if job is not self._running:
+    def _finish_cloud_job(self, running: _Running[CloudJob], result: CloudResult) -> None:
+        """Nothing else comes of a job that was given up, or of a verifier that is no more."""
+        if running is not self._running or (running.left and not isinstance(result, GivenUp)):
             return
         self._running = None
-        duration_s = self.now_s - started_s
-        self._observe(_cloud_event(job, started_s, duration_s))
-        self._reply(self._service.finish(job, result, duration_s))
+        duration_s = self.now_s - running.started_s
+        self._observe(_cloud_event(running.job, running.started_s, duration_s))
+        self._reply(self._service.finish(running.job, result, duration_s))
 
     def _perform(self, actions: list[EdgeAction]) -> None:
         for action in actions:

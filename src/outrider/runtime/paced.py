@@ -37,6 +37,11 @@ class Pacer:
     def start(self) -> None:
         self._start_s = self._clock()
 
+    @property
+    def elapsed_s(self) -> float:
+        """Since the start."""
+        return self._clock() - self._start_s
+
     def wait_until(self, after_s: float, pause: Pause | None = None) -> None:
         """With a `pause` every now and then. `late_s` sums up by how much this machine was slower than the
         one it stands for.
@@ -61,8 +66,13 @@ class PacedDraftWorker(DraftWorker):
 
     def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
         self._pacer.start()
-        choices = super().run(job, pause)
-        self._pacer.wait_until(self._compute.draft_s(job), pause)
+        whole_s = self._compute.draft_s(job)
+        try:
+            choices = super().run(job, pause)
+            self._pacer.wait_until(whole_s, pause)
+        except GivenUp:
+            self._pacer.wait_until(self._compute.left_s(self._pacer.elapsed_s, whole_s))
+            raise
         return choices
 
 
@@ -90,8 +100,10 @@ class PacedTargetWorker(TargetWorker):
             for job, result in zip(jobs, results, strict=True)
         )
         for job, hint in hints:
-            self._pacer.wait_until(duration_s * self._shares[hint.exit])
+            after_s = duration_s * self._shares[hint.exit]
+            self._pacer.wait_until(after_s)
             if on_hint(job, hint) and len(jobs) == 1:
+                self._pacer.wait_until(self._compute.left_s(after_s, duration_s))
                 return [GivenUp()]
         self._pacer.wait_until(duration_s)
         return results

@@ -19,6 +19,8 @@ from outrider.runtime.paths import benchmark_file
 REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
+RUNS_ON = 2.0 / 28.0
+"""What of a forward that is left runs on: of a 7B's 28 layers two wait in a GPU's queue (`models.steps`)."""
 _BYTES_PER_MEGABIT = 125_000.0
 _UNLIMITED = float("inf")
 
@@ -113,6 +115,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             verify_s=self.verify_s - self.num_draft_tokens * token_s,
             verify_token_s=token_s,
             step_s=self.step_s,
+            runs_on=RUNS_ON,
         )
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:

@@ -11,6 +11,7 @@ from outrider.core.errors import FrameError, LinkError
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.pace import Pace
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
 COMPUTE = ComputeProfile(
@@ -52,6 +53,27 @@ def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_f
     decoded = VirtualDecoder(target, draft, config, world()).decode(request(max_new_tokens=20))
     assert decoded.rounds[0].draft_s == pytest.approx(3 * 0.01)
     assert sum(stats.draft_s for stats in decoded.rounds) < 0.75 * decoded.speculation.draft_busy_s
+
+
+@pytest.mark.parametrize(("runs_on", "left_s"), [(0.0, 0.2), (0.1, 0.3), (0.9, 1.0)])
+def test_a_forward_that_is_given_up_runs_on_for_its_share(monkeypatch, runs_on, left_s):
+    """All exits are right, so that each forward is left at its first."""
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: chance)
+    target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
+    target.exit_row = lambda index, digest: target.row(digest)
+    compute = ComputeProfile(verify_s=1.0, step_s=1.0, exit_fractions=(0.2, 0.6, 0.8), runs_on=runs_on)
+    took_s: list[float] = []
+
+    def observe(event):
+        if event.kind in ("verify", "step"):
+            took_s.append(event.end_s - event.start_s)
+
+    given = dataclasses.replace(world(), compute=compute)
+    asked = request(max_new_tokens=20)
+    decoded = VirtualDecoder(target, draft, DecodingConfig(), given, observe).decode(asked)
+    assert decoded.token_ids == own_text(target, asked)
+    seen = {round(one_s, 6) for one_s in took_s if one_s > 0.0}
+    assert seen == {left_s, 1.0}
 
 
 def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():

@@ -1,5 +1,7 @@
 """Paced workers take the profile's time, hints leave at their layer's share, and results stay the models'."""
 
+from dataclasses import replace
+
 import pytest
 from support.toys import own_text, request, toy_pair
 
@@ -80,9 +82,13 @@ def test_texts_are_the_targets_and_take_the_profiles_time(fake: FakeTime) -> Non
     assert cloud.now_s == pytest.approx(0.5 + 4 * 1.0)
 
 
-def test_a_verification_given_up_takes_the_time_to_its_exit(fake: FakeTime) -> None:
+@pytest.mark.parametrize(("runs_on", "end_s"), [(0.0, 0.5), (0.1, 0.6), (0.7, 1.0)])
+def test_a_verification_given_up_takes_the_time_to_its_exit_and_what_runs_on(
+    fake: FakeTime, runs_on: float, end_s: float
+) -> None:
+    compute = replace(COMPUTE, runs_on=runs_on)
     target, asked = toy_pair(5, 1.0, eos_bias=-9.0)[0], request(max_new_tokens=20)
-    worker, text = PacedTargetWorker(target, COMPUTE, fake.pacer()), own_text(target, asked)
+    worker, text = PacedTargetWorker(target, compute, fake.pacer()), own_text(target, asked)
     heard: list[int] = []
 
     def at_the_second(job: Verify, hint: ExitHint) -> bool:
@@ -101,16 +107,17 @@ def test_a_verification_given_up_takes_the_time_to_its_exit(fake: FakeTime) -> N
     fake.now_s = 0.0
     [left] = worker.run([verify(1, (text[2], 29, 3))], at_the_second)
     assert isinstance(left, GivenUp) and heard == [0, 1]
-    assert fake.now_s == pytest.approx(2 / 4 * 1.0)
+    assert fake.now_s == pytest.approx(end_s)
     judged = worker.run([verify(1, text[2:6]), verify(2, text[2:4])], at_the_second)
     assert [(one.accepted, one.next_token) for one in judged] == [(4, text[6]), (2, text[4])]
-    assert fake.now_s == pytest.approx(0.5 + 1.0), "a batch is not left"
+    assert fake.now_s == pytest.approx(end_s + 1.0), "a batch is not left"
     assert sorted(heard) == [0, 0, 0, 1, 1, 1, 2, 2]
 
 
-def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime) -> None:
+@pytest.mark.parametrize("runs_on", [0.0, 0.2])
+def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, runs_on: float) -> None:
     draft = ToyModel(ToySettings(seed=5))
-    worker = PacedDraftWorker(draft, COMPUTE, fake.pacer())
+    worker = PacedDraftWorker(draft, replace(COMPUTE, runs_on=runs_on), fake.pacer())
     worker.run(PrefillDraft(1, request().prompt, 20))
     job = DraftTokens(1, ((),), 1, "greedy", Sampling())
     whole = worker.run(job)
@@ -122,5 +129,5 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime) -> None:
 
     with pytest.raises(GivenUp):
         worker.run(job, leave)
-    assert fake.now_s - began_s == pytest.approx(0.052)
+    assert fake.now_s - began_s == pytest.approx(0.052 + 0.1 * runs_on)
     assert worker.run(job, lambda: None) == whole
