@@ -250,8 +250,9 @@ class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
 
     They came of a chunk of `drafted` tokens, those left out that an exit had foretold and that did not stand;
     of those that stood the edge knows which it drafted. `passes` counts the target's forwards of this epoch
-    so far; `verify_us` is the time of the last. `kept`, nothing or two
-    numbers: from where to where a rejected chunk, past the mistake, is what the target would have written.
+    so far, one that was left by the part of its time that it ran; `verify_us` is the time of the last.
+    `kept`, nothing or two numbers: from where to where a rejected chunk, past the mistake, is what the target
+    would have written.
     """
 
     session: U32

@@ -178,7 +178,8 @@ class SpeculationStats:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A finished text with its statistics. `target_passes` counts forwards of the target after its prefill.
+    """A finished text with its statistics. `target_passes` counts forwards of the target after its prefill,
+    one that was left by the part of its time that it ran.
 
     `prefill_s` is the time of the target's prefill. `unverified_tokens` counts those the edge emitted alone
     while the link was lost (policy `draft_only`); with 0 the text is exactly the target's own.

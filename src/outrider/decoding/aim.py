@@ -1,9 +1,11 @@
 """When a running verification should be given up for one that is aimed better.
 
-Early exits foretell how a verification ends. Where a branch that goes on from there lies ready, one forward
-can judge both: it begins again, with the end foretold as its draft and the branch after it. That costs the
-time since the verification began and saves the next one where the exits were right. Where they were not, the
-target has its word all the same: what is foretold is judged like any draft.
+Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it
+begins again, with the end foretold as its draft and the branch that lies ready after it, or none. That costs
+the time since the verification began and saves the next one where the exits were right. Where they were not,
+the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
+above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
+arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
 """
 
 from __future__ import annotations
@@ -13,9 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 from outrider.decoding.digest import Tokens
 from outrider.decoding.pace import Pace
 
-MOST_AIMS = 2
-"""How often one verification is begun again at most."""
-
 
 class Aim:
     """What one text's next verification begins with. Times in seconds of the cloud's clock."""
@@ -23,6 +22,7 @@ class Aim:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._begun_s = 0.0
+        self._left_s: float | None = None
         self.drop()
 
     def drop(self) -> None:
@@ -34,14 +34,20 @@ class Aim:
         """Of `tokens` the places whose token is an exit's own: there it contradicted the draft."""
 
     def begin(self, now_s: float) -> None:
-        """A verification begins."""
-        self._begun_s = now_s
+        """A verification begins, maybe the one that another was given up for."""
+        if self._left_s is not None:
+            self._pace.on_begun_again(now_s - self._left_s)
+        self._begun_s, self._left_s = now_s, None
         self._better = None
 
     @property
     def is_better(self) -> bool:
         """Whether the running verification should be given up for another."""
         return self._better is not None
+
+    def running_s(self, now_s: float) -> float:
+        """For how long the verification has run."""
+        return now_s - self._begun_s
 
     def look(
         self,
@@ -54,15 +60,16 @@ class Aim:
         ready after one. `drafts`: this one first, and what is verified beside it.
         """
         most = 0.0
-        for tokens, chance in outcomes if len(self.ends) < MOST_AIMS else ():
+        for tokens, chance in outcomes:
             ready = after(tokens)
             whole = tokens + ready
-            if not ready or any(draft[: len(whole)] == whole for draft in drafts):
+            if any(draft[: len(whole)] == whole for draft in drafts):
                 continue
             lengths = len(drafts[0]), len(tokens), len(ready)
-            gain = self._pace.gain_of_aim(chance, *lengths, now_s - self._begun_s)
+            gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
             if gain > most:
                 most, self._better = gain, (tokens, chance)
+                self._left_s = now_s
 
     def take(self) -> None:
         """The verification has been given up: what was better is what the next one begins with."""

@@ -236,14 +236,14 @@ class CloudMachine:
         text = self._text_of(job.key, job.epoch)
         return text is None or text.gives_up(job)
 
-    def given_up(self, job: CloudJob) -> None:
+    def given_up(self, job: CloudJob, now_s: float) -> None:
         """A verification was left in its midst: its rows are the robot's to spend again."""
         bucket = self._buckets.get(job.key.peer.owner)
         if bucket is not None and isinstance(job, Verify):
             bucket.give_back(job.num_rows)
         text = self._text_of(job.key, job.epoch)
         if text is not None and isinstance(job, Verify):
-            text.on_given_up(job)
+            text.on_given_up(job, now_s)
 
     def complete(
         self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float

@@ -61,6 +61,10 @@ class Foretold:
         """A verification begins."""
         self._aim.begin(now_s)
 
+    def running_s(self, now_s: float) -> float:
+        """For how long the verification has run."""
+        return self._aim.running_s(now_s)
+
     def hear(self, hint: ExitHint) -> Said:
         """An exit has spoken."""
         said = hint, runs_of(hint, self._said)

@@ -11,7 +11,7 @@ from outrider.decoding.trust import Trust
 
 LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
-LOST_BY_WRONG_AIM = 0.5
+LOST_BY_WRONG_AIM = 1.0
 """Tokens of a draft that would have stood had the verification not been given up for another outcome."""
 RECENT_VERIFICATIONS = 100
 """A time of drafts beside each other that is not seen again among so many is forgotten: it was a hiccup's, or
@@ -54,6 +54,8 @@ class Pace:
         self._nearest: dict[int, Mean] = {}
         """By the length of a draft, of which none need have been verified."""
         self._length = Mean()
+        self._leaving = Mean()
+        self._ready = Mean()
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
 
@@ -95,6 +97,10 @@ class Pace:
         for size in [size for size, seen_at in self._wide_at.items() if seen_at <= oldest]:
             del self._wide[size], self._wide_at[size]
 
+    def on_begun_again(self, after_s: float) -> None:
+        """So long after it was given up a verification has begun again, aimed better."""
+        self._leaving.add(after_s)
+
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
         for _ in range(stood):
@@ -109,6 +115,10 @@ class Pace:
     def on_stepped_beside(self, agreed: bool) -> None:
         """A step was taken although a draft lay there, whose first token it did or did not write."""
         self._odds.on_outcome(0 if agreed else None)
+
+    def on_ready(self, num_drafted: int) -> None:
+        """Of a draft that fits the text so much lay ready when it had grown."""
+        self._ready.add(num_drafted)
 
     def on_draft(self, now_s: float) -> None:
         """A draft that fits has come."""
@@ -134,6 +144,11 @@ class Pace:
     def expected_tokens(self, num_drafted: int) -> float:
         """What the verification of so many yields on average."""
         return expected_tokens(self._odds.rate(), num_drafted)
+
+    def part_of(self, num_drafted: int, running_s: float) -> float:
+        """What part of the verification of so many has been done after so long, as far as is known."""
+        known = self._verify if num_drafted else self._step.known
+        return min(1.0, running_s / self._time(num_drafted)) if known else 1.0
 
     def chunk_length(self, num_offered: int) -> int:
         """How many of the offered tokens to verify; 0 to take a step instead."""
@@ -184,11 +199,11 @@ class Pace:
         rate, running_s = self._odds.rate(), self._time(num_drafted)
         whole_s = self._time(num_named + num_ready)
         speed = max(self._speed.value, 1.0 / self._step.value)
-        to_come = round(self._length.value * max(0.0, 1.0 - elapsed_s / running_s))
+        to_come = max(0.0, self._ready.value - num_ready) * max(0.0, 1.0 - elapsed_s / running_s)
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self._time(num_ready) - whole_s) - fewer
         wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
-        return chance * right - (1.0 - chance) * wrong - speed * elapsed_s
+        return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self._leaving.value)
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

@@ -141,7 +141,7 @@ class VerifierService:
         """A batch was left after so long by no will of its own: what it was to do is still to be done."""
         self._machine.charge(jobs, compute_s, whole=False)
         for job in jobs:
-            self._machine.given_up(job)
+            self._machine.given_up(job, self._clock())
 
     def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
         """What an early exit says to the outside, if anything."""
@@ -159,7 +159,7 @@ class VerifierService:
             self._prefill_s[job.key] = compute_s
             return []
         if isinstance(result, GivenUp):
-            self._machine.given_up(job)
+            self._machine.given_up(job, self._clock())
             return []
         if isinstance(result, Exception):
             return self._machine.fail(job, result)

@@ -68,7 +68,8 @@ class TargetText:
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
         """What `_after` has found, until the text or the branches change."""
         self._prefill_us: int | None = None
-        self._passes = 0
+        self._passes = 0.0
+        """Forwards, of each that was left the part of the time that it would have taken."""
         self.adopt(frame)
 
     def adopt(self, frame: Open) -> None:
@@ -208,7 +209,8 @@ class TargetText:
         else:
             outcomes = self._foretold.outcomes(heard, job.draft)
             if self._rules.when_idle == "adaptive":
-                self._foretold.look((job.draft, *job.beside), outcomes, self._after, now_s)
+                goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens)]
+                self._foretold.look((job.draft, *job.beside), goes_on, self._after, now_s)
         said = []
         for tokens, chance in outcomes:
             frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
@@ -220,9 +222,9 @@ class TargetText:
         """Whether the running verification is of no use any more, or one that is aimed better of more."""
         return self._foretold.is_better or job.tokens != self._text.tokens
 
-    def on_given_up(self, job: Verify) -> None:
+    def on_given_up(self, job: Verify, now_s: float) -> None:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
-        self._passes += 1
+        self._passes += self._pace.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
             self._foretold.leave(job.draft)
 
@@ -286,9 +288,11 @@ class TargetText:
             self._pace.on_draft(now_s)
 
     def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
-        """Say how soon a draft may follow the tokens just committed."""
+        """Say what lies ready after the tokens just committed, or how soon a draft may follow them."""
         hinted_s = self._telling.take_told_s(new)
-        if self._pool.best(self._text.digest, 1)[0]:
+        ready = len(self._pool.best(self._text.digest, max(1, self._room))[0])
+        self._pace.on_ready(ready)
+        if ready:
             self._pace.on_fed()
         elif hinted_s is not None:
             self._pace.on_starved("hinted", hinted_s, stepped)
@@ -324,6 +328,10 @@ class TargetText:
             ready = self._pool.best(digest, self._room - len(tokens))[0]
             self._ready[tokens] = ready = ready[: max(1, self._pace.chunk_length(len(ready)))]
         return ready
+
+    def _goes_on(self, tokens: tuple[int, ...]) -> bool:
+        """Whether the text would not end with these tokens after it."""
+        return len(tokens) <= self._room and self._eos_id not in tokens
 
     def _extend(self, tokens: tuple[int, ...]) -> None:
         self._text.extend(tokens)
@@ -361,7 +369,7 @@ class TargetText:
             self._text.digest_at(base),
             self._text.tokens[base:],
             drafted,
-            self._passes,
+            round(self._passes),
             compute_us,
             kept=kept,
         )

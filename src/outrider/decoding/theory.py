@@ -10,9 +10,14 @@ from __future__ import annotations
 from outrider.core.errors import ConfigError
 
 
-def expected_tokens(acceptance_rate: float, num_draft_tokens: int) -> float:
-    """Tokens a round yields on average, the target's own included: PicoSpec eq. 5, Leviathan eq. 1."""
-    return sum([acceptance_rate**index for index in range(num_draft_tokens + 1)])
+def expected_tokens(acceptance_rate: float, num_draft_tokens: float) -> float:
+    """Tokens a round yields on average, the target's own included: PicoSpec eq. 5, Leviathan eq. 1.
+
+    The number of drafts may itself be one on average.
+    """
+    if acceptance_rate >= 1.0:
+        return num_draft_tokens + 1.0
+    return (1.0 - acceptance_rate ** (num_draft_tokens + 1.0)) / (1.0 - acceptance_rate)
 
 
 def acceptance_rate(tokens_per_round: float, num_draft_tokens: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.aim import MOST_AIMS, Aim
+from outrider.decoding.aim import Aim
 from outrider.decoding.pace import Pace
 
 STEP_S, VERIFY_S = 0.05, 0.06
@@ -44,8 +44,29 @@ def test_a_likely_outcome_is_aimed_at_where_a_branch_goes_on_from_it():
     assert (aim.tokens, aim.chance) == ((1, 9), 0.9)
 
 
-def test_without_a_branch_ready_nothing_is_aimed_at():
-    assert not aiming(taught(), ((1, 7), 1.0), ((2,), 1.0)).is_better
+def test_where_no_branch_is_ready_the_target_goes_on_from_what_its_exits_say():
+    aim = aiming(taught(), ((1, 7), 0.95))
+    aim.take()
+    assert aim.tokens == (1, 7)
+
+
+def test_that_is_left_to_drafts_where_they_lie_ready_in_time():
+    pace = taught()
+    for _ in range(20):
+        pace.on_ready(6)
+    assert not aiming(pace, ((1, 7), 0.95)).is_better
+    assert aiming(pace, ((1, 9), 0.95)).is_better
+
+
+def test_what_it_takes_to_begin_again_is_learnt_and_counts():
+    pace = taught()
+    aim = aiming(pace, ((1, 7), 0.95))
+    gain = pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
+    aim.take()
+    aim.begin(7.01 + STEP_S)
+    aim.begin(9.0)
+    assert gain > 0.0 > pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
+    assert not aiming(pace, ((1, 7), 0.95)).is_better
 
 
 def test_what_the_running_draft_covers_already_is_no_better():
@@ -68,7 +89,9 @@ def test_the_likelier_outcome_is_aimed_at():
 
 
 def test_of_equals_that_with_more_ready_is_aimed_at():
-    aim = aiming(taught(), ((1, 2, 3, 4, 5), 0.9), ((8,), 0.9))
+    pace = taught()
+    pace.on_ready(4)
+    aim = aiming(pace, ((1, 2, 3, 4, 5), 0.9), ((8,), 0.9))
     aim.take()
     assert aim.tokens == (8,)
 
@@ -91,8 +114,9 @@ def test_the_gain_falls_with_time_and_doubt_and_is_a_loss_at_the_end(right):
     assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) > 0.0
 
 
-def test_a_branch_that_is_short_gains_less():
+def test_a_branch_that_is_short_gains_less_where_more_would_come():
     pace = taught()
+    pace.on_ready(4)
     gains = [pace.gain_of_aim(0.9, 4, 2, ready, 0.01) for ready in (1, 2, 4)]
     assert gains == sorted(gains) and len(set(gains)) == 3
 
@@ -119,17 +143,16 @@ def test_time_counts_from_the_beginning_of_the_last_verification():
     assert aim.is_better
 
 
-def test_a_verification_is_aimed_anew_a_few_times_at_most():
-    aim = Aim(taught())
-    for _ in range(MOST_AIMS):
+def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
+    aim, text, chance = Aim(taught()), (1,), 1.0
+    for token in range(20, 60):
         aim.begin(7.0)
-        aim.look((DRAFT,), [((1, 9), 0.9)], after, 7.0)
-        assert aim.is_better
+        aim.look(((),), [(text, chance)], after, 7.005)
+        if not aim.is_better:
+            break
         aim.take()
-    aim.begin(7.0)
-    aim.look((DRAFT,), [((8,), 1.0)], after, 7.0)
-    assert not aim.is_better and aim.tokens == (1, 9)
+        assert aim.tokens == text and aim.ends == tuple(range(len(text)))
+        text, chance = (*text, token), chance * 0.95
+    assert 3 < len(text) < 30, "all of it must be right"
     aim.drop()
     assert (aim.tokens, aim.chance) == ((), 1.0)
-    aim.look((DRAFT,), [((8,), 1.0)], after, 7.0)
-    assert aim.is_better

@@ -34,6 +34,11 @@ USEFUL = {"hints": "useful", "when_idle": "adaptive"}
 
 
 @pytest.fixture(autouse=True)
+def aims_pay_where_a_branch_is_ready(monkeypatch):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0))
+
+
+@pytest.fixture
 def every_aim_pays(monkeypatch):
     monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
 
@@ -248,6 +253,54 @@ def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
     assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
     [verdict] = one.step()
     assert (verdict.tokens, verdict.passes) == (text[:7], 2)
+
+
+@pytest.mark.parametrize("max_new_tokens", [2, 3, 9])
+def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
+    every_aim_pays, max_new_tokens
+):
+    """What ends the text is not gone on from, so that it is never longer than it may be."""
+    one, text = running(max_new_tokens=max_new_tokens)
+    assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
+    for _ in range(max_new_tokens - 2):
+        assert verdicts(one.step()) == []
+    assert one.cloud.stats.given_up == max_new_tokens - 2
+    assert verdicts(one.step()) == [text[1:max_new_tokens]]
+
+
+@pytest.mark.parametrize("wrong_from", [0, 1, 3])
+def test_where_its_exits_are_wrong_the_target_has_its_word(every_aim_pays, wrong_from):
+    one, text = running(max_new_tokens=9)
+    target = one.cloud._worker._model
+    known = [extend_digest(ROOT, text[:length]) for length in range(wrong_from)]
+    target.exit_row = lambda index, digest: target.row(digest).roll(0 if digest in known else 1)
+    written: tuple[int, ...] = ()
+    for _ in range(300):
+        if len(written) < 9:
+            for tokens in verdicts(one.step()):
+                written += tokens
+                assert written == text[: len(written)]
+    assert written == text[:9] and one.cloud.stats.given_up > 9
+
+
+@pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
+def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, passes):
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    cloud.receive(ALICE, draft(0, text[:4]))
+    job = next_job(cloud)
+    cloud.finish(job, run(cloud, job), 0.1)
+    wrong = (text[5] + 1) % 31 + 1
+    for tokens in ((wrong, 3, 4), text[5:9]):
+        cloud.receive(ALICE, draft(5, tokens, digest=extend_digest(ROOT, text[:5])))
+    job = next_job(cloud)
+    cloud._clock.now_s += left_after_s
+    cloud.hint(job, names(job, text[5:6]))
+    assert cloud.gives_up(job)
+    cloud.finish(job, GivenUp(), left_after_s)
+    again = next_job(cloud)
+    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
 
 
 @pytest.mark.parametrize(

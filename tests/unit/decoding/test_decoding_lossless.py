@@ -124,12 +124,14 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
 
 @pytest.fixture
 def aims(monkeypatch) -> Counter[str]:
-    """Whatever early exits foretell is aimed at where a branch lies ready after it; what comes of that."""
+    """What exits foretell is aimed at where a branch lies ready after it, or where they are the least bit
+    sure; what comes of that.
+    """
     seen: Counter[str] = Counter()
 
-    def on_given_up(text, job, plain=TargetText.on_given_up):
+    def on_given_up(text, job, now_s, plain=TargetText.on_given_up):
         seen["drafts" if job.draft else "steps"] += 1
-        plain(text, job)
+        plain(text, job, now_s)
 
     def on_judged(text, job, judgement, *times, plain=TargetText.on_judged):
         known = len(text._foretold.tokens)
@@ -137,7 +139,10 @@ def aims(monkeypatch) -> Counter[str]:
         seen["wrong"] += known > judgement.accepted
         return plain(text, job, judgement, *times)
 
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    def gain(pace, chance, drafted, named, ready, elapsed_s):
+        return (1.0 + chance) * (ready > 0 or chance > 0.2)
+
+    monkeypatch.setattr(Pace, "gain_of_aim", gain)
     monkeypatch.setattr(TargetText, "on_given_up", on_given_up)
     monkeypatch.setattr(TargetText, "on_judged", on_judged)
     return seen

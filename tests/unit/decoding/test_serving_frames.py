@@ -71,7 +71,7 @@ BEGINNING = (opening(**ASKS), draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4)
 
 
 def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: float(sizes[2] > 0))
     monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
     branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
     server = served(service, *BEGINNING, branch, *[None] * 6)
