@@ -248,8 +248,8 @@ class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, t
 class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):
     """Final: after the text of `base` tokens with that digest come `tokens`.
 
-    They came of a chunk of `drafted` tokens, those left out that an exit had foretold and that did not stand;
-    of those that stood the edge knows which it drafted. `passes` counts the target's forwards of this epoch
+    They came of a chunk of `drafted` tokens, those left out that are an exit's own: what it foretold and what
+    did not stand, or what no draft lay ready after. `passes` counts the target's forwards of this epoch
     so far, one that was left by the part of its time that it ran; `verify_us` is the time of the last.
     `kept`, nothing or two numbers: from where to where a rejected chunk, past the mistake, is what the target
     would have written.

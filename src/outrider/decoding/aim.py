@@ -22,14 +22,15 @@ class Aim:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._begun_s = 0.0
-        self._left_s: float | None = None
         self.drop()
 
     def drop(self) -> None:
         """Nothing is foretold any more."""
         self.tokens: Tokens = ()
         self.chance = 1.0
-        self._better: tuple[Tokens, float] | None = None
+        self._better: tuple[Tokens, float, float] | None = None
+        """The tokens and their chance, and when that was found."""
+        self._left_s: float | None = None
         self.ends: tuple[int, ...] = ()
         """Of `tokens` the places whose token is an exit's own: there it contradicted the draft."""
 
@@ -57,7 +58,7 @@ class Aim:
         now_s: float,
     ) -> None:
         """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
-        ready after one. `drafts`: this one first, and what is verified beside it.
+        ready after one, or nothing. `drafts`: this one first, and what is verified beside it.
         """
         most = 0.0
         for tokens, chance in outcomes:
@@ -68,11 +69,10 @@ class Aim:
             lengths = len(drafts[0]), len(tokens), len(ready)
             gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
             if gain > most:
-                most, self._better = gain, (tokens, chance)
-                self._left_s = now_s
+                most, self._better = gain, (tokens, chance, now_s)
 
     def take(self) -> None:
         """The verification has been given up: what was better is what the next one begins with."""
         if self._better is not None:
-            self.tokens, self.chance = self._better
+            self.tokens, self.chance, self._left_s = self._better
             self.ends = (*self.ends, len(self.tokens) - 1)

@@ -228,7 +228,8 @@ class CloudMachine:
     def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
         """An early exit has spoken while its job still runs."""
         text = self._text_of(job.key, job.epoch)
-        frames = text.on_hint(job, hint, now_s) if text is not None else []
+        longest = self._limits.batch_tokens - 1
+        frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def gives_up(self, job: Verify) -> bool:

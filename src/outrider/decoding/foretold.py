@@ -46,11 +46,16 @@ class Foretold:
         """What the next verification begins with, foretold by one that was given up for it."""
         return self._aim.tokens
 
-    def num_fallen(self, stood: int, judged: int) -> int:
-        """How many of `tokens` are the exits' own and did not stand: of all that were judged so many did.
-        Beside others a draft may be cut within them.
+    def num_own(self, stood: int, judged: int) -> int:
+        """How many of `tokens` are the exits' own and no draft of the edge's: of all that were judged so many
+        stood. Beside others a draft may be cut within them.
+
+        One that stood and that the edge had gone on from is also the edge's.
         """
-        return sum([stood <= end < judged for end in self._aim.ends])
+        ends, last = self._aim.ends, judged
+        while last - 1 in ends:
+            last -= 1
+        return sum([min(stood, last) <= end < judged for end in ends])
 
     @property
     def is_better(self) -> bool:

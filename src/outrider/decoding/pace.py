@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -12,10 +13,12 @@ from outrider.decoding.trust import Trust
 LATE = 0.5
 """How much later than usual a draft may be before the cloud goes on alone, in steps."""
 LOST_BY_WRONG_AIM = 1.0
-"""Tokens of a draft that would have stood had the verification not been given up for another outcome."""
+"""Tokens that would have come had the verification not been given up for another outcome."""
 RECENT_VERIFICATIONS = 100
-"""A time of drafts beside each other that is not seen again among so many is forgotten: it was a hiccup's, or
-the machine's that is another now."""
+"""A time that is not seen again among so many forwards is forgotten: it was a hiccup's, or the machine's that
+is another now."""
+RECENT_LEAVES = 8
+"""To begin again takes the least time of so many: in the others something else came between."""
 Reason = Literal["hinted", "alive", "surprise"]
 
 
@@ -54,7 +57,8 @@ class Pace:
         self._nearest: dict[int, Mean] = {}
         """By the length of a draft, of which none need have been verified."""
         self._length = Mean()
-        self._leaving = Mean()
+        self._leaving: deque[float] = deque(maxlen=RECENT_LEAVES)
+        self._left_at = 0
         self._ready = Mean()
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
@@ -71,11 +75,13 @@ class Pace:
 
     def on_verified(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
         """A forward over a draft (or a step, with none) and so many tokens of others took so long."""
+        self._verified += 1
+        if self._verified - self._left_at > RECENT_VERIFICATIONS:
+            self._leaving.clear()
         if not num_drafted:
             self._step.add(compute_s)
             return
         self._length.add(num_drafted)
-        self._verified += 1
         self._forget_wide()
         if num_beside:
             self._on_wide(num_drafted + num_beside, compute_s)
@@ -99,7 +105,8 @@ class Pace:
 
     def on_begun_again(self, after_s: float) -> None:
         """So long after it was given up a verification has begun again, aimed better."""
-        self._leaving.add(after_s)
+        self._leaving.append(after_s)
+        self._left_at = self._verified
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -189,10 +196,11 @@ class Pace:
         self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float
     ) -> float:
         """Tokens gained by giving up a verification after so long for one of its likely outcome, of so many
-        tokens, and so many more that lie ready.
+        tokens, and so many more that lie ready, or none.
 
         With that `chance` one forward does for two, but for what would have come to those ready before the
-        second; else whatever else the draft had right is lost.
+        second, as much as usually lies ready by then; else whatever else the draft had right is lost. To
+        begin again takes its time too.
         """
         if not self._step.known or not self._verify:
             return 0.0
@@ -203,7 +211,7 @@ class Pace:
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self._time(num_ready) - whole_s) - fewer
         wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
-        return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self._leaving.value)
+        return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + min(self._leaving, default=0.0))
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

@@ -199,8 +199,8 @@ class TargetText:
         """A verification of this text begins."""
         self._foretold.begin(now_s)
 
-    def on_hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Hint]:
-        """The frames for what an early exit says that is worth sending."""
+    def on_hint(self, job: Verify, hint: ExitHint, longest: int, now_s: float) -> list[Hint]:
+        """The frames for what an exit says that is worth sending; no draft is verified that is longer."""
         if job.tokens != self._text.tokens:
             return []
         heard = self._foretold.hear(hint)
@@ -209,7 +209,7 @@ class TargetText:
         else:
             outcomes = self._foretold.outcomes(heard, job.draft)
             if self._rules.when_idle == "adaptive":
-                goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens)]
+                goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens, longest)]
                 self._foretold.look((job.draft, *job.beside), goes_on, self._after, now_s)
         said = []
         for tokens, chance in outcomes:
@@ -249,8 +249,7 @@ class TargetText:
         own = () if judgement.next_token is None else (judgement.next_token,)
         new = (*draft[: judgement.accepted], *own)
         aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them
-        fallen = self._foretold.num_fallen(judgement.accepted, len(draft)) if aimed else 0
-        drafted = len(draft) - fallen
+        drafted = len(draft) - (self._foretold.num_own(judgement.accepted, len(draft)) if aimed else 0)
         self._learn_from(job, _of_main(job, judgement, new), new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
@@ -258,7 +257,7 @@ class TargetText:
         alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
-        self._await_draft(new, alive, not job.draft, now_s)
+        self._await_draft(new, alive, not drafted, now_s)
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
             return [self._unsettled(base, drafted, compute_us, 0, kept)]
@@ -291,7 +290,8 @@ class TargetText:
         """Say what lies ready after the tokens just committed, or how soon a draft may follow them."""
         hinted_s = self._telling.take_told_s(new)
         ready = len(self._pool.best(self._text.digest, max(1, self._room))[0])
-        self._pace.on_ready(ready)
+        if not self.finished:
+            self._pace.on_ready(ready)
         if ready:
             self._pace.on_fed()
         elif hinted_s is not None:
@@ -329,9 +329,9 @@ class TargetText:
             self._ready[tokens] = ready = ready[: max(1, self._pace.chunk_length(len(ready)))]
         return ready
 
-    def _goes_on(self, tokens: tuple[int, ...]) -> bool:
-        """Whether the text would not end with these tokens after it."""
-        return len(tokens) <= self._room and self._eos_id not in tokens
+    def _goes_on(self, tokens: tuple[int, ...], longest: int) -> bool:
+        """Whether the text would not end with these tokens after it, and they may be verified as a draft."""
+        return len(tokens) <= min(self._room, longest) and self._eos_id not in tokens
 
     def _extend(self, tokens: tuple[int, ...]) -> None:
         self._text.extend(tokens)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.aim import Aim
-from outrider.decoding.pace import Pace
+from outrider.decoding.pace import RECENT_VERIFICATIONS, Pace
 
 STEP_S, VERIFY_S = 0.05, 0.06
 DRAFT = (1, 2, 3, 4)
@@ -60,13 +60,35 @@ def test_that_is_left_to_drafts_where_they_lie_ready_in_time():
 
 def test_what_it_takes_to_begin_again_is_learnt_and_counts():
     pace = taught()
-    aim = aiming(pace, ((1, 7), 0.95))
     gain = pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
+    aim = aiming(pace, ((1, 7), 0.95))
+    assert aim.is_better
     aim.take()
     aim.begin(7.01 + STEP_S)
     aim.begin(9.0)
     assert gain > 0.0 > pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
     assert not aiming(pace, ((1, 7), 0.95)).is_better
+    for _ in range(RECENT_VERIFICATIONS + 1):
+        pace.on_verified(0, STEP_S)
+    assert aiming(pace, ((1, 7), 0.95)).is_better, "it may be otherwise by now"
+
+
+def test_what_comes_between_now_and_then_does_not_count():
+    pace = taught()
+    for after_s in (0.001, 0.4, 3.0, 0.3):
+        pace.on_begun_again(after_s)
+    assert aiming(pace, ((1, 7), 0.95)).is_better
+
+
+def test_what_was_found_and_not_taken_was_not_left():
+    """As where others share the batch, or another text begins."""
+    pace = taught()
+    for end in (Aim.drop, lambda aim: None):
+        aim = aiming(pace, ((1, 7), 0.95))
+        assert aim.is_better
+        end(aim)
+        aim.begin(9.0)
+    assert not pace._leaving
 
 
 def test_what_the_running_draft_covers_already_is_no_better():
@@ -146,8 +168,8 @@ def test_time_counts_from_the_beginning_of_the_last_verification():
 def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
     aim, text, chance = Aim(taught()), (1,), 1.0
     for token in range(20, 60):
-        aim.begin(7.0)
-        aim.look(((),), [(text, chance)], after, 7.005)
+        aim.begin(7.0 + 0.006 * token)
+        aim.look(((),), [(text, chance)], after, 7.005 + 0.006 * token)
         if not aim.is_better:
             break
         aim.take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from cloud_machine import (
     ALICE,
     BOB,
@@ -265,7 +266,27 @@ def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end
     for _ in range(max_new_tokens - 2):
         assert verdicts(one.step()) == []
     assert one.cloud.stats.given_up == max_new_tokens - 2
-    assert verdicts(one.step()) == [text[1:max_new_tokens]]
+    [verdict] = one.step()
+    assert verdict.tokens == text[1:max_new_tokens]
+    assert verdict.drafted == 0, "the exits' own tokens are no drafts"
+
+
+@pytest.mark.parametrize(("most", "given_up"), [(72, 1), (4, 0)])
+def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, given_up):
+    one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)))
+    one.cloud.receive(ALICE, draft(0, text[:3]))
+    one.step()
+    assert one.cloud.stats.given_up == given_up
+
+
+def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
+    """An exit takes the text to end where it does not."""
+    one, text = running(max_new_tokens=9)
+    target = one.cloud._worker._model
+    target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[target.eos_id] * 50.0
+    one.cloud.receive(ALICE, draft(0, text[:2]))
+    assert verdicts(one.step()) == [text[:3]]
+    assert one.cloud.stats.given_up == 0
 
 
 @pytest.mark.parametrize("wrong_from", [0, 1, 3])
@@ -365,6 +386,11 @@ def test_in_a_batch_nothing_is_given_up():
     said = frames(step(cloud))
     assert verdicts(said) == [text[:2], text[:2]]
     assert cloud.stats.given_up == 0
+    cloud._clock.now_s += 5.0
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, draft(2, text[2:4], digest=extend_digest(ROOT, text[:2])))
+    step(cloud)
+    assert not any(one.pace._leaving for one in cloud._machine._sessions.values()), "nothing was left"
 
 
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])

@@ -76,6 +76,22 @@ def test_a_forward_that_is_given_up_runs_on_for_its_share(monkeypatch, runs_on, 
     assert seen == {left_s, 1.0}
 
 
+def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
+    """All exits are right: the text runs ahead of the edge, whose drafts come too late."""
+    target, draft = toy_pair(4, 0.6, eos_bias=-9.0)
+    target.exit_row = lambda index, digest: target.row(digest)
+    compute = ComputeProfile(draft_token_s=0.01, verify_s=0.05, step_s=0.05)
+    decoder = VirtualDecoder(
+        target, draft, DecodingConfig(), dataclasses.replace(world(0.25), compute=compute)
+    )
+    asked = request(max_new_tokens=200)
+    decoded = decoder.decode(asked)
+    assert decoded.token_ids == own_text(target, asked)
+    assert decoded.target_passes < 0.7 * len(decoded.token_ids)
+    assert sum(one.accepted for one in decoded.rounds) < 0.2 * len(decoded.token_ids)
+    assert decoder._machine._outlook.round_trip.value == pytest.approx(0.5, abs=1e-3)
+
+
 def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     for given, fractions in (((), (0.25, 0.5, 0.75)), ((0.1, 0.2, 0.9), (0.1, 0.2, 0.9))):

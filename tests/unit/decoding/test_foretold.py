@@ -68,17 +68,19 @@ def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch)
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
     foretold = given_up(Pace())
-    assert [foretold.num_fallen(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
+    assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
+    assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)
     draft = (1, 9, *READY)
     said = foretold.hear(word(1, 9, 7, 6, 5))
     foretold.look((draft,), foretold.outcomes(said, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
     foretold.leave(draft)
     assert foretold.tokens == (1, 9, 7, 6)
-    assert [foretold.num_fallen(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]
-    assert [foretold.num_fallen(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], "cut within them"
+    assert [foretold.num_own(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]
+    assert [foretold.num_own(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], "cut within them"
+    assert [foretold.num_own(stood, 4) for stood in range(5)] == [2, 2, 1, 1, 1]
     foretold.forget()
-    assert foretold.num_fallen(0, 5) == 0
+    assert foretold.num_own(0, 5) == 0
 
 
 @pytest.mark.parametrize(
