@@ -20,6 +20,8 @@ is another now."""
 RECENT_LEAVES = 8
 """To begin again takes the least time of so many: in the others something else came between."""
 Reason = Literal["hinted", "alive", "surprise"]
+Ending = Literal["step", "whole", "fell"]
+"""Of a verification: it had no draft, all of it stood, or not all."""
 
 
 class _Waits:
@@ -59,7 +61,7 @@ class Pace:
         self._length = Mean()
         self._leaving: deque[float] = deque(maxlen=RECENT_LEAVES)
         self._left_at = 0
-        self._ready = Mean()
+        self._ready: dict[Ending, Mean] = {ending: Mean() for ending in ("step", "whole", "fell")}
         self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
         self._awaited: tuple[Reason, float] | None = None
 
@@ -123,9 +125,9 @@ class Pace:
         """A step was taken although a draft lay there, whose first token it did or did not write."""
         self._odds.on_outcome(0 if agreed else None)
 
-    def on_ready(self, num_drafted: int) -> None:
-        """Of a draft that fits the text so much lay ready when it had grown."""
-        self._ready.add(num_drafted)
+    def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
+        """Of so many drafted tokens so many stood; of a draft that goes on from there so much lay ready."""
+        self._ready[_ending(num_drafted, stood)].add(num_ready)
 
     def on_draft(self, now_s: float) -> None:
         """A draft that fits has come."""
@@ -207,7 +209,8 @@ class Pace:
         rate, running_s = self._odds.rate(), self._time(num_drafted)
         whole_s = self._time(num_named + num_ready)
         speed = max(self._speed.value, 1.0 / self._step.value)
-        to_come = max(0.0, self._ready.value - num_ready) * max(0.0, 1.0 - elapsed_s / running_s)
+        usual = self._ready[_ending(num_drafted, num_named - 1)].value
+        to_come = max(0.0, usual - num_ready) * max(0.0, 1.0 - elapsed_s / running_s)
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self._time(num_ready) - whole_s) - fewer
         wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
@@ -259,6 +262,12 @@ class Pace:
         if mean is None:
             mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify)
         return mean.value
+
+
+def _ending(num_drafted: int, stood: int) -> Ending:
+    if not num_drafted:
+        return "step"
+    return "whole" if stood >= num_drafted else "fell"
 
 
 def _nearest_to(length: int, times: Mapping[int, Mean]) -> Mean:

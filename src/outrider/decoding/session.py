@@ -258,6 +258,9 @@ class TargetText:
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         self._await_draft(new, alive, not drafted, now_s)
+        if not self.finished:
+            ready = self._pool.best(self._text.digest, self._room)[0]
+            self._pace.on_ready(len(ready), drafted, judgement.accepted)
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
             return [self._unsettled(base, drafted, compute_us, 0, kept)]
@@ -287,12 +290,9 @@ class TargetText:
             self._pace.on_draft(now_s)
 
     def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
-        """Say what lies ready after the tokens just committed, or how soon a draft may follow them."""
+        """Say how soon a draft may follow the tokens just committed."""
         hinted_s = self._telling.take_told_s(new)
-        ready = len(self._pool.best(self._text.digest, max(1, self._room))[0])
-        if not self.finished:
-            self._pace.on_ready(ready)
-        if ready:
+        if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_fed()
         elif hinted_s is not None:
             self._pace.on_starved("hinted", hinted_s, stepped)

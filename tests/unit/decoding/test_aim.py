@@ -53,9 +53,16 @@ def test_where_no_branch_is_ready_the_target_goes_on_from_what_its_exits_say():
 def test_that_is_left_to_drafts_where_they_lie_ready_in_time():
     pace = taught()
     for _ in range(20):
-        pace.on_ready(6)
+        pace.on_ready(6, 4, 1)
     assert not aiming(pace, ((1, 7), 0.95)).is_better
     assert aiming(pace, ((1, 9), 0.95)).is_better
+    assert aiming(pace, ((*DRAFT, 7), 0.95)).is_better, "not so where all of a draft stood"
+    pace.on_ready(6, 4, 4)
+    assert not aiming(pace, ((*DRAFT, 7), 0.95)).is_better
+    step = Aim(pace)
+    step.begin(7.0)
+    step.look(((),), [((7,), 0.95)], after, 7.01)
+    assert step.is_better, "nor where there was none"
 
 
 def test_what_it_takes_to_begin_again_is_learnt_and_counts():
@@ -112,7 +119,8 @@ def test_the_likelier_outcome_is_aimed_at():
 
 def test_of_equals_that_with_more_ready_is_aimed_at():
     pace = taught()
-    pace.on_ready(4)
+    pace.on_ready(4, 4, 0)
+    pace.on_ready(4, 4, 4)
     aim = aiming(pace, ((1, 2, 3, 4, 5), 0.9), ((8,), 0.9))
     aim.take()
     assert aim.tokens == (8,)
@@ -138,7 +146,7 @@ def test_the_gain_falls_with_time_and_doubt_and_is_a_loss_at_the_end(right):
 
 def test_a_branch_that_is_short_gains_less_where_more_would_come():
     pace = taught()
-    pace.on_ready(4)
+    pace.on_ready(4, 4, 1)
     gains = [pace.gain_of_aim(0.9, 4, 2, ready, 0.01) for ready in (1, 2, 4)]
     assert gains == sorted(gains) and len(set(gains)) == 3
 
