@@ -7,6 +7,8 @@ independently of the others, as in Leviathan et al. 2023.
 
 from __future__ import annotations
 
+import math
+
 from outrider.core.errors import ConfigError
 
 
@@ -15,9 +17,10 @@ def expected_tokens(acceptance_rate: float, num_draft_tokens: float) -> float:
 
     The number of drafts may itself be one on average.
     """
-    if acceptance_rate >= 1.0:
-        return num_draft_tokens + 1.0
-    return (1.0 - acceptance_rate ** (num_draft_tokens + 1.0)) / (1.0 - acceptance_rate)
+    if acceptance_rate in (0.0, 1.0):
+        return 1.0 + acceptance_rate * num_draft_tokens
+    # 1 - rate^(n + 1), without the rounding that would weigh where the rate is nearly 1.
+    return -math.expm1((num_draft_tokens + 1.0) * math.log(acceptance_rate)) / (1.0 - acceptance_rate)
 
 
 def acceptance_rate(tokens_per_round: float, num_draft_tokens: int) -> float:

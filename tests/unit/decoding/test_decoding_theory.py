@@ -1,5 +1,7 @@
 """The papers' formulas against numbers that the papers print."""
 
+from itertools import pairwise
+
 import pytest
 
 from outrider.core.errors import ConfigError
@@ -32,6 +34,15 @@ def test_expected_tokens_is_the_truncated_geometric_series() -> None:
     assert expected_tokens(0.8, 4) == pytest.approx((1 - 0.8**5) / (1 - 0.8))
     assert expected_tokens(0.5, 3) == 1.875
     assert expected_tokens(1.0, 4) == 5.0
+    assert expected_tokens(1.0 - 2.0**-53, 4) == pytest.approx(5.0, rel=1e-15)
+    assert expected_tokens(0.0, 4) == expected_tokens(0.7, 0) == 1.0
+
+
+def test_a_mean_number_of_drafts_need_not_be_whole() -> None:
+    for rate in (0.2, 0.7, 1.0):
+        tokens = [expected_tokens(rate, 0.5 * number) for number in range(12)]
+        gains = [after - before for before, after in pairwise(tokens)]
+        assert all(gain > 0.0 for gain in gains) and gains == sorted(gains, reverse=rate < 1.0)
 
 
 @pytest.mark.parametrize("tokens_per_round", [0.9, 5.1])
