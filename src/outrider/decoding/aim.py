@@ -32,7 +32,7 @@ class Aim:
         """The tokens and their chance, and when that was found."""
         self._left_s: float | None = None
         self.ends: tuple[int, ...] = ()
-        """Of `tokens` the places whose token is an exit's own: there it contradicted the draft."""
+        """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
 
     def begin(self, now_s: float) -> None:
         """A verification begins, maybe the one that another was given up for."""

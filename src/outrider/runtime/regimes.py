@@ -13,14 +13,15 @@ from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
 from outrider.decoding.virtual import ComputeProfile
+from outrider.models.steps import SEGMENTS_AHEAD
 from outrider.runtime.links import load_network
 from outrider.runtime.paths import benchmark_file
 
 REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
-RUNS_ON = 2.0 / 28.0
-"""What of a forward that is left runs on: of a 7B's 28 layers two wait in a GPU's queue (`models.steps`)."""
+RUNS_ON = SEGMENTS_AHEAD / 28
+"""What of a forward that is left runs on: so many of a 7B's 28 layers wait in a GPU's queue."""
 _BYTES_PER_MEGABIT = 125_000.0
 _UNLIMITED = float("inf")
 
