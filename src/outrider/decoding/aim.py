@@ -37,7 +37,7 @@ class Aim:
     def begin(self, now_s: float) -> None:
         """A verification begins, maybe the one that another was given up for."""
         if self._left_s is not None:
-            self._pace.on_begun_again(now_s - self._left_s)
+            self._pace.times.on_begun_again(now_s - self._left_s)
         self._begun_s, self._left_s = now_s, None
         self._better = None
 

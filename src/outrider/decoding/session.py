@@ -224,7 +224,7 @@ class TargetText:
 
     def on_given_up(self, job: Verify, now_s: float) -> None:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
-        self._passes += self._pace.part_of(len(job.draft), self._foretold.running_s(now_s))
+        self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
             self._foretold.leave(job.draft)
 

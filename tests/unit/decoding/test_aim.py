@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.aim import Aim
-from outrider.decoding.pace import RECENT_VERIFICATIONS, Pace
+from outrider.decoding.forward_times import RECENT_FORWARDS
+from outrider.decoding.pace import Pace
 
 STEP_S, VERIFY_S = 0.05, 0.06
 DRAFT = (1, 2, 3, 4)
@@ -75,7 +76,7 @@ def test_what_it_takes_to_begin_again_is_learnt_and_counts():
     aim.begin(9.0)
     assert gain > 0.0 > pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
     assert not aiming(pace, ((1, 7), 0.95)).is_better
-    for _ in range(RECENT_VERIFICATIONS + 1):
+    for _ in range(RECENT_FORWARDS + 1):
         pace.on_verified(0, STEP_S)
     assert aiming(pace, ((1, 7), 0.95)).is_better, "it may be otherwise by now"
 
@@ -83,7 +84,7 @@ def test_what_it_takes_to_begin_again_is_learnt_and_counts():
 def test_what_comes_between_now_and_then_does_not_count():
     pace = taught()
     for after_s in (0.001, 0.4, 3.0, 0.3):
-        pace.on_begun_again(after_s)
+        pace.times.on_begun_again(after_s)
     assert aiming(pace, ((1, 7), 0.95)).is_better
 
 
@@ -95,7 +96,7 @@ def test_what_was_found_and_not_taken_was_not_left():
         assert aim.is_better
         end(aim)
         aim.begin(9.0)
-    assert not pace._leaving
+    assert pace.times.begin_again_s == 0.0
 
 
 def test_what_the_running_draft_covers_already_is_no_better():

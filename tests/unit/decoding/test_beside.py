@@ -17,6 +17,7 @@ from outrider.core.values import DecodeRequest
 from outrider.decoding.cloud import MOST_BESIDE
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import common_length
+from outrider.decoding.forward_times import RECENT_FORWARDS
 from outrider.decoding.jobs import (
     ExitHint,
     GivenUp,
@@ -26,7 +27,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.limits import CloudLimits
-from outrider.decoding.pace import RECENT_VERIFICATIONS, Pace
+from outrider.decoding.pace import Pace
 from outrider.decoding.sequence import CachedSequence
 from outrider.decoding.service import VerifierService
 from outrider.decoding.session import TargetText
@@ -376,7 +377,7 @@ def test_a_hiccup_is_forgotten():
     one = paced(wide_s=0.05)
     one.on_verified(4, 0.5, 5)
     assert one.num_beside(4, LEAVES[:1]) == 0
-    for _ in range(RECENT_VERIFICATIONS):
+    for _ in range(RECENT_FORWARDS):
         one.on_verified(4, 0.05)
     assert one.num_beside(4, LEAVES[:1]) == 1
 

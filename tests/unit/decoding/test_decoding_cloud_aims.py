@@ -390,7 +390,8 @@ def test_in_a_batch_nothing_is_given_up():
     for peer in (ALICE, BOB):
         cloud.receive(peer, draft(2, text[2:4], digest=extend_digest(ROOT, text[:2])))
     step(cloud)
-    assert not any(one.pace._leaving for one in cloud._machine._sessions.values()), "nothing was left"
+    sessions = cloud._machine._sessions.values()
+    assert not any(one.pace.times.begin_again_s for one in sessions), "nothing was left"
 
 
 @pytest.mark.parametrize("acceptance", ["split", "sparse"])

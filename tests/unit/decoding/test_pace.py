@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.pace import LATE, Pace, Reason
+from outrider.decoding.pace import Pace
+from outrider.decoding.waiting import LATE, Reason
 
 STEP_S = 0.05
 

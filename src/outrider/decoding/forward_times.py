@@ -1,0 +1,105 @@
+"""What the target's forwards over one session take, as measured: plain numbers, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from outrider.decoding.estimates import Mean
+
+RECENT_FORWARDS = 100
+"""A time that is not seen again among so many forwards is forgotten: it was a hiccup's, or the machine's that
+is another now."""
+RECENT_LEAVES = 8
+"""To begin again takes the least time of so many: in the others something else came between."""
+
+
+class ForwardTimes:
+    """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens."""
+
+    def __init__(self) -> None:
+        self._step = Mean()
+        self._verify: dict[int, Mean] = {}
+        self._nearest: dict[int, Mean] = {}
+        """By the length of a draft, of which none need have been verified."""
+        self._wide: dict[int, Mean] = {}
+        """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
+        self._wide_at: dict[int, int] = {}
+        self._leaving: deque[float] = deque(maxlen=RECENT_LEAVES)
+        self._left_at = 0
+        self._forwards = 0
+        self._begins = True
+
+    def begin_text(self) -> None:
+        """What comes first may have to bring the prompt to other places of the cache."""
+        self._begins = True
+
+    def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
+        """One over a draft (or a step, with none) and so many tokens of others took so long."""
+        self._forwards += 1
+        if self._forwards - self._left_at > RECENT_FORWARDS:
+            self._leaving.clear()
+        if not num_drafted:
+            self._step.add(compute_s)
+            return
+        self._forget_wide()
+        if num_beside:
+            self._on_wide(num_drafted + num_beside, compute_s)
+            return
+        if num_drafted not in self._verify:
+            self._verify[num_drafted] = Mean()
+            self._nearest.clear()
+        self._verify[num_drafted].add(compute_s)
+
+    def on_begun_again(self, after_s: float) -> None:
+        """So long after a forward was given up the next one has begun."""
+        self._leaving.append(after_s)
+        self._left_at = self._forwards
+
+    @property
+    def known(self) -> bool:
+        """Whether both a step and a verification have been timed, so that they can be weighed."""
+        return self._step.known and bool(self._verify)
+
+    @property
+    def step_s(self) -> float:
+        return self._step.value
+
+    def draft_s(self, num_drafted: int) -> float:
+        """A verification of so many tokens, or a step where there are none; once `known`."""
+        if not num_drafted:
+            return self._step.value
+        mean = self._nearest.get(num_drafted)
+        if mean is None:
+            mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify)
+        return mean.value
+
+    def wide_s(self, num_tokens: int) -> float:
+        """A forward over so many tokens of several drafts; once `known`."""
+        return _nearest_to(num_tokens, self._verify | self._wide).value
+
+    def part_of(self, num_drafted: int, running_s: float) -> float:
+        """What part of the verification of so many has been done after so long, as far as is known."""
+        known = self._verify if num_drafted else self._step.known
+        return min(1.0, running_s / self.draft_s(num_drafted)) if known else 1.0
+
+    @property
+    def begin_again_s(self) -> float:
+        """From giving a forward up to the next one's begin."""
+        return min(self._leaving, default=0.0)
+
+    def _on_wide(self, num_tokens: int, compute_s: float) -> None:
+        """The first one of a text has also brought its prompt to where the others are verified."""
+        if not self._begins:
+            self._wide.setdefault(num_tokens, Mean()).add(compute_s)
+            self._wide_at[num_tokens] = self._forwards
+        self._begins = False
+
+    def _forget_wide(self) -> None:
+        oldest = self._forwards - RECENT_FORWARDS
+        for size in [size for size, seen_at in self._wide_at.items() if seen_at <= oldest]:
+            del self._wide[size], self._wide_at[size]
+
+
+def _nearest_to(length: int, times: Mapping[int, Mean]) -> Mean:
+    return times[min(times, key=lambda n: abs(n - length))]
