@@ -66,7 +66,8 @@ class Aim:
             whole = tokens + ready
             if any(draft[: len(whole)] == whole for draft in drafts):
                 continue
-            lengths = len(drafts[0]), len(tokens), len(ready)
+            whole_draft = next((draft for draft in drafts if draft == tokens[:-1]), drafts[0])
+            lengths = len(whole_draft), len(tokens), len(ready)
             gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
             if gain > most:
                 most, self._better = gain, (tokens, chance, now_s)

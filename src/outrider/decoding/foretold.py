@@ -7,22 +7,22 @@ from typing import NamedTuple
 
 from outrider.decoding.aim import Aim
 from outrider.decoding.digest import Tokens, common_length
-from outrider.decoding.jobs import ExitHint, Judgement
+from outrider.decoding.jobs import ExitHint
 from outrider.decoding.pace import Pace
-from outrider.decoding.trust import runs_of
+from outrider.decoding.trust import Runs, runs_of
 
-Said = tuple[ExitHint, tuple[int, ...]]
-"""What an exit said, and for how many exits in a row each position has had its choice (`trust.runs_of`)."""
+Said = tuple[ExitHint, Runs]
+"""What an exit said, and for how many in a row it was said."""
 Outcome = tuple[Tokens, float]
 """How a verification may end, and the chance of that."""
 
 
 class Left(NamedTuple):
-    """A verification that was given up: its draft, whose first `known` tokens had been foretold before, and
-    what exits said of it.
+    """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
+    foretold before, and what exits said of it.
     """
 
-    draft: Tokens
+    drafts: tuple[Tokens, ...]
     known: int
     said: list[Said]
 
@@ -76,9 +76,9 @@ class Foretold:
         self._said.append(said)
         return said
 
-    def outcomes(self, said: Said, draft: Tokens) -> list[Outcome]:
-        """How the verification of a draft may end by what an exit said, as far as exits are trusted."""
-        return self._pace.trust.outcomes(*said, draft, len(self._aim.tokens), self._aim.chance)
+    def outcomes(self, said: Said, drafts: Sequence[Tokens]) -> list[Outcome]:
+        """How a verification may end by what an exit said, as far as exits are trusted."""
+        return self._pace.trust.outcomes(*said, drafts, len(self._aim.tokens), self._aim.chance)
 
     def look(
         self,
@@ -90,32 +90,31 @@ class Foretold:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
         self._aim.look(drafts, outcomes, after, now_s)
 
-    def leave(self, draft: Tokens) -> None:
-        """The verification of a draft was given up; what exits said of it will be compared with what comes
-        of the next one.
-        """
-        self._left.append(Left(draft, len(self._aim.tokens), self._said))
+    def leave(self, drafts: tuple[Tokens, ...]) -> None:
+        """A verification was given up; what exits said of it will be compared with what comes of the next."""
+        self._left.append(Left(drafts, len(self._aim.tokens), self._said))
         self._said = []
         self._aim.take()
 
-    def on_judged(self, draft: Tokens, judgement: Judgement, new: Tokens, forwarded: bool) -> None:
-        """Learn from what has come, `new` tokens; of a draft where it was `forwarded`, not known before."""
+    def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
+        """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known
+        before.
+        """
         for left in self._left:
             learn_from_left(self._pace, left, new)
         known = len(self._aim.tokens)
         if forwarded:
-            stood = judgement.accepted
-            self._pace.on_draft_judged(stood - known, known <= stood < len(draft))
+            stood = common_length(drafts[0], new)
+            self._pace.on_draft_judged(stood - known, known <= stood < len(drafts[0]))
         for hint, runs in self._said:
-            self._pace.trust.on_judged(hint, runs, draft, judgement, known)
+            self._pace.trust.on_judged(hint, runs, drafts, new, known)
         self.forget()
 
 
 def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
-    stood, end = common_length(left.draft, new), len(new)
-    judgement = Judgement(stood, new[stood] if stood < end else None)
     for hint, runs in left.said:
-        heard = hint._replace(choices=hint.choices[:end], confidences=hint.confidences[:end])
-        pace.trust.on_judged(heard, runs[:end], left.draft, judgement, left.known)
-    pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(left.draft), end))
+        pace.trust.on_judged(hint, runs, left.drafts, new, left.known)
+    draft = left.drafts[0]
+    stood = common_length(draft, new)
+    pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))

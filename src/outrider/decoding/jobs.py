@@ -75,8 +75,8 @@ class Verify(NamedTuple):
     """Cloud: which of `draft` the target would have written after `tokens`, and what it writes next.
 
     Without a `bonus` nothing follows a wholly accepted draft. `hints`: whether early exits are asked.
-    `beside`: other drafts of the same text, judged in the same forward without evidence or hints: the one
-    that the target follows furthest counts (as in a token tree, Miao et al. 2024, "SpecInfer").
+    `beside`: other drafts of the same text, judged in the same forward without evidence: the one that the
+    target follows furthest counts (as in a token tree, Miao et al. 2024, "SpecInfer").
     """
 
     key: SessionKey
@@ -95,8 +95,15 @@ class Verify(NamedTuple):
         """Of the target's distributions that it asks for."""
         return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
 
+    @property
+    def drafts(self) -> tuple[tuple[int, ...], ...]:
+        """Its own and those beside it."""
+        return self.draft, *self.beside
+
     def branch(self, number: int) -> Verify:
-        """The verification that judges one draft: 0 its own, from 1 on one alone of those beside it."""
+        """The verification that judges one draft: 0 its own, from 1 on one alone of those beside it, whose
+        exits are heard with those of its own.
+        """
         if number == 0:
             return self
         draft = self.beside[number - 1]
@@ -156,16 +163,22 @@ CloudResult = Judgement | Unfinished | Exception | None
 """Of a verification its judgement; of a prefill None at its end. A failure is a result too."""
 
 
+class Word(NamedTuple):
+    """What an early exit says of one draft: its token for every position judged, and how sure it is of it."""
+
+    choices: tuple[int, ...] = ()
+    confidences: tuple[float, ...] = ()
+
+
 class ExitHint(NamedTuple):
     """What an early exit expects of the running verification.
 
-    `choices`: its tokens for every position judged, of which the first `accepted` are the draft's;
-    `confidences`: how sure it is of each. `confidence`: of the outcome as a whole.
+    `words`: of its own draft and of those beside it, as far as they are heard; of the first one the first
+    `accepted` choices are the draft's. `confidence`: of that outcome as a whole.
     """
 
     exit: int
     accepted: int
     next_token: int
     confidence: float
-    choices: tuple[int, ...] = ()
-    confidences: tuple[float, ...] = ()
+    words: tuple[Word, ...] = (Word(),)

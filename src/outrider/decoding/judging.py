@@ -22,7 +22,7 @@ from outrider.decoding.decisions import (
     draws_on,
     joined,
 )
-from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify
+from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify, Word
 from outrider.decoding.schemes import judge, judge_exit, kept_run
 from outrider.decoding.sequence import Asked
 
@@ -77,8 +77,9 @@ class JudgedBatch:
 
     def _number(self, asked: Sequence[Asked]) -> None:
         num_rows = num_own = 0
+        wanted = self._alone and self._jobs[0].hints
         for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
-            hears = job.hints and one.chunk is not None and self._exits is not None
+            hears = (job.hints or wanted) and one.chunk is not None and self._exits is not None
             if job.scheme in DETERMINISTIC:
                 self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
@@ -169,20 +170,32 @@ class JudgedBatch:
     def _hint_all(
         self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
     ) -> None:
-        """Tell what an exit expects of each job that chooses; its first row may be final already."""
+        """Tell what an exit expects of each job that chooses; its first row may be final already.
+
+        Branches of one text are told together, with their own first.
+        """
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
+        words: dict[int, Word] = {}
         for place, _ in heard:
-            job, end = self._jobs[place], start + len(self._own[place])
+            end = start + len(self._own[place])
             choices, confidences = tuple(map(token_at, places[start:end])), tuple(sure[start:end])
             if place in self._known:
                 choices, confidences = (self._known[place], *choices), (1.0, *confidences)
-            accepted = 0
-            while accepted < len(job.draft) and job.draft[accepted] == choices[accepted]:
-                accepted += 1
-            chance = math.prod(confidences[: accepted + 1])
-            self._tell(job, ExitHint(index, accepted, choices[accepted], chance, choices, confidences))
+            words[place] = Word(choices, confidences)
             start = end
+        if self._alone and 0 in words:
+            self._tell_word(0, index, *[words.get(place, Word()) for place in range(len(self._jobs))])
+        elif not self._alone:
+            for place, word in words.items():
+                self._tell_word(place, index, word)
+
+    def _tell_word(self, place: int, index: int, own: Word, *beside: Word) -> None:
+        job, accepted = self._jobs[place], 0
+        while accepted < len(job.draft) and job.draft[accepted] == own.choices[accepted]:
+            accepted += 1
+        chance = math.prod(own.confidences[: accepted + 1])
+        self._tell(job, ExitHint(index, accepted, own.choices[accepted], chance, (own, *beside)))
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
         """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward."""

@@ -207,10 +207,10 @@ class TargetText:
         if self._rules.hints == "all":
             outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
         else:
-            outcomes = self._foretold.outcomes(heard, job.draft)
+            outcomes = self._foretold.outcomes(heard, job.drafts)
             if self._rules.when_idle == "adaptive":
                 goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens, longest)]
-                self._foretold.look((job.draft, *job.beside), goes_on, self._after, now_s)
+                self._foretold.look(job.drafts, goes_on, self._after, now_s)
         said = []
         for tokens, chance in outcomes:
             frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
@@ -226,7 +226,7 @@ class TargetText:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
-            self._foretold.leave(job.draft)
+            self._foretold.leave(job.drafts)
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
@@ -250,7 +250,7 @@ class TargetText:
         new = (*draft[: judgement.accepted], *own)
         aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them
         drafted = len(draft) - (self._foretold.num_own(judgement.accepted, len(draft)) if aimed else 0)
-        self._learn_from(job, _of_main(job, judgement, new), new, compute_us / 1e6 if forwarded else 0.0)
+        self._learn_from(job, new, compute_us / 1e6 if forwarded else 0.0)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
         new = self._until_end(new)
@@ -299,14 +299,14 @@ class TargetText:
         else:
             self._pace.on_starved("alive" if alive else "surprise", now_s, stepped)
 
-    def _learn_from(self, job: Verify, judgement: Judgement, new: tuple[int, ...], compute_s: float) -> None:
+    def _learn_from(self, job: Verify, new: tuple[int, ...], compute_s: float) -> None:
         if compute_s > 0.0:
             self._pace.on_verified(len(job.draft), compute_s, job.num_rows - 1 - len(job.draft))
             self._learn_from_beside(job, new)
-        self._foretold.on_judged(job.draft, judgement, new, compute_s > 0.0)
+        self._foretold.on_judged(job.drafts, new, compute_s > 0.0)
         offered = self._pool.best(self._text.digest, 1)[0]
-        if not job.draft and offered and judgement.next_token is not None:
-            self._pace.on_stepped_beside(offered[0] == judgement.next_token)
+        if not job.draft and offered and new:
+            self._pace.on_stepped_beside(offered[0] == new[0])
 
     def _learn_from_beside(self, job: Verify, new: tuple[int, ...]) -> None:
         """Where the draft fell, whether the other choice that lay beside it stood."""
@@ -384,14 +384,6 @@ class TargetText:
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:
             raise ProtocolError(f"token {max(tokens)} is beyond the vocabulary of {self._vocab_size}")
-
-
-def _of_main(job: Verify, judgement: Judgement, new: tuple[int, ...]) -> Judgement:
-    """What a judgement says of the job's own draft, where it was said of one beside it."""
-    if not judgement.branch:
-        return judgement
-    stood = common_length(job.draft, new)
-    return Judgement(stood, new[stood] if stood < len(new) else None)
 
 
 def _sampling(frame: Open) -> Sampling:

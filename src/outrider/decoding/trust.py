@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from operator import eq
 from typing import Literal
 
+from outrider.decoding.digest import Tokens
 from outrider.decoding.estimates import MEMORY, PRIOR_TRIALS
-from outrider.decoding.jobs import ExitHint, Judgement
+from outrider.decoding.jobs import ExitHint
 
 SURE = 0.85
 LONGEST_RUN = 5
 """Exits in a row that say the same; more of them are worth no more."""
-Stance = Literal["agrees", "differs", "overruled", "free"]
+Stance = Literal["agrees", "differs", "overruled", "prefers", "outvoted", "free"]
+Runs = tuple[tuple[int, ...], ...]
+"""For how many exits in a row each position of each draft has had its choice."""
 
 
 class Trust:
@@ -21,7 +24,8 @@ class Trust:
     says (the patience of Zhou et al. 2020, "BERT loses patience").
 
     `agrees`: it says what the draft says. `differs`: it says something else, and is right. `overruled`: it
-    says something else, and the draft is right. `free`: there is no draft.
+    says something else, and the draft is right. `prefers` and `outvoted`: the same where a draft beside it
+    says what the exit says. `free`: there is no draft.
     """
 
     def __init__(self) -> None:
@@ -42,58 +46,81 @@ class Trust:
     def outcomes(
         self,
         hint: ExitHint,
-        runs: Sequence[int],
-        draft: Sequence[int],
+        runs: Runs,
+        drafts: Sequence[Tokens],
         known: int = 0,
         known_chance: float = 1.0,
-    ) -> list[tuple[tuple[int, ...], float]]:
-        """How the verification of a draft may end, as an exit sees it, each with its chance.
+    ) -> list[tuple[Tokens, float]]:
+        """How the verification of a draft, the first, and others beside it may end as an exit sees it.
 
-        Where the exit contradicts the draft either may be right. `runs`: of `runs_of`. A deeper exit has said
-        before that the first `known` tokens stand, with that chance.
+        Each end has its chance. Where the exit contradicts the draft either may be right. A deeper exit has
+        said before that the first `known` tokens stand, with that chance.
         """
-        ends, alive, drafted = [], known_chance, len(draft)
-        for at in range(known, len(hint.choices)):
-            token, confidence, run = hint.choices[at], hint.confidences[at], runs[at]
-            if at == drafted:
-                ends.append(((*draft, token), alive * self.chance(confidence, "free", run)))
-            elif token == draft[at]:
-                alive *= self.chance(confidence, "agrees", run)
-            else:
-                ends.append(((*draft[:at], token), alive * self.chance(confidence, "differs", run)))
-                alive *= self.chance(confidence, "overruled", run)
+        ends, walks = [], [(0, known, known_chance)]
+        while walks:
+            branch, begin, alive = walks.pop()
+            draft, (choices, confidences) = drafts[branch], hint.words[branch]
+            for at in range(begin, len(choices)):
+                token, confidence, run = choices[at], confidences[at], runs[branch][at]
+                if at == len(draft):
+                    ends.append(((*draft, token), alive * self.chance(confidence, "free", run)))
+                elif token == draft[at]:
+                    alive *= self.chance(confidence, "agrees", run)
+                elif (other := _goes_on(hint, drafts, (*draft[:at], token))) is not None:
+                    walks.append((other, at + 1, alive * self.chance(confidence, "prefers", run)))
+                    alive *= self.chance(confidence, "outvoted", run)
+                else:
+                    ends.append(((*draft[:at], token), alive * self.chance(confidence, "differs", run)))
+                    alive *= self.chance(confidence, "overruled", run)
         return ends
 
     def on_judged(
-        self,
-        hint: ExitHint,
-        runs: Sequence[int],
-        draft: Sequence[int],
-        judgement: Judgement,
-        known: int = 0,
+        self, hint: ExitHint, runs: Runs, drafts: Sequence[Tokens], new: Tokens, known: int = 0
     ) -> None:
-        """Compare what an exit said with what came; beyond the first rejection nothing is known, and of the
-        first `known` tokens it has been learnt already.
+        """Compare what an exit said with what came, `new`; where no draft goes on with that nothing is known,
+        and of the first `known` tokens it has been learnt already.
         """
-        accepted, drafted = judgement.accepted, len(draft)
-        for at in range(known, min(len(hint.choices), accepted + 1)):
-            token, confidence, run, stood = hint.choices[at], hint.confidences[at], runs[at], at < accepted
-            right = not stood and token == judgement.next_token
-            if at == drafted:
-                self.on_outcome(confidence, "free", run, right)
-            elif token == draft[at]:
+        branch = 0 if drafts[0][:known] == new[:known] else None
+        for at in range(known, len(new)):
+            if branch is None or at >= len(hint.words[branch].choices):
+                return
+            draft, (choices, confidences) = drafts[branch], hint.words[branch]
+            token, confidence, run = choices[at], confidences[at], runs[branch][at]
+            if at == len(draft):
+                self.on_outcome(confidence, "free", run, token == new[at])
+                return
+            stood = draft[at] == new[at]
+            if token == draft[at]:
                 self.on_outcome(confidence, "agrees", run, stood)
             else:
-                self.on_outcome(confidence, "overruled", run, stood)
-                self.on_outcome(confidence, "differs", run, right)
+                preferred = _goes_on(hint, drafts, (*draft[:at], token)) is not None
+                self.on_outcome(confidence, "outvoted" if preferred else "overruled", run, stood)
+                self.on_outcome(confidence, "prefers" if preferred else "differs", run, token == new[at])
+            if not stood:
+                branch = _goes_on(hint, drafts, new[: at + 1])
 
 
-def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, tuple[int, ...]]]) -> tuple[int, ...]:
-    """For how many exits in a row each position has had its choice; `before`: hints heard so far, each with
-    its runs, the last of them the exit before or of a verification that was given up.
+def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | None:
+    """Which of the drafts that an exit spoke of begins with these tokens."""
+    count = len(tokens)
+    heard = (branch for branch, word in enumerate(hint.words) if len(word.choices) > count)
+    return next((branch for branch in heard if drafts[branch][:count] == tokens), None)
+
+
+def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, Runs]]) -> Runs:
+    """What a hint adds to those heard so far, each with its runs, the last of them of the exit before or of a
+    verification that was given up.
     """
     last, runs = before[-1] if before else (hint, ())
-    if last.exit >= hint.exit or len(runs) != len(hint.choices):
-        return (1,) * len(hint.choices)
-    same = map(eq, hint.choices, last.choices)
-    return tuple([run + 1 if stays else 1 for run, stays in zip(runs, same, strict=True)])
+    if last.exit >= hint.exit or list(map(_length, last.words)) != list(map(_length, hint.words)):
+        return tuple([(1,) * len(word.choices) for word in hint.words])
+    return tuple(
+        [
+            tuple([run + 1 if stays else 1 for run, stays in zip(run_of, map(eq, new, old), strict=True)])
+            for run_of, (new, _), (old, _) in zip(runs, hint.words, last.words, strict=True)
+        ]
+    )
+
+
+def _length(word: tuple[Tokens, Sequence[float]]) -> int:
+    return len(word[0])

@@ -137,7 +137,8 @@ def test_a_verification_left_in_its_midst_leaves_all_as_they_were():
     assert isinstance(left, GivenUp)
     [judged] = one.run([verify(3, (7, 7), (8, 8), TEXT[3:6])], never)
     assert outcome(judged) == (2, 3, TEXT[6])
-    assert [len(hint.choices) for hint in heard] == [3], "exits speak of the job's own draft alone"
+    [hint] = heard
+    assert [len(word.choices) for word in hint.words] == [3, 3, 4], "exits speak of all of them at once"
 
 
 def test_who_hears_an_exit_is_told_what_is_verified_beside():

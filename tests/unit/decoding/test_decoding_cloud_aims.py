@@ -26,10 +26,11 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.frames import Cancel, Close, Verdict
 from outrider.decoding.config import Sampling
 from outrider.decoding.digest import extend_digest
-from outrider.decoding.jobs import ExitHint, GivenUp, Verify
+from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
+from outrider.decoding.trust import Trust
 
 USEFUL = {"hints": "useful", "when_idle": "adaptive"}
 
@@ -69,7 +70,7 @@ def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
 def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: float = 1.0) -> ExitHint:
     """An exit that says how a verification ends."""
     choices = (*outcome, *job.draft[len(outcome) :], 7)[: len(job.draft) + 1]
-    return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, choices, (sure,) * len(choices))
+    return ExitHint(exit_index, len(outcome) - 1, outcome[-1], sure, (Word(choices, (sure,) * len(choices)),))
 
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
@@ -88,6 +89,26 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
     assert verdict.tokens == text[:7]
     assert (verdict.drafted, verdict.passes, verdict.kept) == (6, 2, ())
     assert cloud.stats.given_up == 0, "nothing was stopped by the model itself"
+
+
+def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
+    monkeypatch.setattr(
+        Trust, "chance", lambda trust, sure, stance, run: 0.1 if stance == "outvoted" else 0.9
+    )
+    cloud, text = service(), text_of(0.0)
+    opened(cloud, **USEFUL)
+    job = offer(cloud, text)
+    job = job._replace(beside=(text[:4],))
+    at_main, beside = names(job, text[:2]), Word(text[:5], (1.0,) * 5)
+    hint = at_main._replace(words=(*at_main.words, beside))
+    told = [hint.tokens for hint in frames(cloud.hint(job, hint))]
+    assert text[:5] in told and text[:2] not in told
+    assert cloud.gives_up(job)
+    cloud.finish(job, GivenUp(), 0.01)
+    again = next_job(cloud)
+    assert again.draft == text[:6], "the draft beside, the exit's own token and the branch that lies after it"
+    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
+    assert verdict.tokens == text[:7]
 
 
 def test_where_an_exit_was_wrong_the_target_has_its_word():

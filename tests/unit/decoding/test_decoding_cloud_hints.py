@@ -6,7 +6,7 @@ from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, serv
 
 from outrider.core.frames import Cancel
 from outrider.decoding.estimates import RESERVE_BYTES
-from outrider.decoding.jobs import ExitHint
+from outrider.decoding.jobs import ExitHint, Word
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 
 
@@ -32,7 +32,7 @@ def test_all_hints_are_passed_on_where_all_are_wanted():
 def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0) -> ExitHint:
     """An exit that contradicts the draft at one place."""
     choices = (*job.draft[:at], token, *job.draft[at + 1 :], 7)
-    return ExitHint(exit_index, at, token, confidence, choices, (confidence,) * len(choices))
+    return ExitHint(exit_index, at, token, confidence, (Word(choices, (confidence,) * len(choices)),))
 
 
 def test_a_useful_hint_is_news_that_deserves_trust():
@@ -49,7 +49,8 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatc
     monkeypatch.setattr("outrider.decoding.telling.LEAST_TRUST", 0.02)
     cloud, job = hinting("useful")
     once = doubting(job, 0, 1, 9)
-    twice = once._replace(choices=(*once.choices[:3], 8, *once.choices[4:]))
+    [word] = once.words
+    twice = once._replace(words=(word._replace(choices=(*word.choices[:3], 8, *word.choices[4:])),))
     said = frames(cloud.hint(job, twice))
     assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
     assert said[0].confidence > said[1].confidence > 0

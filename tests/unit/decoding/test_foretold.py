@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.foretold import Foretold, Left, learn_from_left
-from outrider.decoding.jobs import ExitHint, Judgement
+from outrider.decoding.jobs import ExitHint, Word
 from outrider.decoding.pace import Pace
 
 DRAFT = (1, 2, 3)
@@ -18,7 +18,7 @@ def every_aim_pays(monkeypatch):
 
 
 def word(*choices: int, exit: int = 0) -> ExitHint:
-    return ExitHint(exit, 0, choices[0], 0.9, choices, (0.9,) * len(choices))
+    return ExitHint(exit, 0, choices[0], 0.9, (Word(choices, (0.9,) * len(choices)),))
 
 
 def given_up(pace: Pace) -> Foretold:
@@ -26,9 +26,9 @@ def given_up(pace: Pace) -> Foretold:
     foretold = Foretold(pace)
     foretold.begin(0.0)
     said = foretold.hear(word(1, 9, 3, 4))
-    foretold.look((DRAFT,), foretold.outcomes(said, DRAFT), lambda tokens: READY * (tokens == (1, 9)), 0.1)
+    foretold.look((DRAFT,), foretold.outcomes(said, (DRAFT,)), lambda tokens: READY * (tokens == (1, 9)), 0.1)
     assert foretold.is_better and foretold.tokens == ()
-    foretold.leave(DRAFT)
+    foretold.leave((DRAFT,))
     return foretold
 
 
@@ -43,10 +43,9 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
     right, wrong = Pace(), Pace()
     for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
         foretold = given_up(pace)
-        stood = 4 if new[1] == 9 else 1
-        foretold.on_judged((1, 9, *READY), Judgement(stood, new[-1]), new, True)
+        foretold.on_judged(((1, 9, *READY),), new, True)
         assert foretold.tokens == (), "the text is another"
-    chances = [dict(pace.trust.outcomes(word(1, 9), (1, 1), (1, 2)))[(1, 9)] for pace in (right, wrong)]
+    chances = [dict(pace.trust.outcomes(word(1, 9), ((1, 1),), [(1, 2)]))[(1, 9)] for pace in (right, wrong)]
     assert chances[0] > chances[1]
 
 
@@ -55,14 +54,14 @@ def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
     learnt = []
     monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
     foretold = given_up(Pace())
-    foretold.on_judged((1, 9, *READY), Judgement(3, 5), (1, 9, 7, 5), True)
+    foretold.on_judged(((1, 9, *READY),), (1, 9, 7, 5), True)
     assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
 
 
 def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch):
     learnt = []
     monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
-    Foretold(Pace()).on_judged((), Judgement(0, 5), (5,), False)
+    Foretold(Pace()).on_judged(((),), (5,), False)
     assert learnt == []
 
 
@@ -73,8 +72,8 @@ def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
     foretold.begin(1.0)
     draft = (1, 9, *READY)
     said = foretold.hear(word(1, 9, 7, 6, 5))
-    foretold.look((draft,), foretold.outcomes(said, draft), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
-    foretold.leave(draft)
+    foretold.look((draft,), foretold.outcomes(said, (draft,)), lambda tokens: (2,) * (tokens[-1] == 6), 1.1)
+    foretold.leave((draft,))
     assert foretold.tokens == (1, 9, 7, 6)
     assert [foretold.num_own(stood, 5) for stood in range(5)] == [2, 2, 1, 1, 0]
     assert [foretold.num_own(0, judged) for judged in range(5)] == [0, 0, 1, 1, 2], "cut within them"
@@ -90,5 +89,5 @@ def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
 def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expected):
     learnt = []
     monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
-    learn_from_left(Pace(), Left(DRAFT, 0, []), new)
+    learn_from_left(Pace(), Left((DRAFT,), 0, []), new)
     assert learnt == [expected]

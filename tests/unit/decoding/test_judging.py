@@ -83,8 +83,9 @@ def test_a_batch_says_of_each_what_it_would_say_alone():
 
 def test_a_row_that_is_final_is_not_the_exits_to_guess():
     hints = [hint for session, hint in said([2])[0] if session == 2]
-    assert len(hints[0].choices) == 4
-    assert hints[0].choices[0] == hints[1].choices[0] and hints[0].confidences[0] == 1.0
+    words = [word for hint in hints for word in hint.words]
+    assert len(words) == len(hints) == 2 and len(words[0].choices) == 4
+    assert words[0].choices[0] == words[1].choices[0] and words[0].confidences[0] == 1.0
 
 
 def test_rows_of_all_robots_cross_at_once(monkeypatch):
