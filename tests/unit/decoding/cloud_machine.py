@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from support.toys import JPEG, own_text, request, toy_pair
 
-from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules
+from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules, Verdict
 from outrider.core.values import Prompt
+from outrider.decoding.config import Sampling
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.jobs import CloudJob, CloudResult
 from outrider.decoding.limits import CloudLimits
@@ -16,6 +17,7 @@ from outrider.decoding.token_runs import Run, pack_runs
 PROMPT = Prompt("find the chair", JPEG)
 ROOT = prompt_digest(PROMPT)
 ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
+USEFUL = {"hints": "useful", "when_idle": "adaptive"}
 
 
 class Clock:
@@ -97,12 +99,23 @@ def draft(base: int, *runs: tuple[int, ...], epoch: int = 1, digest: int = ROOT)
     return Draft(5, epoch, base, digest, pack_runs(map(Run, lengths, runs)))
 
 
-def own(max_new_tokens: int = 20) -> tuple[int, ...]:
+def own(max_new_tokens: int = 20, temperature: float = 0.0) -> tuple[int, ...]:
     """What the service's target writes alone."""
-    return own_text(toy_pair(1, 1.0, -9.0)[0], request(PROMPT.text, max_new_tokens))
+    asked = request(PROMPT.text, max_new_tokens)
+    return own_text(toy_pair(1, 1.0, -9.0)[0], asked, Sampling(temperature, 1.0, 7))
 
 
 def proposal(text: tuple[int, ...], tokens: tuple[int, ...], settled: int | None = None) -> Proposal:
     """Tokens that were drawn with certainty, for `split` and `sparse`."""
     digest = extend_digest(ROOT, text)
     return Proposal(5, 1, len(text), digest, settled, tokens, pack_token_probs([1.0] * len(tokens)))
+
+
+def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[int, ...]]:
+    """A draft that is wrong at one place, and a branch that goes on from there as the target does."""
+    wrong = (*text[:at], (text[at] + 1) % 31 + 1)
+    return [(*wrong, 3, 4), text[: at + 1 + ready]]
+
+
+def verdicts(said: list) -> list[tuple[int, ...]]:
+    return [frame.tokens for frame in said if isinstance(frame, Verdict)]

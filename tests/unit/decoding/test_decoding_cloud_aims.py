@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from cloud_machine import (
     ALICE,
     BOB,
-    PROMPT,
     ROOT,
-    Clock,
+    USEFUL,
+    branched,
     draft,
     frames,
     next_job,
     opened,
     opening,
     own,
-    proposal,
     run,
     service,
     step,
+    verdicts,
 )
-from support.toys import own_text, request, toy_pair
 
-from outrider.core.frames import Cancel, Close, Verdict
-from outrider.decoding.config import Sampling
+from outrider.core.frames import Cancel, Close
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
-from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
 from outrider.decoding.trust import Trust
-
-USEFUL = {"hints": "useful", "when_idle": "adaptive"}
 
 
 @pytest.fixture(autouse=True)
@@ -43,18 +37,6 @@ def aims_pay_where_a_branch_is_ready(monkeypatch):
 @pytest.fixture
 def every_aim_pays(monkeypatch):
     monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
-
-
-def text_of(temperature: float, max_new_tokens: int = 20) -> tuple[int, ...]:
-    """What `ar` writes."""
-    asked = request(PROMPT.text, max_new_tokens)
-    return own_text(toy_pair(1, 1.0, -9.0)[0], asked, Sampling(temperature, 1.0, 7))
-
-
-def branched(text: tuple[int, ...], at: int = 1, ready: int = 4) -> list[tuple[int, ...]]:
-    """A draft that is wrong at one place, and a branch that goes on from there as the target does."""
-    wrong = (*text[:at], (text[at] + 1) % 31 + 1)
-    return [(*wrong, 3, 4), text[: at + 1 + ready]]
 
 
 def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:
@@ -75,7 +57,7 @@ def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: floa
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
 def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
-    cloud, text = service(), text_of(temperature)
+    cloud, text = service(), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
     assert not cloud.gives_up(job)
@@ -95,7 +77,7 @@ def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(eve
     monkeypatch.setattr(
         Trust, "chance", lambda trust, sure, stance, run: 0.1 if stance == "outvoted" else 0.9
     )
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     job = job._replace(beside=(text[:4],))
@@ -112,7 +94,7 @@ def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(eve
 
 
 def test_where_an_exit_was_wrong_the_target_has_its_word():
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     main, wrong = branched(text)
     other = (text[0], 29, 5, 6, 7)
@@ -132,7 +114,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
 
 
 def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():
-    cloud, text = service(shared_tokens=2), text_of(0.0)
+    cloud, text = service(shared_tokens=2), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     main, other = branched(text)[0], (text[0], 29, 5, 6, 7)
@@ -149,7 +131,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
 
 
 def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draft():
-    cloud, text = service(shared_tokens=3), text_of(0.0)
+    cloud, text = service(shared_tokens=3), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     first, second = (text[0], 29, 5, 6, 7), (text[0], 29, 5, 9, 8, 8)
@@ -169,7 +151,7 @@ def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draf
 
 
 def test_a_verification_given_up_is_no_batch_to_learn_from():
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -182,7 +164,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
 
 
 def test_a_step_is_given_up_for_a_branch_that_lies_ready():
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     first = next_job(cloud)
     assert first.draft == ()
@@ -197,7 +179,7 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
 def test_a_verification_begins_again_with_what_comes_soon_after_it_began(monkeypatch, begun):
     """Also a step, which had no draft."""
     monkeypatch.setattr(Pace, "gain_of_more", lambda pace, count, longer, elapsed_s: 0.1 - elapsed_s)
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     if begun:
         cloud.receive(ALICE, draft(0, text[:begun]))
@@ -217,7 +199,7 @@ def test_a_verification_begins_again_with_what_comes_soon_after_it_began(monkeyp
 
 
 def test_without_a_branch_ready_nothing_is_given_up():
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     main, _ = branched(text)
     cloud.receive(ALICE, draft(0, main))
@@ -232,7 +214,7 @@ def test_without_a_branch_ready_nothing_is_given_up():
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
 @pytest.mark.parametrize("hints", ["all", "useful"])
 def test_others_end_what_they_have_begun(when_idle, hints):
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -246,7 +228,7 @@ def test_others_end_what_they_have_begun(when_idle, hints):
     ids=lambda n: type(n).__name__,
 )
 def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
@@ -257,100 +239,9 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
     assert not (isinstance(later, Verify) and later.draft)
 
 
-class Speaking:
-    """Runs steps of a service; what comes in mid-forward is handed over when an exit speaks."""
-
-    def __init__(self, cloud: VerifierService) -> None:
-        self.cloud = cloud
-        self.arriving: list = []
-        self.replies: list = []
-        cloud.listen(lambda: self.take_in())
-
-    def step(self) -> list:
-        self.replies = []
-        assert self.cloud.step(self.replies.append)
-        return frames(self.replies)
-
-    def take_in(self) -> None:
-        arriving, self.arriving = self.arriving, []
-        for peer, frame in arriving:
-            self.replies += self.cloud.receive(peer, frame)
-
-
-def running(limits: CloudLimits | None = None, **options) -> tuple[Speaking, tuple[int, ...]]:
-    """A service where every exit says what the last layer says, and the text."""
-    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
-    target.exit_row = lambda index, digest: target.row(digest)
-    cloud, text = VerifierService(target, limits, clock=Clock()), text_of(0.0)
-    opened(cloud, **{**USEFUL, **options})
-    return Speaking(cloud), text
-
-
-def verdicts(said: list) -> list[tuple[int, ...]]:
-    return [frame.tokens for frame in said if isinstance(frame, Verdict)]
-
-
-def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
-    one, text = running()
-    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
-    one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
-    assert verdicts(one.step()) == []
-    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
-    [verdict] = one.step()
-    assert (verdict.tokens, verdict.passes) == (text[:7], 2)
-
-
-@pytest.mark.parametrize("max_new_tokens", [2, 3, 9])
-def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
-    every_aim_pays, max_new_tokens
-):
-    """What ends the text is not gone on from, so that it is never longer than it may be."""
-    one, text = running(max_new_tokens=max_new_tokens)
-    assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
-    for _ in range(max_new_tokens - 2):
-        assert verdicts(one.step()) == []
-    assert one.cloud.stats.given_up == max_new_tokens - 2
-    [verdict] = one.step()
-    assert verdict.tokens == text[1:max_new_tokens]
-    assert verdict.drafted == 0, "the exits' own tokens are no drafts"
-
-
-@pytest.mark.parametrize(("most", "given_up"), [(72, 1), (4, 0)])
-def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, given_up):
-    one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)))
-    one.cloud.receive(ALICE, draft(0, text[:3]))
-    one.step()
-    assert one.cloud.stats.given_up == given_up
-
-
-def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
-    """An exit takes the text to end where it does not."""
-    one, text = running(max_new_tokens=9)
-    target = one.cloud._worker._model
-    target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[target.eos_id] * 50.0
-    one.cloud.receive(ALICE, draft(0, text[:2]))
-    assert verdicts(one.step()) == [text[:3]]
-    assert one.cloud.stats.given_up == 0
-
-
-@pytest.mark.parametrize("wrong_from", [0, 1, 3])
-def test_where_its_exits_are_wrong_the_target_has_its_word(every_aim_pays, wrong_from):
-    one, text = running(max_new_tokens=9)
-    target = one.cloud._worker._model
-    known = [extend_digest(ROOT, text[:length]) for length in range(wrong_from)]
-    target.exit_row = lambda index, digest: target.row(digest).roll(0 if digest in known else 1)
-    written: tuple[int, ...] = ()
-    for _ in range(300):
-        if len(written) < 9:
-            for tokens in verdicts(one.step()):
-                written += tokens
-                assert written == text[: len(written)]
-    assert written == text[:9] and one.cloud.stats.given_up > 9
-
-
 @pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
 def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, passes):
-    cloud, text = service(), text_of(0.0)
+    cloud, text = service(), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
     job = next_job(cloud)
@@ -366,56 +257,6 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
     again = next_job(cloud)
     [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
     assert (verdict.tokens, verdict.passes) == (text[5:10], passes)
-
-
-@pytest.mark.parametrize(
-    "ending", [Cancel(5, 1), Close(5, 1), opening(epoch=2)], ids=["cancel", "close", "open"]
-)
-def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(ending):
-    one, text = running()
-    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
-    one.arriving = [(ALICE, ending)]
-    assert one.step() == []
-    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
-    one.cloud.receive(ALICE, opening(epoch=3, **USEFUL))
-    one.step()
-    one.cloud.receive(ALICE, draft(0, text[:4], epoch=3))
-    assert verdicts(one.step()) == [text[:5]]
-
-
-@pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
-def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
-    """The robot may have a verification of five tokens verified at once: the one lost is not charged."""
-    one, text = running(limits=CloudLimits(tokens_per_s=tokens_per_s), when_idle="wait")
-    one.cloud.receive(ALICE, draft(0, text[:4]))
-
-    def broken() -> None:
-        raise OSError("the socket is gone")
-
-    take_in, one.take_in = one.take_in, broken
-    with pytest.raises(OSError, match="the socket is gone"):
-        one.step()
-    assert one.replies == []
-    one.take_in = take_in
-    stats = one.cloud.stats
-    assert (stats.failed_jobs, stats.open_sessions, stats.tokens) == (0, 1, 0)
-    [verdict] = [frame for frame in one.step() if isinstance(frame, Verdict)]
-    assert (verdict.tokens, verdict.passes) == (text[:5], 2), "what was lost was a pass as well"
-
-
-def test_others_may_come_and_go_in_mid_forward():
-    one, text = running(when_idle="wait")
-    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
-    one.arriving = [
-        (BOB, opening(when_idle="wait")),
-        (BOB, draft(0, text[:3])),
-        (BOB, Close(5, 1)),
-        (BOB, opening(when_idle="wait", epoch=2)),
-    ]
-    assert verdicts(one.step()) == [text[:2]]
-    one.step()
-    one.cloud.receive(BOB, draft(0, text[:3], epoch=2))
-    assert verdicts(one.step()) == [text[:4]]
 
 
 def test_in_a_batch_nothing_is_given_up():
@@ -436,14 +277,3 @@ def test_in_a_batch_nothing_is_given_up():
     step(cloud)
     sessions = cloud._machine._sessions.values()
     assert not any(one.pace.times.begin_again_s for one in sessions), "nothing was left"
-
-
-@pytest.mark.parametrize("acceptance", ["split", "sparse"])
-def test_drafts_that_are_tested_are_not_aimed(acceptance):
-    """What lies ready would need the chance that it was drawn with, and so would what is foretold."""
-    one, text = running(acceptance=acceptance)
-    main, beside = branched(text)
-    one.arriving = [(ALICE, proposal((), beside))]
-    one.cloud.receive(ALICE, proposal((), main))
-    assert len(one.step()) >= 1
-    assert one.cloud.stats.given_up == one.cloud.stats.failed_jobs == 0

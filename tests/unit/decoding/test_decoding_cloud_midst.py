@@ -1,0 +1,186 @@
+"""The cloud's service alone: what exits say and what arrives in the midst of a forward that it runs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cloud_machine import (
+    ALICE,
+    BOB,
+    ROOT,
+    USEFUL,
+    Clock,
+    branched,
+    draft,
+    frames,
+    opened,
+    opening,
+    own,
+    proposal,
+    verdicts,
+)
+from support.toys import toy_pair
+
+from outrider.core.frames import Cancel, Close, Verdict
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.limits import CloudLimits
+from outrider.decoding.pace import Pace
+from outrider.decoding.service import VerifierService
+
+
+@pytest.fixture(autouse=True)
+def aims_pay_where_a_branch_is_ready(monkeypatch):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0))
+
+
+@pytest.fixture
+def every_aim_pays(monkeypatch):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+
+
+class Speaking:
+    """Runs steps of a service; what comes in mid-forward is handed over when an exit speaks."""
+
+    def __init__(self, cloud: VerifierService) -> None:
+        self.cloud = cloud
+        self.arriving: list = []
+        self.replies: list = []
+        cloud.listen(lambda: self.take_in())
+
+    def step(self) -> list:
+        self.replies = []
+        assert self.cloud.step(self.replies.append)
+        return frames(self.replies)
+
+    def take_in(self) -> None:
+        arriving, self.arriving = self.arriving, []
+        for peer, frame in arriving:
+            self.replies += self.cloud.receive(peer, frame)
+
+
+def running(limits: CloudLimits | None = None, **options) -> tuple[Speaking, tuple[int, ...]]:
+    """A service where every exit says what the last layer says, and the text."""
+    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
+    target.exit_row = lambda index, digest: target.row(digest)
+    cloud, text = VerifierService(target, limits, clock=Clock()), own()
+    opened(cloud, **{**USEFUL, **options})
+    return Speaking(cloud), text
+
+
+def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():
+    one, text = running()
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [(ALICE, draft(2, text[2:6], digest=extend_digest(ROOT, text[:2])))]
+    assert verdicts(one.step()) == []
+    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    [verdict] = one.step()
+    assert (verdict.tokens, verdict.passes) == (text[:7], 2)
+
+
+@pytest.mark.parametrize("max_new_tokens", [2, 3, 9])
+def test_where_nothing_is_ready_the_target_goes_on_from_its_own_exits_to_the_end_of_the_text(
+    every_aim_pays, max_new_tokens
+):
+    """What ends the text is not gone on from, so that it is never longer than it may be."""
+    one, text = running(max_new_tokens=max_new_tokens)
+    assert verdicts(one.step()) == [text[:1]], "the prompt's last row, of which no exit speaks"
+    for _ in range(max_new_tokens - 2):
+        assert verdicts(one.step()) == []
+    assert one.cloud.stats.given_up == max_new_tokens - 2
+    [verdict] = one.step()
+    assert verdict.tokens == text[1:max_new_tokens]
+    assert verdict.drafted == 0, "the exits' own tokens are no drafts"
+
+
+@pytest.mark.parametrize(("most", "given_up"), [(72, 1), (4, 0)])
+def test_no_verification_is_given_up_for_one_that_would_be_cut_to_the_same(every_aim_pays, most, given_up):
+    one, text = running(CloudLimits(batch_tokens=most, shared_tokens=min(most, 8)))
+    one.cloud.receive(ALICE, draft(0, text[:3]))
+    one.step()
+    assert one.cloud.stats.given_up == given_up
+
+
+def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
+    """An exit takes the text to end where it does not."""
+    one, text = running(max_new_tokens=9)
+    target = one.cloud._worker._model
+    target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[target.eos_id] * 50.0
+    one.cloud.receive(ALICE, draft(0, text[:2]))
+    assert verdicts(one.step()) == [text[:3]]
+    assert one.cloud.stats.given_up == 0
+
+
+@pytest.mark.parametrize("wrong_from", [0, 1, 3])
+def test_where_its_exits_are_wrong_the_target_has_its_word(every_aim_pays, wrong_from):
+    one, text = running(max_new_tokens=9)
+    target = one.cloud._worker._model
+    known = [extend_digest(ROOT, text[:length]) for length in range(wrong_from)]
+    target.exit_row = lambda index, digest: target.row(digest).roll(0 if digest in known else 1)
+    written: tuple[int, ...] = ()
+    for _ in range(300):
+        if len(written) < 9:
+            for tokens in verdicts(one.step()):
+                written += tokens
+                assert written == text[: len(written)]
+    assert written == text[:9] and one.cloud.stats.given_up > 9
+
+
+@pytest.mark.parametrize(
+    "ending", [Cancel(5, 1), Close(5, 1), opening(epoch=2)], ids=["cancel", "close", "open"]
+)
+def test_a_text_that_ends_in_mid_forward_frees_the_model_and_nothing_that_runs(ending):
+    one, text = running()
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [(ALICE, ending)]
+    assert one.step() == []
+    assert one.cloud.stats.given_up == 1 and one.cloud.stats.failed_jobs == 0
+    one.cloud.receive(ALICE, opening(epoch=3, **USEFUL))
+    one.step()
+    one.cloud.receive(ALICE, draft(0, text[:4], epoch=3))
+    assert verdicts(one.step()) == [text[:5]]
+
+
+@pytest.mark.parametrize("tokens_per_s", [6.0, float("inf")])
+def test_an_error_of_the_socket_in_mid_forward_comes_out_and_no_session_fails(tokens_per_s):
+    """The robot may have a verification of five tokens verified at once: the one lost is not charged."""
+    one, text = running(limits=CloudLimits(tokens_per_s=tokens_per_s), when_idle="wait")
+    one.cloud.receive(ALICE, draft(0, text[:4]))
+
+    def broken() -> None:
+        raise OSError("the socket is gone")
+
+    take_in, one.take_in = one.take_in, broken
+    with pytest.raises(OSError, match="the socket is gone"):
+        one.step()
+    assert one.replies == []
+    one.take_in = take_in
+    stats = one.cloud.stats
+    assert (stats.failed_jobs, stats.open_sessions, stats.tokens) == (0, 1, 0)
+    [verdict] = [frame for frame in one.step() if isinstance(frame, Verdict)]
+    assert (verdict.tokens, verdict.passes) == (text[:5], 2), "what was lost was a pass as well"
+
+
+def test_others_may_come_and_go_in_mid_forward():
+    one, text = running(when_idle="wait")
+    one.cloud.receive(ALICE, draft(0, branched(text)[0]))
+    one.arriving = [
+        (BOB, opening(when_idle="wait")),
+        (BOB, draft(0, text[:3])),
+        (BOB, Close(5, 1)),
+        (BOB, opening(when_idle="wait", epoch=2)),
+    ]
+    assert verdicts(one.step()) == [text[:2]]
+    one.step()
+    one.cloud.receive(BOB, draft(0, text[:3], epoch=2))
+    assert verdicts(one.step()) == [text[:4]]
+
+
+@pytest.mark.parametrize("acceptance", ["split", "sparse"])
+def test_drafts_that_are_tested_are_not_aimed(acceptance):
+    """What lies ready would need the chance that it was drawn with, and so would what is foretold."""
+    one, text = running(acceptance=acceptance)
+    main, beside = branched(text)
+    one.arriving = [(ALICE, proposal((), beside))]
+    one.cloud.receive(ALICE, proposal((), main))
+    assert len(one.step()) >= 1
+    assert one.cloud.stats.given_up == one.cloud.stats.failed_jobs == 0
