@@ -34,7 +34,7 @@ from outrider.core.token_bucket import TokenBucket
 from outrider.decoding.estimates import BatchTime
 from outrider.decoding.fairness import FairShares
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
-from outrider.decoding.joining import Candidate, worth_joining
+from outrider.decoding.joining import Candidate, fitting, worth_joining
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.refusals import check_served, reason_of
@@ -117,7 +117,9 @@ class CloudMachine:
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
         drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
-        jobs: list[CloudJob] = list(self._prompt(prompts, drafts) or self._batch(self._worth_joining(drafts)))
+        jobs: list[CloudJob] = list(
+            self._prompt(prompts, drafts) or fitting(self._worth_joining(drafts), self._limits)
+        )
         if len(jobs) < len(prompts) + len(drafts):
             jobs = [_without_hints(job) for job in jobs]
         elif len(jobs) == 1:
@@ -158,20 +160,6 @@ class CloudMachine:
         assert session.text is not None
         length = min(len(job.draft), self._limits.shared_tokens - 1)
         return Candidate(session.pace.expected_tokens(length), session.left_out, session.text.may_grow)
-
-    def _batch(self, jobs: Sequence[Verify]) -> list[Verify]:
-        """As many as fit. Beside others a robot has its share of the rows, to which a longer chunk is cut."""
-        owners = {job.key.peer.owner for job in jobs}
-        share = self._limits.batch_tokens if len(owners) == 1 else self._limits.shared_tokens
-        room = dict.fromkeys(owners, share)
-        total, batch = max(share, self._limits.batch_tokens), []
-        for job in jobs:
-            length = min(len(job.draft) + 1, room[job.key.peer.owner], total)
-            if length > min(1, len(job.draft)):
-                room[job.key.peer.owner] -= length
-                total -= length
-                batch.append(job if length > len(job.draft) else _cut(job, length - 1))
-        return batch
 
     def _widened(self, job: CloudJob) -> CloudJob:
         """Where a robot has the model to itself, other branches of its text may have the places and the rows
@@ -399,7 +387,3 @@ class CloudMachine:
 
 def _without_hints(job: CloudJob) -> CloudJob:
     return job._replace(hints=False) if isinstance(job, Verify) and job.hints else job
-
-
-def _cut(job: Verify, length: int) -> Verify:
-    return job._replace(draft=job.draft[:length], evidence=job.evidence[:length])

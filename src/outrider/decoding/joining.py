@@ -1,9 +1,12 @@
-"""Which verifications are worth a place in the next batch, where robots share one verifier."""
+"""Which verifications make up the next batch, where robots share one verifier: what is worth it and fits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from outrider.decoding.jobs import Verify
+from outrider.decoding.limits import CloudLimits
 
 MOST_LEFT_OUT = 4
 """So many batches in a row may begin without a session that is ready."""
@@ -47,6 +50,27 @@ def worth_joining(candidates: Sequence[Candidate], batch_s: Callable[[int], floa
         if count >= least and rate >= best:
             best, size = rate, count
     return set(order[:size])
+
+
+def fitting(jobs: Sequence[Verify], limits: CloudLimits) -> list[Verify]:
+    """As many of the first as one batch holds. Beside others a robot has its share of the rows, to which a
+    longer draft is cut.
+    """
+    owners = {job.key.peer.owner for job in jobs}
+    share = limits.batch_tokens if len(owners) == 1 else limits.shared_tokens
+    room = dict.fromkeys(owners, share)
+    total, batch = max(share, limits.batch_tokens), []
+    for job in jobs:
+        length = min(len(job.draft) + 1, room[job.key.peer.owner], total)
+        if length > min(1, len(job.draft)):
+            room[job.key.peer.owner] -= length
+            total -= length
+            batch.append(job if length > len(job.draft) else _cut(job, length - 1))
+    return batch
+
+
+def _cut(job: Verify, length: int) -> Verify:
+    return job._replace(draft=job.draft[:length], evidence=job.evidence[:length])
 
 
 def _rank(candidate: Candidate) -> tuple[bool, float]:
