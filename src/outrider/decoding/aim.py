@@ -31,8 +31,8 @@ class Aim:
         """Nothing is foretold any more."""
         self.tokens: Tokens = ()
         self.chance = 1.0
-        self._better: tuple[Tokens, float, float | None] | None = None
-        """The tokens and their chance, and when an exit said so: what has come waits until the next one."""
+        self._better: tuple[Tokens, float, float] | None = None
+        """The tokens and their chance, and when that was found."""
         self._left_s: float | None = None
         self.ends: tuple[int, ...] = ()
         """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
@@ -84,7 +84,7 @@ class Aim:
             return
         sizes = len(draft) - known, len(longer) - known
         if self._pace.gain_of_more(*sizes, self.running_s(now_s)) > 0.0:
-            self._better = self.tokens, self.chance, None
+            self._better = self.tokens, self.chance, now_s
 
     def take(self) -> None:
         """The verification has been given up: what was better is what the next one begins with."""
