@@ -6,9 +6,6 @@ the time since the verification began and saves the next one where the exits wer
 the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
 above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
 arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
-
-What comes from the edge soon after a verification has begun may make its draft longer: then too it begins
-again, where that yields more than the time that it costs.
 """
 
 from __future__ import annotations
@@ -75,20 +72,8 @@ class Aim:
             if gain > most:
                 most, self._better = gain, (tokens, chance, now_s)
 
-    def look_further(self, draft: Tokens, longer: Tokens, now_s: float) -> None:
-        """Whether the verification of a draft should begin again with more of it, which has just come: with
-        the same that was foretold.
-        """
-        known = len(self.tokens)
-        if len(draft) < known:  # it was cut
-            return
-        sizes = len(draft) - known, len(longer) - known
-        if self._pace.gain_of_more(*sizes, self.running_s(now_s)) > 0.0:
-            self._better = self.tokens, self.chance, now_s
-
     def take(self) -> None:
         """The verification has been given up: what was better is what the next one begins with."""
         if self._better is not None:
-            known, (self.tokens, self.chance, self._left_s) = self.tokens, self._better
-            if self.tokens != known:
-                self.ends = (*self.ends, len(self.tokens) - 1)
+            self.tokens, self.chance, self._left_s = self._better
+            self.ends = (*self.ends, len(self.tokens) - 1)

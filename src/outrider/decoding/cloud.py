@@ -193,7 +193,7 @@ class CloudMachine:
                 session.left_out = 0
                 self._bucket(job.key.peer, now_s).take(job.num_rows, now_s)
                 if session.text is not None:
-                    session.text.on_begun(job, now_s)
+                    session.text.on_begun(now_s)
             else:
                 session.prefilling = True
             if session.asked_s is not None:

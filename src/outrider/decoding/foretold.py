@@ -90,10 +90,6 @@ class Foretold:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
         self._aim.look(drafts, outcomes, after, now_s)
 
-    def look_further(self, draft: Tokens, longer: Tokens, now_s: float) -> None:
-        """Whether to give a verification up for one of more of its draft; see `Aim.look_further`."""
-        self._aim.look_further(draft, longer, now_s)
-
     def leave(self, drafts: tuple[Tokens, ...]) -> None:
         """A verification was given up; what exits said of it will be compared with what comes of the next."""
         self._left.append(Left(drafts, len(self._aim.tokens), self._said))

@@ -77,7 +77,7 @@ class Pace:
         """The text has moved on to where a draft lies."""
         self._waiting.on_fed()
 
-    def expected_tokens(self, num_drafted: float) -> float:
+    def expected_tokens(self, num_drafted: int) -> float:
         """What the verification of so many yields on average."""
         return expected_tokens(self._odds.rate(), num_drafted)
 
@@ -135,26 +135,6 @@ class Pace:
         right = speed * (running_s + self.times.draft_s(num_ready) - whole_s) - fewer
         wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
         return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
-
-    def gain_of_more(self, num_drafted: int, num_longer: int, elapsed_s: float) -> float:
-        """Tokens gained by giving up a verification of so many after so long for one of more of that draft.
-
-        Either is worth what it yields and what then usually lies ready; to begin again takes its time.
-        """
-        if not self.times.known:
-            return 0.0
-        longer_s = self.times.draft_s(num_longer) - self.times.draft_s(num_drafted)
-        lost_s = elapsed_s + self.times.begin_again_s + longer_s
-        return self._worth(num_longer) - self._worth(num_drafted) - self._tokens_per_s * lost_s
-
-    def _worth(self, num_drafted: int) -> float:
-        """Tokens of a verification of so many, and of one more of what usually lies ready at its end."""
-        step, whole, fell = (self._ready[ending].value for ending in ("step", "whole", "fell"))
-        if not num_drafted:
-            return 1.0 + self.expected_tokens(step)
-        stands = self._odds.rate() ** num_drafted
-        after = stands * self.expected_tokens(whole) + (1.0 - stands) * self.expected_tokens(fell)
-        return self.expected_tokens(num_drafted) + after
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

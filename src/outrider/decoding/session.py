@@ -20,7 +20,7 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.branch_pool import BranchPool, Evidence
+from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.foretold import Foretold
@@ -63,7 +63,6 @@ class TargetText:
         self._pool = BranchPool()
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
-        self._running: Verify | None = None
         self._foretold = Foretold(pace)
         self._telling = Telling(frame.rules.hints, tokenizer.vocab_size)
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -146,7 +145,12 @@ class TargetText:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
         if self.finished or self._residue is not None:
             return None
-        draft, evidence = self._next_draft()
+        draft, evidence = self._pool.best(self._text.digest, self._room)
+        if self._foretold.tokens:
+            draft = self._foretold.tokens + self._after(self._foretold.tokens)
+            evidence = (None,) * len(draft)
+        elif self._rules.when_idle == "adaptive":
+            draft = draft[: self._pace.chunk_length(len(draft))]
         if not draft and not self._may_step(now_s):
             return None
         rules = self._rules
@@ -155,23 +159,12 @@ class TargetText:
             self.epoch,
             self._text.tokens,
             draft,
-            evidence,
+            evidence[: len(draft)],
             rules.acceptance,
             self._sampling,
             rules.bonus or not draft,
             rules.hints != "none",
         )
-
-    def _next_draft(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
-        """What to verify of what lies here, with its evidence; nothing for a step."""
-        if self._foretold.tokens:
-            draft = self._foretold.tokens + self._after(self._foretold.tokens)
-            return draft, (None,) * len(draft)
-        draft, evidence = self._pool.best(self._text.digest, self._room)
-        if self._rules.when_idle != "adaptive":
-            return draft, evidence
-        length = self._pace.chunk_length(len(draft))
-        return draft[:length], evidence[:length]
 
     def widened(self, job: Verify, most: int, longest: int) -> Verify:
         """With at most so many other branches beside it, each of at most so many tokens, where that pays."""
@@ -202,10 +195,9 @@ class TargetText:
         self._prefill_us = compute_us
         return [self._opened()]
 
-    def on_begun(self, job: Verify, now_s: float) -> None:
+    def on_begun(self, now_s: float) -> None:
         """A verification of this text begins."""
         self._foretold.begin(now_s)
-        self._running = job
 
     def on_hint(self, job: Verify, hint: ExitHint, longest: int, now_s: float) -> list[Hint]:
         """The frames for what an exit says that is worth sending; no draft is verified that is longer."""
@@ -232,7 +224,6 @@ class TargetText:
 
     def on_given_up(self, job: Verify, now_s: float) -> None:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
-        self._running = None
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
             self._foretold.leave(job.drafts)
@@ -247,7 +238,6 @@ class TargetText:
 
     def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
         """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
-        self._running = None
         self._telling.forget()
         forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._passes += forwarded
@@ -298,17 +288,6 @@ class TargetText:
         self._ready.clear()
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
-        self._compare_with_running(now_s)
-
-    def _compare_with_running(self, now_s: float) -> None:
-        """What has come may make more of a draft that is being verified, which may begin again with that."""
-        job = self._running
-        if job is None or job.tokens != self._text.tokens or job.scheme not in DETERMINISTIC:
-            return
-        longer, count = self._next_draft()[0], len(job.draft)
-        runs = any(draft[: len(longer)] == longer for draft in job.drafts)
-        if longer[:count] == job.draft and not runs:
-            self._foretold.look_further(job.draft, longer, now_s)
 
     def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
         """Say how soon a draft may follow the tokens just committed."""

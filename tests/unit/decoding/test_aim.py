@@ -112,47 +112,6 @@ def test_what_the_running_draft_covers_already_is_no_better():
     assert not aim.is_better, "it is verified beside the draft"
 
 
-LONGER = (*DRAFT, 5, 6, 7, 8)
-
-
-def test_a_draft_that_grows_soon_after_its_verification_began_begins_again_with_all_of_it():
-    aim = aiming(taught(right=0.99))
-    aim.look_further(DRAFT, LONGER, 7.005)
-    assert aim.is_better
-    aim.take()
-    assert (aim.tokens, aim.chance, aim.ends) == ((), 1.0, ())
-
-
-@pytest.mark.parametrize(("right", "at_s"), [(0.99, 7.0 + VERIFY_S), (0.2, 7.005), (0.99, 7.3)])
-def test_where_it_has_run_for_long_or_drafts_are_seldom_right_it_goes_on(right, at_s):
-    aim = aiming(taught(right=right))
-    aim.look_further(DRAFT, LONGER, at_s)
-    assert not aim.is_better
-
-
-def test_what_was_foretold_stays_so_where_more_comes_after_it():
-    aim = aiming(taught(right=0.99), ((1, 7), 0.95))
-    aim.take()
-    aim.begin(7.011)
-    aim.look_further((1, 7), (1, 7, 5, 6, 7, 8), 7.015)
-    assert aim.is_better
-    aim.take()
-    assert (aim.tokens, aim.chance, aim.ends) == ((1, 7), 0.95, (1,))
-    aim.begin(9.0)
-    aim.look_further((1,), (1, 7, 5, 6), 9.0)
-    assert not aim.is_better, "it was cut within that"
-
-
-def test_the_gain_of_more_falls_with_time_and_grows_with_what_has_come():
-    pace = taught(right=0.9)
-    times_s = [share * VERIFY_S for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    gains = [pace.gain_of_more(1, 5, time_s) for time_s in times_s]
-    assert gains == sorted(gains, reverse=True) and gains[0] > 0.0 > gains[-1]
-    by_length = [pace.gain_of_more(0, count, 0.0) for count in (1, 2, 4, 8)]
-    assert by_length == sorted(by_length)
-    assert Pace().gain_of_more(0, 4, 0.0) == 0.0
-
-
 def test_the_likelier_outcome_is_aimed_at():
     aim = aiming(taught(), ((8,), 0.85), ((1, 9), 0.95), ((8,), 0.9))
     aim.take()

@@ -175,29 +175,6 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
     assert next_job(cloud).draft == text[:5]
 
 
-@pytest.mark.parametrize("begun", [0, 2])
-def test_a_verification_begins_again_with_what_comes_soon_after_it_began(monkeypatch, begun):
-    """Also a step, which had no draft."""
-    monkeypatch.setattr(Pace, "gain_of_more", lambda pace, count, longer, elapsed_s: 0.1 - elapsed_s)
-    cloud, text = service(), own()
-    opened(cloud, **USEFUL)
-    if begun:
-        cloud.receive(ALICE, draft(0, text[:begun]))
-    job = next_job(cloud)
-    assert job.draft == text[:begun]
-    cloud.receive(ALICE, draft(0, (9, *text[1:4])))
-    assert cloud.gives_up(job) == (begun == 0), "a branch that leaves its draft is no more of it"
-    cloud.receive(ALICE, draft(0, text[:5]))
-    assert cloud.gives_up(job)
-    assert cloud.finish(job, GivenUp(), 0.01) == []
-    again = next_job(cloud)
-    cloud._clock.now_s += 0.2
-    cloud.receive(ALICE, draft(0, text[:8]))
-    assert not cloud.gives_up(again), "it has run for too long"
-    [verdict] = frames(cloud.finish(again, run(cloud, again), 0.1))
-    assert verdict.tokens == text[: len(verdict.tokens)] and len(verdict.tokens) > begun
-
-
 def test_without_a_branch_ready_nothing_is_given_up():
     cloud, text = service(), own()
     opened(cloud, **USEFUL)
