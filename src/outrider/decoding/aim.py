@@ -11,8 +11,9 @@ arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from outrider.decoding.digest import Tokens
+from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
 
 
@@ -66,8 +67,8 @@ class Aim:
             whole = tokens + ready
             if any(draft[: len(whole)] == whole for draft in drafts):
                 continue
-            whole_draft = next((draft for draft in drafts if draft == tokens[:-1]), drafts[0])
-            lengths = len(whole_draft), len(tokens), len(ready)
+            followed = max(drafts, key=partial(common_length, tokens))
+            lengths = len(followed), len(tokens), len(ready)
             gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
             if gain > most:
                 most, self._better = gain, (tokens, chance, now_s)

@@ -58,6 +58,8 @@ class JudgedBatch:
         """Which rows an exit has of a chunk, among those of all chunks."""
         self._tested: dict[int, int] = {}
         """How many rows an exit has of a chunk."""
+        self._words: dict[int, dict[int, Word]] = {}
+        """By an exit what it has said of the branches of a text that has the batch to itself."""
         self._number(asked)
         self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
         self._exit_draws = self._draws
@@ -172,11 +174,11 @@ class JudgedBatch:
     ) -> None:
         """Tell what an exit expects of each job that chooses; its first row may be final already.
 
-        Branches of one text are told together, with their own first.
+        Branches of one text are told together, once its own draft is heard, which may take a forward more.
         """
         assert self._exits is not None
         token_at, start = shortlist_of(self._exits).__getitem__, 0
-        words: dict[int, Word] = {}
+        words = self._words.setdefault(index, {}) if self._alone else {}
         for place, _ in heard:
             end = start + len(self._own[place])
             choices, confidences = tuple(map(token_at, places[start:end])), tuple(sure[start:end])
@@ -184,11 +186,11 @@ class JudgedBatch:
                 choices, confidences = (self._known[place], *choices), (1.0, *confidences)
             words[place] = Word(choices, confidences)
             start = end
-        if self._alone and 0 in words:
-            self._tell_word(0, index, *[words.get(place, Word()) for place in range(len(self._jobs))])
-        elif not self._alone:
+        if not self._alone:
             for place, word in words.items():
                 self._tell_word(place, index, word)
+        elif 0 in dict(heard):
+            self._tell_word(0, index, *[words.get(place, Word()) for place in range(len(self._jobs))])
 
     def _tell_word(self, place: int, index: int, own: Word, *beside: Word) -> None:
         job, accepted = self._jobs[place], 0

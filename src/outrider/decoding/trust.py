@@ -108,8 +108,8 @@ def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | 
 
 
 def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, Runs]]) -> Runs:
-    """What a hint adds to those heard so far, each with its runs, the last of them of the exit before or of a
-    verification that was given up.
+    """The runs of a hint; `before`: those heard so far, each with its own. They begin anew where the last one
+    was no exit before this one, or of other drafts.
     """
     last, runs = before[-1] if before else (hint, ())
     if last.exit >= hint.exit or list(map(_length, last.words)) != list(map(_length, hint.words)):

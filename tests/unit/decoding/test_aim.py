@@ -112,6 +112,19 @@ def test_what_the_running_draft_covers_already_is_no_better():
     assert not aim.is_better, "it is verified beside the draft"
 
 
+def test_an_outcome_that_follows_a_draft_beside_ends_as_that_one_does():
+    """Where a whole draft stands little lies ready, where one fell as much as pays to wait for."""
+    pace = taught()
+    for _ in range(20):
+        pace.on_ready(6, 4, 1)
+        pace.on_ready(0, 4, 4)
+    beside, aim = (1, 9, 5, 6, 7, 8), Aim(pace)
+    for outcome, is_better in (((*beside, 4), True), ((1, 9, 5, 6, 4), False)):
+        aim.begin(7.0)
+        aim.look((DRAFT, beside), [(outcome, 0.95)], after, 7.01)
+        assert aim.is_better == is_better
+
+
 def test_the_likelier_outcome_is_aimed_at():
     aim = aiming(taught(), ((8,), 0.85), ((1, 9), 0.95), ((8,), 0.9))
     aim.take()
