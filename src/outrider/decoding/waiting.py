@@ -36,7 +36,7 @@ class _Waits:
 
 
 class Waiting:
-    """One session's. Times in seconds of the cloud's clock; `step_s` is what a step takes.
+    """For the next draft of a session. Times in seconds of the cloud's clock; `step_s` is what a step takes.
 
     Why a draft may soon come: the outcome had been hinted at; the text moved along a branch whose rest may be
     on its way; or, a surprise, only because the edge will answer the verdict.

@@ -24,19 +24,10 @@ from cloud_machine import (
 from outrider.core.frames import Cancel, Close
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
-from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
 from outrider.decoding.trust import Trust
 
-
-@pytest.fixture(autouse=True)
-def aims_pay_where_a_branch_is_ready(monkeypatch):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0))
-
-
-@pytest.fixture
-def every_aim_pays(monkeypatch):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 
 
 def offer(cloud: VerifierService, text: tuple[int, ...], at: int = 1) -> Verify:

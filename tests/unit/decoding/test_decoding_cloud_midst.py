@@ -24,18 +24,9 @@ from support.toys import toy_pair
 from outrider.core.frames import Cancel, Close, Verdict
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.limits import CloudLimits
-from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
 
-
-@pytest.fixture(autouse=True)
-def aims_pay_where_a_branch_is_ready(monkeypatch):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0))
-
-
-@pytest.fixture
-def every_aim_pays(monkeypatch):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 
 
 class Speaking:

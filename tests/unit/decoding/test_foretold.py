@@ -12,9 +12,7 @@ DRAFT = (1, 2, 3)
 READY = (7, 8)
 
 
-@pytest.fixture(autouse=True)
-def every_aim_pays(monkeypatch):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+pytestmark = pytest.mark.usefixtures("every_aim_pays")
 
 
 def word(*choices: int, exit: int = 0) -> ExitHint:
