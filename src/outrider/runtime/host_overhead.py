@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import (
@@ -55,28 +57,32 @@ class TimedModel:
     ) -> list[Array]:
         """To the end of what a device still computes: a number of the last row is asked for."""
         began_s, self._reading_s = time.thread_time(), 0.0
-        logits = self._model.forward_together(chunks, None if read is None else self._timed(read), pause)
-        float(logits[-1][-1, 0])
-        self.seconds.append(time.thread_time() - began_s - self._reading_s)
+        try:
+            logits = self._model.forward_together(chunks, None if read is None else self._timed(read), pause)
+            float(logits[-1][-1, 0])
+        finally:  # one that is left in its midst has run until then
+            self.seconds.append(time.thread_time() - began_s - self._reading_s)
         return logits
 
     def _timed(self, read: ExitReader) -> ExitReader:
         def timed(index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
-            began_s = time.thread_time()
-            reading = read(index, rows)
-            self._reading_s += time.thread_time() - began_s
-            return (
-                None
-                if reading is None
-                else Reading(reading.chosen, lambda chosen: self._hear(reading, chosen))
-            )
+            with self._hosts_time():
+                reading = read(index, rows)
+            return None if reading is None else Reading(reading.chosen, partial(self._hear, reading))
 
         return timed
 
     def _hear(self, reading: Reading, chosen: Array) -> None:
+        with self._hosts_time():
+            reading.hear(chosen)
+
+    @contextmanager
+    def _hosts_time(self) -> Iterator[None]:
         began_s = time.thread_time()
-        reading.hear(chosen)
-        self._reading_s += time.thread_time() - began_s
+        try:
+            yield
+        finally:
+            self._reading_s += time.thread_time() - began_s
 
 
 def measure_overhead_ms(

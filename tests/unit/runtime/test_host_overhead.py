@@ -9,6 +9,7 @@ import torch
 from support.tiny_models import add_exits, build_tiny_pair, random_prompt
 
 from outrider.core.ports import Chunk, Reading
+from outrider.decoding.jobs import GivenUp
 from outrider.models import load_model
 from outrider.runtime import host_overhead
 from outrider.runtime.held_out import Pair
@@ -57,6 +58,21 @@ def test_reading_exits_is_the_hosts_time(monkeypatch: pytest.MonkeyPatch) -> Non
     timed.forward_together([chunk])
     assert timed.seconds == [10.0, 10.0]
     assert clock.now_s == 25.0
+
+
+def test_a_batch_that_is_left_in_its_midst_has_run_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(host_overhead, "time", clock)
+    timed = TimedModel(Slow(clock))  # type: ignore[arg-type]
+
+    def leave(chosen):
+        clock.spend(2.0)
+        raise GivenUp
+
+    with pytest.raises(GivenUp):
+        timed.forward_together([Chunk(None, [1])], lambda index, rows: Reading(rows[0][1], leave))  # type: ignore[arg-type]
+    assert timed.seconds == [5.0]
+    assert clock.now_s == 7.0
 
 
 def test_a_robots_texts_are_timed(tmp_path: Path) -> None:
