@@ -11,6 +11,8 @@ from outrider.decoding.jobs import ExitHint
 from outrider.decoding.pace import Pace
 from outrider.decoding.trust import Runs, runs_of
 
+LEAST_TRUST = 0.2
+"""An outcome less likely than this is neither told nor worth giving a verification up for."""
 Said = tuple[ExitHint, Runs]
 """What an exit said, and for how many in a row it was said."""
 Outcome = tuple[Tokens, float]
@@ -77,8 +79,9 @@ class Foretold:
         return said
 
     def outcomes(self, said: Said, drafts: Sequence[Tokens]) -> list[Outcome]:
-        """How a verification may end by what an exit said, as far as exits are trusted."""
-        return self._pace.trust.outcomes(*said, drafts, len(self._aim.tokens), self._aim.chance)
+        """How a verification may well end by what an exit said, as far as exits are trusted."""
+        ends = self._pace.trust.outcomes(*said, drafts, len(self._aim.tokens), self._aim.chance)
+        return [end for end in ends if end[1] >= LEAST_TRUST]
 
     def look(
         self,

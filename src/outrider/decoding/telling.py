@@ -9,7 +9,6 @@ from outrider.decoding.token_runs import token_bytes
 
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
-LEAST_TRUST = 0.2
 VERDICT_BYTES, HINT_BYTES = 16.0, 9.0
 BYTES_DOWN_PER_TOKEN = 38.0
 
@@ -52,7 +51,7 @@ class Telling:
         """Whether a hint is news that is likely enough to be true, and can be paid for."""
         if tokens in self._chances and chance < self._chances[tokens] + SURER_BY:
             return False
-        return chance >= max(LEAST_TRUST, self._purse.price) and self._purse.holds(self._size(tokens))
+        return chance >= self._purse.price and self._purse.holds(self._size(tokens))
 
     def _size(self, tokens: Tokens) -> float:
         return HINT_BYTES + self._token_bytes * len(tokens)

@@ -46,7 +46,7 @@ def test_a_useful_hint_is_news_that_deserves_trust():
 
 
 def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.telling.LEAST_TRUST", 0.02)
+    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.02)
     cloud, job = hinting("useful")
     once = doubting(job, 0, 1, 9)
     [word] = once.words

@@ -30,6 +30,13 @@ def given_up(pace: Pace) -> Foretold:
     return foretold
 
 
+def test_an_outcome_that_is_hardly_trusted_is_none(monkeypatch):
+    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.4)
+    foretold = Foretold(Pace())
+    said = foretold.hear(word(9, 8))
+    assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(9,)], "(1, 8) is half as likely"
+
+
 def test_what_was_left_names_what_the_next_verification_begins_with():
     foretold = given_up(Pace())
     assert foretold.tokens == (1, 9)
