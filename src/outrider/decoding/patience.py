@@ -8,15 +8,24 @@ from outrider.decoding.config import DecodingConfig
 
 
 class Patience:
-    """Times in seconds on any monotonic clock."""
+    """Times in seconds on any monotonic clock.
+
+    A repeat may only add to the queue of a slow link: the wait doubles with each one, and halves with an
+    answer that needed none (after Karn and Partridge 1987).
+    """
 
     def __init__(self, config: DecodingConfig, generation: int, now_s: float) -> None:
         self._config = config
         self._generation = generation
         self._heard_s = now_s
         self._up_s = now_s
+        self._wait_s = config.silence_s
+        self._repeated = False
 
     def on_heard(self, now_s: float) -> None:
+        if not self._repeated:
+            self._wait_s = max(self._config.silence_s, self._wait_s / 2.0)
+        self._repeated = False
         self._heard_s = now_s
 
     def verdict(self, up: bool, generation: int, now_s: float) -> Literal["ask again", "go alone"] | None:
@@ -24,7 +33,11 @@ class Patience:
         if not up:
             return "go alone" if now_s - self._up_s > self._config.link_grace_s else None
         self._up_s = now_s
-        if generation == self._generation and now_s - self._heard_s <= self._config.silence_s:
+        if generation != self._generation:
+            self._wait_s, self._repeated = self._config.silence_s, False
+        elif now_s - self._heard_s > self._wait_s:
+            self._wait_s, self._repeated = 2.0 * self._wait_s, True
+        else:
             return None
         self._generation = generation
         self._heard_s = now_s

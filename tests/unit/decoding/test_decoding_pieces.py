@@ -158,5 +158,15 @@ def test_patience():
     patience.on_heard(3.0)
     assert patience.verdict(True, 2, 5.0) is None
     assert patience.verdict(True, 2, 5.1) == "ask again"
-    assert patience.verdict(False, 2, 6.0) is None
-    assert patience.verdict(False, 2, 6.2) == "go alone"
+    assert patience.verdict(True, 2, 9.1) is None, "the wait has doubled"
+    assert patience.verdict(True, 2, 9.2) == "ask again"
+    patience.on_heard(10.0)
+    assert patience.verdict(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
+    patience.on_heard(18.0)
+    assert patience.verdict(True, 2, 22.0) is None
+    assert patience.verdict(True, 2, 22.1) == "ask again", "an answer that needed no repeat halves it"
+    assert patience.verdict(True, 3, 23.0) == "ask again", "a new connection"
+    assert patience.verdict(True, 3, 25.0) is None
+    assert patience.verdict(True, 3, 25.1) == "ask again"
+    assert patience.verdict(False, 3, 26.0) is None
+    assert patience.verdict(False, 3, 26.2) == "go alone"

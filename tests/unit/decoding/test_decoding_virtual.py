@@ -55,6 +55,16 @@ def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_f
     assert sum(stats.draft_s for stats in decoded.rounds) < 0.75 * decoded.speculation.draft_busy_s
 
 
+def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
+    """Each takes ten seconds, and after two of silence the edge asks again."""
+    target, draft = toy_pair(4, 0.7, eos_bias=-9.0)
+    slow = dataclasses.replace(world(), uplink=LinkProfile(delay_s=0.02, bytes_per_s=1.0))
+    asked = request(max_new_tokens=60, deadline_s=3000.0)
+    decoded = VirtualDecoder(target, draft, SD, slow).decode(asked)
+    assert decoded.token_ids == own_text(target, asked)
+    assert sum(stats.bytes_up for stats in decoded.rounds) <= 4 * 10 * len(decoded.rounds)
+
+
 @pytest.mark.parametrize(("runs_on", "left_s"), [(0.0, 0.2), (0.1, 0.3), (0.9, 1.0)])
 def test_a_forward_that_is_given_up_runs_on_for_its_share(monkeypatch, runs_on, left_s):
     """All exits are right, so that each forward is left at its first."""
