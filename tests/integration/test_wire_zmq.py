@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -226,6 +228,33 @@ def test_a_peer_that_does_not_read_blocks_nothing(endpoint, peer_sockets):
     server.send(other, words)
     assert healthy.poll(NEWS_MS)
     server.close()
+
+
+BRIMFUL = """
+import sys, time, zmq
+from outrider.core.frames import Ping
+from outrider.wire.codec import encode
+from outrider.wire.server import RouterServer
+
+server = RouterServer(sys.argv[1], None)
+with zmq.Context() as context:
+    peer = context.socket(zmq.DEALER)
+    peer.setsockopt(zmq.SNDHWM, 0)
+    peer.connect(sys.argv[1])
+    for _ in range(400):
+        peer.send(encode(Ping(0, 0)))
+    time.sleep(0.5)
+    peer.close(linger=0)
+time.sleep(2.0)
+assert server.receive(10.0)
+server.close()
+"""
+"""A peer that ends with more in the server's inbox than that holds, and time for a timer of the library's."""
+
+
+def test_a_peer_that_ends_with_a_full_inbox_ends_nobody_else(endpoint):
+    """libzmq would end the whole process, so that this is one of its own."""
+    subprocess.run([sys.executable, "-c", BRIMFUL, endpoint], check=True, timeout=60)
 
 
 def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets):

@@ -23,6 +23,10 @@ _RECONNECT_MS = 100
 _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
+_QUEUED_REPLIES = 16_384
+"""More than come in while a draft model reads a prompt: libzmq 4.3.5 aborts the process where a connection ends
+whose inbox is full.
+"""
 _WAKE_BYTES = 4096
 _READABLE = int(zmq.POLLIN)
 _WATCHED_EVENTS = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -133,7 +137,7 @@ def _configure(socket: zmq.Socket, keys: ClientKeys | None) -> None:
     socket.setsockopt(zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
     socket.setsockopt(zmq.SNDHWM, _QUEUED_FRAMES)
-    socket.setsockopt(zmq.RCVHWM, _QUEUED_FRAMES)
+    socket.setsockopt(zmq.RCVHWM, _QUEUED_REPLIES)
     socket.setsockopt(zmq.LINGER, _LINGER_MS)
     if keys is not None:
         socket.curve_publickey = keys.public.encode()

@@ -11,7 +11,6 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame, Peer, Refused
-from outrider.wire.client import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.gate import GateLimits, PeerGate
@@ -174,13 +173,13 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
 def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
     """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
-    MANDATORY: a reply that cannot be sent is told, not swallowed.
+    MANDATORY: a reply that cannot be sent is told, not swallowed. No heartbeats of its own: a robot's say how
+    long to wait for the next (their TTL), and with a timer for its own libzmq 4.3.5 aborts the process where a
+    connection ends while frames of it are queued to the brim.
     """
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_TIMEOUT_MS)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_INTERVAL_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
     socket.setsockopt(zmq.SNDHWM, _QUEUED_REPLIES_PER_PEER)
     socket.setsockopt(zmq.RCVHWM, _QUEUED_FRAMES_PER_PEER)
