@@ -42,6 +42,8 @@ from outrider.decoding.session import TargetText
 
 PARTS_BETWEEN_BATCHES = 3
 """So many parts of prompts run at most while a draft waits to be verified."""
+PROBE_S = 5.0
+"""Who has been silent for so long is spoken to where others need a place: that shows who is gone."""
 MOST_BESIDE = 7
 """Drafts that are verified beside a robot's own at most: with it they fill a block of a GPU's sequences."""
 _NO_LIMIT = 1e12
@@ -59,10 +61,12 @@ class _Session:
     """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
     `asked_s`: since when a frame waits for the model; `left_out`: of how many batches in a row, though ready.
+    `probed_s`: when it was heard last, or spoken to since to see whether its peer is still there.
     """
 
     epoch: int
     last_heard_s: float
+    probed_s: float
     pace: Pace = field(default_factory=Pace)
     text: TargetText | None = None
     refusal: Refused | None = None
@@ -104,7 +108,8 @@ class CloudMachine:
             frames = self._dispatch(key, frame, now_s)
         except (ConfigError, ProtocolError, ModelError) as error:
             frames = self._refuse(key, frame.epoch, reason_of(error), str(error))
-        return [Reply(peer, answer) for answer in frames]
+        probes = self._probes(now_s) if any(map(_is_busy, frames)) else []
+        return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_jobs(self, now_s: float) -> list[CloudJob]:
         """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
@@ -279,11 +284,11 @@ class CloudMachine:
             del self._buckets[owner]
 
     def _evict_resting(self, now_s: float) -> None:
-        """Free the place of the text that has been complete for longest; its robot's next one opens anew."""
+        """Free the place that has been without a text to write for longest; its robot's next opens anew."""
         resting = {
             key: session.last_heard_s
             for key, session in self._sessions.items()
-            if session.text is not None and session.text.finished
+            if session.text is None or session.text.finished
         }
         oldest = min(resting, key=lambda key: resting[key], default=None)
         if oldest is not None and now_s - resting[oldest] > self._limits.rest_s:
@@ -298,11 +303,11 @@ class CloudMachine:
     def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.last_heard_s = now_s
+            session.last_heard_s = session.probed_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
-            return [self._pong(frame)]
+            return [self._pong(frame.session, frame.epoch)]
         if isinstance(frame, Cancel):
             return self._on_cancel(key, frame)
         if isinstance(frame, Close):
@@ -323,7 +328,7 @@ class CloudMachine:
                 self._evict_resting(now_s)
             if len(self._sessions) >= self._limits.max_sessions:
                 return [self._busy(frame)]
-            session = self._sessions[key] = _Session(frame.epoch, now_s, asked_s=now_s)
+            session = self._sessions[key] = _Session(frame.epoch, now_s, now_s, asked_s=now_s)
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
@@ -374,15 +379,20 @@ class CloudMachine:
         message = f"all {self._limits.max_sessions} sessions are taken; try later or raise max_sessions"
         return Refused(frame.session, frame.epoch, "busy", message)
 
-    def _pong(self, frame: Ping) -> Pong:
-        return Pong(
-            frame.session,
-            frame.epoch,
-            self._name,
-            self._tokenizer.vocab_size,
-            len(self._sessions),
-            self._limits.max_sessions,
-        )
+    def _probes(self, now_s: float) -> list[Reply]:
+        """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
+        silent = [(key, one) for key, one in self._sessions.items() if now_s - one.probed_s > PROBE_S]
+        for _, session in silent:
+            session.probed_s = now_s
+        return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]
+
+    def _pong(self, session: int, epoch: int) -> Pong:
+        name, vocab_size = self._name, self._tokenizer.vocab_size
+        return Pong(session, epoch, name, vocab_size, len(self._sessions), self._limits.max_sessions)
+
+
+def _is_busy(frame: CloudFrame) -> bool:
+    return isinstance(frame, Refused) and frame.reason == "busy"
 
 
 def _without_hints(job: CloudJob) -> CloudJob:

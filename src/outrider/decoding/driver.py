@@ -122,7 +122,7 @@ class LinkedDecoder:
             return False
         frame, num_bytes = received
         self._transcript.on_received(frame, num_bytes)
-        self._patience.on_heard(self._now())
+        self._patience.on_heard(frame, self._now())
         self._perform(self._machine.receive(frame, self._clock()))
         return True
 

@@ -293,7 +293,7 @@ class FleetRobot:
 
     def _hear(self, frame: CloudFrame) -> None:
         now_s = self._agenda.now_s
-        self._patience.on_heard(now_s)
+        self._patience.on_heard(frame, now_s)
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
         self._perform(self._machine.receive(frame, now_s))

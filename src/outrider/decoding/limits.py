@@ -12,7 +12,7 @@ from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
 @dataclass(frozen=True)
 class CloudLimits:
     """What one model serves: so many sessions, of which an idle one keeps its place for `idle_s` seconds, and
-    one whose text is complete for `rest_s` where somebody else needs it.
+    one whose text is complete or cancelled for `rest_s` where somebody else needs it.
 
     A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
     `shared_tokens` of them, however many they are: a chunk that would need another forward for its last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from outrider.core.frames import CloudFrame, Refused
 from outrider.decoding.config import DecodingConfig
 
 
@@ -11,7 +12,7 @@ class Patience:
     """Times in seconds on any monotonic clock.
 
     A repeat may only add to the queue of a slow link: the wait doubles with each one, and halves with an
-    answer that needed none (after Karn and Partridge 1987).
+    answer that needed none (after Karn and Partridge 1987), or that says at once to ask later.
     """
 
     def __init__(self, config: DecodingConfig, generation: int, now_s: float) -> None:
@@ -22,8 +23,8 @@ class Patience:
         self._wait_s = config.silence_s
         self._repeated = False
 
-    def on_heard(self, now_s: float) -> None:
-        if not self._repeated:
+    def on_heard(self, frame: CloudFrame, now_s: float) -> None:
+        if not self._repeated or isinstance(frame, Refused):
             self._wait_s = max(self._config.silence_s, self._wait_s / 2.0)
         self._repeated = False
         self._heard_s = now_s

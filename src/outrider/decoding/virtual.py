@@ -349,7 +349,7 @@ class VirtualDecoder:
 
     def _receive_down(self, frame: CloudFrame, num_bytes: int) -> None:
         self._transcript.on_received(frame, num_bytes)
-        self._patience.on_heard(self.now_s)
+        self._patience.on_heard(frame, self.now_s)
         self._perform(self._machine.receive(frame, self.now_s))
         self._leave_edge_job()
 

@@ -24,8 +24,8 @@ _RECONNECT_MAX_MS = 1000
 _LINGER_MS = 200
 _QUEUED_FRAMES = 256
 _QUEUED_REPLIES = 16_384
-"""More than come in while a draft model reads a prompt: libzmq 4.3.5 aborts the process where a connection ends
-whose inbox is full.
+"""More than come in while a draft model reads a prompt: libzmq 4.3.5 aborts the process where a connection
+ends whose inbox is full.
 """
 _WAKE_BYTES = 4096
 _READABLE = int(zmq.POLLIN)

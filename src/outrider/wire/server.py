@@ -173,9 +173,9 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
 def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
     """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
-    MANDATORY: a reply that cannot be sent is told, not swallowed. No heartbeats of its own: a robot's say how
-    long to wait for the next (their TTL), and with a timer for its own libzmq 4.3.5 aborts the process where a
-    connection ends while frames of it are queued to the brim.
+    MANDATORY: a reply that cannot be sent is told, not swallowed. It sends no heartbeats of its own: a
+    robot's say how long to wait for the next (their TTL), and with a timer for others libzmq 4.3.5 aborts the
+    process where a connection ends whose inbox is full.
     """
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

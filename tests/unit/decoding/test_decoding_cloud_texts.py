@@ -36,6 +36,7 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
+from outrider.decoding.cloud import PROBE_S
 from outrider.decoding.digest import extend_digest, prompt_digest
 
 
@@ -155,7 +156,7 @@ def test_refused_texts_keep_no_place_from_those_who_need_one():
     assert refusal.reason == "busy", "a text that is decoded keeps its place"
     cloud.receive(ALICE, Cancel(5, 1))
     [refusal] = frames(cloud.receive(strangers[-1], opening(epoch=2)))
-    assert refusal.reason == "busy", "so does one that was cancelled"
+    assert refusal.reason == "busy", "so does one that was just cancelled"
 
 
 def test_bad_opens_are_refused_with_the_reason_again_and_again():
@@ -192,6 +193,34 @@ def test_an_unexpected_failure_ends_one_text_only(caplog):
     assert refusal.reason == "internal"
     cloud.receive(ALICE, draft(0, (1,)))
     assert isinstance(frames(step(cloud))[0], Verdict)
+
+
+def test_a_text_that_was_cancelled_gives_its_place_to_who_needs_one():
+    cloud = service(max_sessions=1, rest_s=1.0)
+    opened(cloud, ALICE)
+    cloud.receive(ALICE, Cancel(5, 1))
+    [refusal] = frames(cloud.receive(BOB, opening()))
+    assert refusal.reason == "busy", "its robot may open the next one"
+    cloud._clock.now_s += 1.1
+    opened(cloud, BOB)
+
+
+def test_who_is_silent_is_spoken_to_where_others_need_a_place():
+    """That shows the server whom it cannot reach any more."""
+    cloud = service(max_sessions=2)
+    opened(cloud, ALICE)
+    cloud._clock.now_s += PROBE_S
+    opened(cloud, BOB, epoch=3)
+    cloud._clock.now_s += 0.1
+    stranger = Peer("", b"stranger")
+    probe, refusal = cloud.receive(stranger, opening())
+    assert (probe.peer, probe.frame.session, probe.frame.epoch) == (ALICE, 5, 1)
+    assert isinstance(probe.frame, Pong) and isinstance(refusal.frame, Refused)
+    [refusal] = cloud.receive(stranger, opening())
+    assert refusal.peer == stranger, "it has been spoken to just now"
+    cloud._clock.now_s += PROBE_S + 0.1
+    assert {reply.peer for reply in cloud.receive(stranger, opening())} == {ALICE, BOB, stranger}
+    assert cloud.receive(ALICE, Resume(5, 1, 0, ROOT)), "nothing is lost by it"
 
 
 def test_a_text_that_is_complete_gives_its_place_to_who_needs_one():

@@ -10,6 +10,7 @@ from support.choices import judge_choices
 from support.toys import JPEG, request, toy_pair
 
 from outrider.core.errors import ConfigError, FrameError
+from outrider.core.frames import Opened, Refused
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
@@ -150,19 +151,30 @@ def test_a_toy_without_exits_never_calls():
     session.forward([1], lambda index, rows: pytest.fail("called"))
 
 
+NEWS, BUSY = Opened(1, 1, 0, 0, 5), Refused(1, 1, "busy", "try later")
+
+
+def test_who_is_turned_away_asks_again_as_often_as_before():
+    patience = Patience(DecodingConfig(silence_s=2.0), generation=1, now_s=0.0)
+    for turn in range(10):
+        assert patience.verdict(True, 1, 2.5 * turn + 2.0) is None
+        assert patience.verdict(True, 1, 2.5 * turn + 2.1) == "ask again"
+        patience.on_heard(BUSY, 2.5 * turn + 2.5)
+
+
 def test_patience():
     patience = Patience(DecodingConfig(silence_s=2.0, link_grace_s=1.0), generation=1, now_s=0.0)
     assert patience.verdict(True, 1, 1.0) is None
     assert patience.verdict(True, 2, 1.5) == "ask again"
     assert patience.verdict(True, 2, 2.5) is None
-    patience.on_heard(3.0)
+    patience.on_heard(NEWS, 3.0)
     assert patience.verdict(True, 2, 5.0) is None
     assert patience.verdict(True, 2, 5.1) == "ask again"
     assert patience.verdict(True, 2, 9.1) is None, "the wait has doubled"
     assert patience.verdict(True, 2, 9.2) == "ask again"
-    patience.on_heard(10.0)
+    patience.on_heard(NEWS, 10.0)
     assert patience.verdict(True, 2, 18.0) is None, "the answer may be to the first time it was asked"
-    patience.on_heard(18.0)
+    patience.on_heard(NEWS, 18.0)
     assert patience.verdict(True, 2, 22.0) is None
     assert patience.verdict(True, 2, 22.1) == "ask again", "an answer that needed no repeat halves it"
     assert patience.verdict(True, 3, 23.0) == "ask again", "a new connection"

@@ -16,7 +16,6 @@ from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.joint import JointService
-from outrider.decoding.pace import Pace
 from outrider.decoding.service import FrameService, Listener, VerifierService, serve_frames
 
 TARGET, _ = toy_pair(1, 1.0, eos_bias=-9.0)
@@ -70,8 +69,9 @@ BEGINNING = (opening(**ASKS), draft(0, (*TEXT[:1], (TEXT[1] + 1) % 31 + 1, 3, 4)
 """A prompt, and a draft whose second token is wrong. Every exit then looks at the socket."""
 
 
-def test_what_arrives_in_mid_forward_is_aimed_at_there(monkeypatch, service, verifier):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: float(sizes[2] > 0))
+def test_what_arrives_in_mid_forward_is_aimed_at_there(
+    monkeypatch, aims_pay_where_a_branch_is_ready, service, verifier
+):
     monkeypatch.setattr(TARGET, "exit_row", lambda index, digest: TARGET.row(digest), raising=False)
     branch = draft(2, TEXT[2:6], digest=extend_digest(ROOT, TEXT[:2]))
     server = served(service, *BEGINNING, branch, *[None] * 6)
