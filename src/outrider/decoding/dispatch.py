@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.core.frames import MAX_RUNS_BYTES
+from outrider.core.varints import MAX_BYTES
 from outrider.decoding.draft_tree import DraftTree, Node, branches_to
 from outrider.decoding.outlook import Outlook
 from outrider.decoding.token_runs import pack_runs
+
+SURELY_FIT = MAX_RUNS_BYTES // (2 * MAX_BYTES)
+"""So many tokens fit one frame, were each a run of its own."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,7 @@ class Due:
     look_s: float | None = None
 
 
-def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
+def due_ahead(tree: DraftTree, outlook: Outlook, growing: Callable[[], bool], now_s: float) -> Due:
     """All that is worth sending, once some branch must leave to be there when the cloud may need it.
 
     `growing`: whether a further token may still come, and with it another occasion to send.
@@ -26,7 +31,7 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) ->
     branches = useful_branches(tree, outlook)
     if not branches:
         return Due([])
-    if not growing:
+    if not growing():
         leave_s = outlook.leave_s(now_s)
         if leave_s > now_s:
             return Due([], leave_s)
@@ -42,9 +47,11 @@ def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:
     The first unsent token of a branch only says which outcome it is for; those after it save time.
     """
     branches: dict[int, list[Node]] = {}
-    for node in tree:
-        if node.sent_s is None and node.parent and node.likelihood >= outlook.least_worth:
+    for node in tree.likely(outlook.least_worth):
+        if node.sent_s is None and node is not tree.root:
             branches.setdefault(node.turn, []).append(node)
+    if not branches:
+        return []
     least = outlook.least_useful
     found = [sorted(nodes, key=lambda node: node.length) for nodes in branches.values()]
     return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
@@ -62,6 +69,10 @@ def is_time(tree: DraftTree, branch: list[Node], outlook: Outlook, now_s: float)
 
 def _fitting(tree: DraftTree, nodes: list[Node]) -> list[Node]:
     """As many of the first as one frame holds, with what connects them."""
-    while nodes and len(pack_runs(branches_to(tree, nodes)[1])) > MAX_RUNS_BYTES:
+    while len(tree.joined(nodes)) > SURELY_FIT and _num_bytes(tree, nodes) > MAX_RUNS_BYTES:
         nodes = nodes[: len(nodes) // 2]
     return nodes
+
+
+def _num_bytes(tree: DraftTree, nodes: list[Node]) -> int:
+    return len(pack_runs(branches_to(tree, nodes)[1]))

@@ -7,13 +7,13 @@ place it reaches has been drafted already.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
 
 from outrider.core.ports import Array
-from outrider.decoding.digest import extend_digest
+from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
 
 Origin = Literal["draft", "guess", "hint"]
@@ -26,22 +26,21 @@ HINT_CHANCE = 0.01
 """That of a token which only a hint has named, once the verification that it was about is over."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Node:
     """A drafted token; the root stands for the committed text.
 
-    `length` counts the tokens of the text up to this one, `digest` names that text. `chance` is the draft's,
-    given what comes before. `share` estimates from above how likely the target is to write the text up to
-    here; `likelihood` is at least that of whatever lies below. `choices` are the draft's next tokens, best
-    first, empty until drafted, and `confidence` is its own in the first; `retrieved`: they are retrieved.
-    `consulted_at`: the text's length when retrieval was asked last. `anchor` is the length at which the
-    branch left the draft's own, `turn` counts such branches and `lot` is drawn for each. `row` (V,) is the
-    distribution that the token was drawn from, where there is one.
+    `length` counts the tokens of the text up to this one. `chance` is the draft's, given what comes before.
+    `share` estimates from above how likely the target is to write the text up to here; `likelihood` is at
+    least that of whatever lies below. `choices` are the draft's next tokens, best first, empty until drafted,
+    and `confidence` is its own in the first; `retrieved`: they are retrieved. `consulted_at`: the text's
+    length when retrieval was asked last. `anchor` is the length at which the branch left the draft's own,
+    `turn` counts such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was
+    drawn from, where there is one.
     """
 
     token: int
     length: int
-    digest: int
     parent: Node | None
     chance: float
     anchor: int
@@ -56,6 +55,22 @@ class Node:
     row: Array = None
     retrieved: bool = False
     consulted_at: int = -1
+    named: int | None = None
+    """Its digest, once that was asked for: most nodes are never named."""
+
+    @property
+    def digest(self) -> int:
+        """Names the text up to this token."""
+        nameless: list[Node] = []
+        node = self
+        while node.named is None:
+            assert node.parent is not None
+            nameless.append(node)
+            node = node.parent
+        digest = node.named
+        for node in reversed(nameless):
+            digest = node.named = next_digest(digest, node.token)
+        return digest
 
     @property
     def drafted(self) -> bool:
@@ -73,20 +88,24 @@ class DraftTree:
     def __init__(self, length: int, digest: int, rng: random.Random) -> None:
         self._rng = rng
         self._num_branches = 0
-        self._claims: dict[int, float] = {}
-        self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
+        self._claims: dict[Node, float] = {}
+        self.root = _root(length, digest)
 
     def __iter__(self) -> Iterator[Node]:
         """All nodes, parents first."""
-        return self._subtree(self.root)
+        return iter(self.likely(0.0))
 
-    @staticmethod
-    def _subtree(node: Node) -> Iterator[Node]:
-        todo = [node]
+    def likely(self, least: float) -> list[Node]:
+        """The root and all nodes of at least that likelihood, parents first: below others are none."""
+        found: list[Node] = []
+        todo = [self.root]
         while todo:
             node = todo.pop()
-            yield node
-            todo.extend(node.children.values())
+            found.append(node)
+            for child in node.children.values():
+                if child.likelihood >= least:
+                    todo.append(child)
+        return found
 
     def add(self, parent: Node, token: int, chance: float, origin: Origin) -> Node:
         """The child for a token, made where there is none yet. `chance`: the draft's, given the parent."""
@@ -97,9 +116,8 @@ class DraftTree:
         if origin != "draft":
             self._num_branches += 1
             anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
-        digest = extend_digest(parent.digest, (token,))
-        child = Node(token, parent.length + 1, digest, parent, chance, anchor, turn, lot)
-        child.share = child.likelihood = parent.share * chance
+        share = parent.share * chance
+        child = Node(token, parent.length + 1, parent, chance, anchor, turn, lot, share, share)
         parent.children[token] = child
         return child
 
@@ -108,23 +126,29 @@ class DraftTree:
 
         Hints name outcomes that exclude one another, so they share what is certain between them.
         """
-        self._claims[node.digest] = chance
+        if self._claims.get(node) == chance:
+            return
+        self._claims[node] = chance
         self._spread()
 
-    def _spread(self) -> None:
-        """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
-        rest = max(1.0 - sum(self._claims.values()), UNCLAIMED)
-        total = rest + sum(self._claims.values())
+    def _spread(self) -> list[Node]:
+        """Estimate all likelihoods anew, from the draft's chances and the claims of hints; all nodes."""
+        claims = self._claims
+        rest = max(1.0 - sum(claims.values()), UNCLAIMED)
+        total = rest + sum(claims.values())
         self.root.share = rest / total
         nodes = list(self)
         for node in nodes[1:]:
             assert node.parent is not None
-            claim = self._claims.get(node.digest)
+            claim = claims.get(node)
             node.share = node.parent.share * node.chance if claim is None else claim / total
-        for node in reversed(nodes):
-            below = (child.likelihood for child in node.children.values())
-            node.likelihood = max(node.share, *below, 0.0)
+            node.likelihood = node.share
+        for node in reversed(nodes[1:]):
+            assert node.parent is not None
+            if node.likelihood > node.parent.likelihood:
+                node.parent.likelihood = node.likelihood
         self.root.likelihood = 1.0
+        return nodes
 
     def find(self, tokens: Sequence[int]) -> Node | None:
         """The node that the tokens lead to from the root."""
@@ -139,11 +163,10 @@ class DraftTree:
         node = self.find(tokens)
         self._claims.clear()
         if node is None:
-            self.root = Node(-1, length, digest, None, 1.0, length, 0, 0.0)
+            self.root = _root(length, digest)
             return
-        node.parent, self.root = None, node
-        self._spread()
-        for below in self:
+        node.parent, node.named, self.root = None, digest, node
+        for below in self._spread():
             if below.anchor <= length:
                 below.anchor, below.turn = length, 0
 
@@ -158,7 +181,7 @@ class DraftTree:
 
     def main_tokens(self) -> tuple[int, ...]:
         """The tokens of the main path."""
-        return tuple(node.token for node in self.main_path())
+        return tuple([node.token for node in self.main_path()])
 
     def own_path(self) -> list[Node]:
         """The main path as far as the draft model itself wrote it."""
@@ -175,7 +198,21 @@ class DraftTree:
 
     def tokens(self, node: Node) -> tuple[int, ...]:
         """The tokens from the root down to a node."""
-        return tuple(step.token for step in self.path(node))
+        return tuple([step.token for step in self.path(node)])
+
+    @staticmethod
+    def joined(nodes: Iterable[Node]) -> set[Node]:
+        """The nodes and all between them and the root."""
+        steps: set[Node] = set()
+        for node in nodes:
+            while node.parent is not None and node not in steps:
+                steps.add(node)
+                node = node.parent
+        return steps
+
+
+def _root(length: int, digest: int) -> Node:
+    return Node(-1, length, None, 1.0, length, 0, 0.0, named=digest)
 
 
 def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
@@ -183,12 +220,11 @@ def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]
 
     Near the root they grow from the root itself, for it needs no digest.
     """
-    told = {id(node) for node in nodes}
-    wanted = {id(step) for node in nodes for step in tree.path(node)}
+    told, wanted = set(nodes), tree.joined(nodes)
     parent = tree.root
     while True:
-        inside = [child for child in parent.children.values() if id(child) in wanted]
-        if len(inside) != 1 or id(inside[0]) in told:
+        inside = [child for child in parent.children.values() if child in wanted]
+        if len(inside) != 1 or inside[0] in told:
             break
         parent = inside[0]
     if parent.length - tree.root.length <= CHEAPER_THAN_A_DIGEST:
@@ -196,7 +232,7 @@ def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]
     return parent, _runs_below(parent, wanted)
 
 
-def _runs_below(parent: Node, wanted: set[int]) -> list[Run]:
+def _runs_below(parent: Node, wanted: set[Node]) -> list[Run]:
     """Depth first and likeliest first, so that a run goes back only to where another branch leaves it."""
     runs: list[tuple[int, list[int], bool]] = []
     pen = parent.length
@@ -212,18 +248,17 @@ def _runs_below(parent: Node, wanted: set[int]) -> list[Run]:
     return [Run(back, tuple(tokens), preferred) for back, tokens, preferred in runs]
 
 
-def _wanted_children(node: Node, wanted: set[int]) -> list[Node]:
+def _wanted_children(node: Node, wanted: set[Node]) -> list[Node]:
     """The likeliest last."""
-    children = [child for child in node.children.values() if id(child) in wanted]
+    children = [child for child in node.children.values() if child in wanted]
     return sorted(children, key=lambda child: child.likelihood)
 
 
-def _overtakes(node: Node, wanted: set[int]) -> bool:
+def _overtakes(node: Node, wanted: set[Node]) -> bool:
     """Whether a node not told before is likelier than its siblings told before, and than those told now."""
     assert node.parent is not None
     siblings = [other for other in node.parent.children.values() if other is not node]
-    before = [other for other in siblings if other.sent_s is not None]
-    rivals = [*before, *(other for other in siblings if id(other) in wanted)]
-    return (
-        node.sent_s is None and bool(before) and all(other.likelihood < node.likelihood for other in rivals)
-    )
+    if node.sent_s is not None or all(other.sent_s is None for other in siblings):
+        return False
+    rivals = [other for other in siblings if other.sent_s is not None or other in wanted]
+    return all(other.likelihood < node.likelihood for other in rivals)

@@ -31,7 +31,7 @@ from outrider.core.values import Prompt, Successors
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
 from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
-from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node
+from outrider.decoding.draft_tree import DraftTree, Node
 from outrider.decoding.growth import Growth, confirmed, is_worth_less
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
@@ -289,32 +289,34 @@ class EdgeMachine:
         else:
             frame = self._wording.proposal(self._tree, nodes, self._settled)
         self._outlook.on_sent(len(frame.runs) if isinstance(frame, Draft) else len(frame.evidence), now_s)
-        told = (step for node in nodes for step in self._tree.path(node) if step.length > frame.base)
-        for step in told:
-            step.sent_s = now_s if step.sent_s is None else step.sent_s
+        for step in self._tree.joined(nodes):
+            if step.sent_s is None and step.length > frame.base:
+                step.sent_s = now_s
         return [Send(frame)]
 
     def _due_as_chunk(self) -> list[Node] | None:
         """The next whole chunk, once the one before is judged."""
+        if self._chunk_at == len(self._text):
+            return None
         path = self._tree.main_path()[: self._config.num_draft_tokens]
         tip = path[-1] if path else self._tree.root
         whole = len(path) == self._config.num_draft_tokens or not self._growth.can_follow(tip)
-        return path if whole and self._chunk_at != len(self._text) else None
+        return path if whole else None
 
     def _due_in_stream(self, now_s: float) -> list[Node] | None:
         """What the cloud may need before another token could reach it; None for nothing yet."""
-        path = self._tree.main_path()
-        tip = path[-1] if path else self._tree.root
-        unsent = [node for node in path if node.sent_s is None]
-        ended = not self._growth.can_follow(tip)
-        if ended and not path:
+        root = self._tree.root
+        if not root.drafted and not self._growth.can_follow(root):
             asked = self._chunk_at == len(self._text) or self._plan.when_idle != "wait"
             return None if asked else []
         if self._plan.ahead:
             due = due_ahead(self._tree, self._outlook, self._growth.goes_on, now_s)
             self._look_s = due.look_s
             return due.nodes or None
+        path = self._tree.main_path()
+        unsent = [node for node in path if node.sent_s is None]
         full = len(unsent) >= self._config.num_draft_tokens
+        ended = not self._growth.can_follow(path[-1] if path else root)
         due_now = unsent and (full or ended or self._outlook.is_time(len(unsent), now_s))
         return unsent[:MAX_CHUNK_TOKENS] if due_now else None
 
@@ -355,10 +357,7 @@ class EdgeMachine:
             return []
         confidence = hint.confidence / 100.0
         self._hinted.setdefault(hint.tokens, hint.exit)
-        node = self._tree.root
-        for token in hint.tokens:
-            node = self._tree.add(node, token, HINT_CHANCE, "hint")
-        self._tree.claim(node, confidence)
+        self._growth.hint(hint.tokens, confidence)
         return self._send_drafts(now_s)
 
     def _on_verdict(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
@@ -417,7 +416,7 @@ class EdgeMachine:
         chunk_sent_s = self._chunk_sent_s(commit)
         self._text.extend(new)
         self._retrieved.extend(new)
-        self._tree.commit(new, self._text.digest)
+        self._growth.commit(new, self._text.digest)
         self._hinted.clear()
         commit = replace(commit, rejected=rejected, ahead=self._tree.main_tokens())
         if verdict is not None:

@@ -143,13 +143,11 @@ class RoundTrip:
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=RECENT_ROUND_TRIPS)
+        self.value = 0.0
 
     def add(self, elapsed_s: float, compute_s: float) -> None:
         self._recent.append(max(0.0, elapsed_s - compute_s))
-
-    @property
-    def value(self) -> float:
-        return min(self._recent, default=0.0)
+        self.value = min(self._recent)
 
 
 class Purse:

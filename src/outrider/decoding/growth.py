@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from outrider.core.frames import HintOrder
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig
-from outrider.decoding.draft_tree import DraftTree, Node
+from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node
 from outrider.decoding.estimates import DraftOdds
 from outrider.decoding.jobs import Choices
 from outrider.decoding.retrieval.drafts import RetrievedDrafts
@@ -13,6 +14,11 @@ from outrider.decoding.schemes import certain_row
 
 LEAST_LIKELIHOOD = 0.01
 """Branches less likely than this are not drafted on."""
+_QUEUES: dict[HintOrder, Callable[[Node], float]] = {
+    "confidence": lambda node: -node.likelihood,
+    "fifo": lambda node: float(node.turn),
+    "random": lambda node: node.lot,
+}
 
 
 def is_worth_less(present: Iterable[Node], instead: Iterable[Node], left: float) -> bool:
@@ -51,7 +57,7 @@ class Growth:
         self._ahead = config.plan.ahead
         self._needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
-        self._hint_order = config.edge_hint_order
+        self._queued_at = _QUEUES[config.edge_hint_order]
         self._workers = config.workers
         self._retrieved = retrieved
         self._odds = odds
@@ -59,19 +65,17 @@ class Growth:
         self._eos_id = eos_id
         self._vocab_size = vocab_size
         self._room = config.num_draft_tokens * config.plan.window
+        self._open: list[Node] | None = None
+        """The open ends, until the tree changes: they are asked for more often than that."""
         self.tree = tree
 
-    @property
     def goes_on(self) -> bool:
         """Whether the draft model has anything to go on with."""
-        return self._needs_model and next(self._open_ends(), None) is not None
+        return self._needs_model and bool(self._open_ends())
 
     def next_leaves(self) -> list[Node]:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
-        leaves = list(self._open_ends()) if self._needs_model else []
-        if len(leaves) > 1:
-            leaves.sort(key=self._urgency)
-        return leaves[: self._workers]
+        return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self._needs_model else []
 
     def can_follow(self, tip: Node) -> bool:
         """Whether more may yet be drafted there. What retrieval offers is there at once."""
@@ -79,6 +83,7 @@ class Growth:
 
     def grow(self, node: Node, choices: Choices) -> None:
         """The draft model has gone on there."""
+        self._open = None
         node.choices, node.confidence = choices.tokens, choices.confidence
         for rank, token in enumerate(choices.tokens):
             chance = self._odds.chance(rank, choices.confidence)
@@ -86,14 +91,28 @@ class Growth:
             if rank == 0:
                 child.row = choices.row
 
+    def hint(self, tokens: Sequence[int], confidence: float) -> None:
+        """The running verification may end with these."""
+        self._open = None
+        node = self.tree.root
+        for token in tokens:
+            node = self.tree.add(node, token, HINT_CHANCE, "hint")
+        self.tree.claim(node, confidence)
+
+    def commit(self, tokens: Sequence[int], digest: int) -> None:
+        """They are part of the text now, which has this digest."""
+        self._open = None
+        self.tree.commit(tokens, digest)
+
     def retrieve(self) -> None:
         """Grow every branch by the retrieved tokens that are likelier right than the draft model's own."""
         if not self._retrieved:
             return
-        for node in sorted(self._open_ends(), key=self._urgency):
-            if node.consulted_at != self.tree.root.length:
-                node.consulted_at = self.tree.root.length
-                self._fill(node)
+        length = self.tree.root.length
+        for node in [node for node in self._open_ends() if node.consulted_at != length]:
+            node.consulted_at = length
+            self._open = None
+            self._fill(node)
 
     def contradicted(self, new: Sequence[int]) -> tuple[int, ...]:
         """The draft's main branch from where these tokens leave it; nothing where they do not."""
@@ -135,8 +154,12 @@ class Growth:
             node = None if node is None else node.children.get(token)
         return ranks
 
-    def _open_ends(self) -> Iterator[Node]:
-        return (node for node in self.tree if not node.drafted and self._may_grow(node))
+    def _open_ends(self) -> list[Node]:
+        if self._open is None:
+            least = LEAST_LIKELIHOOD if self._ahead else 0.0
+            nodes = self.tree.likely(least)
+            self._open = [node for node in nodes if not node.choices and self._may_grow(node)]
+        return self._open
 
     def _may_grow(self, node: Node) -> bool:
         if self._ends(node):
@@ -156,16 +179,13 @@ class Growth:
         """
         on_hint = not self._ahead and node.anchor > self.tree.root.length
         begun = on_hint and node.length > node.anchor
-        value = {"confidence": -node.likelihood, "fifo": float(node.turn), "random": node.lot}[
-            self._hint_order
-        ]
-        return float(on_hint), float(not begun), value
+        return float(on_hint), float(not begun), self._queued_at(node)
 
     def _fill(self, node: Node) -> None:
         """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
         room = self._room - (node.length - node.anchor)
         least = self._odds.rate() if self._needs_model else 0.0
-        for token, chance in self._retrieved.likely(self.tree.tokens(node), room):
+        for token, chance in self._retrieved.one_by_one(self.tree.tokens(node), room):
             if chance < least or not self._may_grow(node):
                 break
             node.choices, node.retrieved = (token,), True

@@ -193,6 +193,37 @@ def test_a_claim_raises_what_agrees_and_lowers_what_does_not():
     assert below.likelihood == pytest.approx(0.9 * 0.49)
 
 
+def test_a_claim_made_again_changes_nothing_and_holds_for_what_has_grown_since():
+    tree = DraftTree(LENGTH, DIGEST, random.Random(1))
+    hinted = tree.add(tree.root, 3, 0.01, "hint")
+    tree.claim(hinted, 0.5)
+    below = tree.add(hinted, 4, 0.8, "draft")
+    before = [(node.share, node.likelihood) for node in tree]
+    tree.claim(hinted, 0.5)
+    assert [(node.share, node.likelihood) for node in tree] == before
+    tree.claim(hinted, 0.6)
+    assert below.likelihood == pytest.approx(0.48)
+
+
+@steady
+@given(growth, st.lists(st.tuples(st.integers(1, 25), st.sampled_from([0.0, 0.2, 0.9])), max_size=3))
+def test_the_likely_nodes_are_those_of_all_in_the_same_order(steps, claims):
+    tree, nodes = grown(steps)
+    for index, chance in claims:
+        if index < len(nodes):
+            tree.claim(nodes[index], chance)
+    for least in (0.0, 0.03, 0.2, 0.5, 0.9):
+        assert tree.likely(least) == [node for node in tree if node.likelihood >= least]
+
+
+@steady
+@given(growth, st.sets(st.integers(0, 25)))
+def test_nodes_are_joined_by_all_that_lies_between_them_and_the_root(steps, chosen):
+    tree, nodes = grown(steps)
+    some = [nodes[index] for index in chosen if index < len(nodes)]
+    assert tree.joined(some) == {step for node in some for step in tree.path(node)}
+
+
 def test_claims_that_contradict_one_another_share_what_is_certain():
     tree = DraftTree(LENGTH, DIGEST, random.Random(1))
     own = tree.add(tree.root, 1, 1.0, "draft")

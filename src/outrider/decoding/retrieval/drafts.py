@@ -80,13 +80,17 @@ class RetrievedDrafts:
 
     def likely(self, branch: Sequence[int], limit: int) -> Likely:
         """What may follow the text and `branch`; where a source ends, all are asked how to go on."""
-        found: Likely = []
-        while len(found) < limit and (not found or found[-1][0] != self._eos_id):
-            best = self._best([*branch, *(token for token, _ in found)], limit - len(found))
+        return list(self.one_by_one(branch, limit))
+
+    def one_by_one(self, branch: Sequence[int], limit: int) -> Iterator[tuple[int, float]]:
+        """As `likely`, for who may do with the first of them: what is not taken is not looked for."""
+        found: list[int] = []
+        while len(found) < limit and (not found or found[-1] != self._eos_id):
+            best = self._best([*branch, *found], limit - len(found))
             if not best:
                 break
-            found += best
-        return found
+            yield from best
+            found += [token for token, _ in best]
 
     def tree(self, most_tokens: int) -> TokenTree:
         """What may follow the text, in branches, with `most_tokens` tokens in all."""

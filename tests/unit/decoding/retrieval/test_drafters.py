@@ -100,6 +100,24 @@ def test_where_one_source_ends_another_goes_on():
     assert 0.0 < expected_accepted(likely) < 8.0
 
 
+def test_a_source_is_asked_on_only_for_what_is_taken(monkeypatch):
+    drafts = RetrievedDrafts(("suffix",), END)
+    drafts.begin([1, 2, 3])
+    drafts.begin([3, 4, 1])
+    asked: list[tuple[int, ...]] = []
+    propose = SuffixDrafter.propose
+    monkeypatch.setattr(
+        SuffixDrafter,
+        "propose",
+        lambda self, branch, limit: asked.append(tuple(branch)) or propose(self, branch, limit),
+    )
+    likely = drafts.one_by_one((), 8)
+    assert next(likely)[0] == 2
+    assert asked == [()]
+    assert [token for token, _ in likely] == [3, 4, 1, 2, 3, 4, 1]
+    assert len(asked) > 1
+
+
 def test_nothing_is_proposed_after_the_end_of_a_text():
     drafts = RetrievedDrafts(("suffix",), END)
     drafts.begin([1, 2, END, 3, 4, 1])

@@ -1,0 +1,52 @@
+"""What of the edge's tree is worth sending, and how much of it surely fits one frame."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.core.frames import MAX_RUNS_BYTES
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.dispatch import SURELY_FIT, useful_branches
+from outrider.decoding.draft_tree import DraftTree, branches_to
+from outrider.decoding.outlook import Outlook
+from outrider.decoding.token_runs import pack_runs
+
+LARGEST_ID = (1 << 32) - 1
+growth = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 2), st.sampled_from([0.2, 0.5, 0.9]), st.booleans()),
+    max_size=40,
+)
+
+
+def test_so_many_tokens_surely_fit_however_they_branch():
+    flat, deep = DraftTree(5, 77, random.Random(1)), DraftTree(5, 77, random.Random(1))
+    for number in range(SURELY_FIT):
+        flat.add(flat.root, LARGEST_ID - number, 0.5, "guess")
+    stem = deep.root
+    for number in range(SURELY_FIT // 2):
+        deep.add(stem, LARGEST_ID - number - 1, 0.4, "guess")
+        stem = deep.add(stem, LARGEST_ID, 0.5, "draft")
+    for tree in (flat, deep):
+        assert len(pack_runs(branches_to(tree, list(tree)[1:])[1])) <= MAX_RUNS_BYTES
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(growth)
+def test_the_useful_branches_are_all_that_is_unsent_and_likely_enough(steps):
+    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(), 2.0)
+    for index, token, chance, own in steps:
+        nodes = list(tree)
+        node = tree.add(nodes[index % len(nodes)], token, chance, "draft" if own else "guess")
+        node.sent_s = 1.0 if token == 0 else None
+    found = [node for branch in useful_branches(tree, outlook) for node in branch]
+    assert len(set(found)) == len(found)
+    wanted = [node for node in tree if node.sent_s is None and node.likelihood >= outlook.least_worth]
+    turns = {node.turn: [] for node in wanted}
+    for node in wanted:
+        if node is not tree.root:
+            turns[node.turn].append(node.length)
+    kept = {turn for turn, lengths in turns.items() if lengths and max(lengths) - min(lengths) >= 1}
+    assert set(found) == {node for node in wanted if node.turn in kept and node is not tree.root}
