@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import zmq
+from msgspec import structs
 from support.hostile import hostile_payloads
 from support.toys import own_text, request, toy_pair
 
@@ -22,6 +23,8 @@ from outrider.core.errors import LinkError
 from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.digest import prompt_digest
+from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.decoders import connect_decoder, probe_verifier
 from outrider.runtime.verifier import Verifier, log_figures
@@ -69,11 +72,11 @@ def serving(endpoint: str, **options) -> Iterator[Verifier]:
 
 
 @contextmanager
-def answering(endpoint: str, limits: GateLimits) -> Iterator[RouterServer]:
+def answering(endpoint: str, limits: GateLimits, places: CloudLimits | None = None) -> Iterator[RouterServer]:
     """A server with limits of its own, answered by a verifier in a thread."""
     server = RouterServer(endpoint, limits=limits)
     stop = threading.Event()
-    thread = threading.Thread(target=serve_frames, args=(VerifierService(TARGET), server, stop))
+    thread = threading.Thread(target=serve_frames, args=(VerifierService(TARGET, places), server, stop))
     thread.start()
     try:
         yield server
@@ -277,6 +280,26 @@ def test_who_vanishes_is_noticed_and_gives_its_place_back(endpoint, peer_sockets
     assert server.receive(0.0) == [(peer, Close(1, 4))]
     assert server.counters.evicted == 1
     server.close()
+
+
+def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(
+    monkeypatch, endpoint, peer_sockets
+):
+    """The verifier waits for its drafts, and would have nothing to tell it for two minutes."""
+    monkeypatch.setattr("outrider.decoding.cloud.PROBE_S", 0.1)
+    asked = request(max_new_tokens=24, deadline_s=60.0)
+    config = DecodingConfig(strategy="sd", silence_s=0.05)
+    with answering(endpoint, GateLimits(vanished_s=0.2), CloudLimits(max_sessions=1)) as server:
+        dying = connect(peer_sockets, endpoint)
+        prompt = request().prompt
+        opening = structs.replace(OPENING, digest=prompt_digest(prompt), text=prompt.text, jpeg=prompt.jpeg)
+        dying.send(encode(structs.replace(opening, tokenizer=TARGET.tokenizer.fingerprint)))
+        assert dying.poll(NEWS_MS), "it has the place"
+        dying.close(linger=0)
+        decoder = connect_decoder(endpoint, DRAFT, config)
+        assert decoder.decode(asked).token_ids == own_text(TARGET, asked)
+        decoder.close()
+    assert server.counters.evicted == 1
 
 
 def test_stale_frames_are_counted(endpoint, peer_sockets):

@@ -126,7 +126,7 @@ class Calibration:
     def _rates(self, key: tuple[int, int]) -> tuple[float, float]:
         """How often the context has been right, and how often the choice; the guesses count in."""
         context, choice, trials = self._record.get(key, (0.0, 0.0, 0.0))
-        guess, total = (key[0] + 0.5) / GRADES, trials + PRIOR_TRIALS
+        guess, total = min(1.0, (key[0] + 0.5) / GRADES), trials + PRIOR_TRIALS
         return (context + PRIOR_TRIALS * CONTEXT_GUESS) / total, (choice + PRIOR_TRIALS * guess) / total
 
     def skip(self, token: int, ahead: Sequence[int]) -> int | None:
