@@ -68,7 +68,8 @@ class LinkedDecoder:
         self._cancelled = cancelled
         self._deadline_s = request.deadline_s
         self._transcript = Transcript(self._tokenizer, on_verified)
-        self._patience = Patience(self._config, self._link.generation, 0.0)
+        config = self._config
+        self._patience = Patience(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
         self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))

@@ -271,7 +271,8 @@ class FleetRobot:
 
     def _begin(self, text: FleetText) -> None:
         now_s = self._begun_s = self._agenda.now_s
-        self._patience = Patience(self._config, 1, now_s)
+        config = self._config
+        self._patience = Patience(config.silence_s, 1, now_s, config.link_grace_s)
         self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
         number = len(self.record.texts)
         self._agenda.at(now_s + _TICK_S, lambda: self._tick(number))

@@ -1,11 +1,11 @@
-"""When to ask the cloud again and when to go on without it: pure policy, the driver tells the time."""
+"""When to ask the other side again and when to go on without it: pure policy, the driver tells the time."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from outrider.core.frames import CloudFrame, Refused
-from outrider.decoding.config import DecodingConfig
 
 
 class Patience:
@@ -15,27 +15,31 @@ class Patience:
     answer that needed none (after Karn and Partridge 1987), or that says at once to ask later.
     """
 
-    def __init__(self, config: DecodingConfig, generation: int, now_s: float) -> None:
-        self._config = config
+    def __init__(
+        self, silence_s: float, generation: int, now_s: float, link_grace_s: float = math.inf
+    ) -> None:
+        """`silence_s`: how long to wait at first; `link_grace_s`: for a link that is down."""
+        self._silence_s = silence_s
+        self._link_grace_s = link_grace_s
         self._generation = generation
         self._heard_s = now_s
         self._up_s = now_s
-        self._wait_s = config.silence_s
+        self._wait_s = silence_s
         self._repeated = False
 
     def on_heard(self, frame: CloudFrame, now_s: float) -> None:
         if not self._repeated or isinstance(frame, Refused):
-            self._wait_s = max(self._config.silence_s, self._wait_s / 2.0)
+            self._wait_s = max(self._silence_s, self._wait_s / 2.0)
         self._repeated = False
         self._heard_s = now_s
 
     def verdict(self, up: bool, generation: int, now_s: float) -> Literal["ask again", "go alone"] | None:
         """Ask again after a reconnect or a long silence; go alone once the link was down for too long."""
         if not up:
-            return "go alone" if now_s - self._up_s > self._config.link_grace_s else None
+            return "go alone" if now_s - self._up_s > self._link_grace_s else None
         self._up_s = now_s
         if generation != self._generation:
-            self._wait_s, self._repeated = self._config.silence_s, False
+            self._wait_s, self._repeated = self._silence_s, False
         elif now_s - self._heard_s > self._wait_s:
             self._wait_s, self._repeated = 2.0 * self._wait_s, True
         else:

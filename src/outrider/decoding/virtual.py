@@ -154,7 +154,8 @@ class VirtualDecoder:
         """See `core.ports.TextDecoder`; `cancelled` is asked after every event."""
         self._start_s = self.now_s
         self._transcript = Transcript(self._target.tokenizer, on_verified)
-        self._patience = Patience(self._config, self._generation, self.now_s)
+        config = self._config
+        self._patience = Patience(config.silence_s, self._generation, self.now_s, config.link_grace_s)
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
             self._at(self.now_s, self._tick, request, self._transcript)

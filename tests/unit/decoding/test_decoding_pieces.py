@@ -155,7 +155,7 @@ NEWS, BUSY = Opened(1, 1, 0, 0, 5), Refused(1, 1, "busy", "try later")
 
 
 def test_who_is_turned_away_asks_again_as_often_as_before():
-    patience = Patience(DecodingConfig(silence_s=2.0), generation=1, now_s=0.0)
+    patience = Patience(2.0, generation=1, now_s=0.0)
     for turn in range(10):
         assert patience.verdict(True, 1, 2.5 * turn + 2.0) is None
         assert patience.verdict(True, 1, 2.5 * turn + 2.1) == "ask again"
@@ -163,7 +163,7 @@ def test_who_is_turned_away_asks_again_as_often_as_before():
 
 
 def test_patience():
-    patience = Patience(DecodingConfig(silence_s=2.0, link_grace_s=1.0), generation=1, now_s=0.0)
+    patience = Patience(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
     assert patience.verdict(True, 1, 1.0) is None
     assert patience.verdict(True, 2, 1.5) == "ask again"
     assert patience.verdict(True, 2, 2.5) is None

@@ -16,6 +16,7 @@ from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.driver import ignore_verified, never_cancelled
+from outrider.decoding.patience import Patience
 
 _POLL_S = 0.02
 _TEXT = "text"
@@ -89,8 +90,8 @@ class PeerDecoder:
         self._link.close()
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
-        self._start_s = self._heard_s = self._clock()
-        self._generation = self._link.generation
+        self._start_s = self._clock()
+        self._patience = Patience(self._config.silence_s, self._link.generation, self._start_s)
         self._account = Account(self._machine, self._tokenizer, on_verified)
         self._answer: _Answer | None = None
         contexts = self._documents(request.prompt)
@@ -112,7 +113,7 @@ class PeerDecoder:
         if received is not None:
             frame, num_bytes = received
             self._account.on_received(frame, num_bytes)
-            self._heard_s = self._clock()
+            self._patience.on_heard(frame, self._clock())
             self._send(self._machine.receive(frame, self._clock()))
         if self._machine.failure is not None:
             raise self._machine.failure
@@ -148,11 +149,8 @@ class PeerDecoder:
 
     def _watch_link(self, now_s: float) -> None:
         """Ask again after a reconnect or a long silence."""
-        generation = self._link.generation
-        if generation == self._generation and now_s - self._heard_s <= self._config.silence_s:
-            return
-        self._generation, self._heard_s = generation, now_s
-        self._send(self._machine.ask_again(now_s))
+        if self._patience.verdict(True, self._link.generation, now_s) == "ask again":
+            self._send(self._machine.ask_again(now_s))
 
     def _send(self, frames: list[EdgeFrame]) -> None:
         for frame in frames:
