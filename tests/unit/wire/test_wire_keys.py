@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from outrider.core.errors import ConfigError
@@ -43,6 +45,18 @@ def test_bad_key_files_are_refused(tmp_path):
     client.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         load_client_keys(client)
+
+
+@pytest.mark.parametrize("damaged", ['"' * 40, "#" * 40, "é" * 40, "0" * 35, "0" * 41, ""])
+def test_a_damaged_key_is_found_wherever_it_stands(tmp_path, damaged):
+    for path, load in zip(create_keys(tmp_path), (load_server_keys, load_client_keys), strict=True):
+        whole = json.loads(path.read_text())
+        for field, key in whole.items():
+            path.write_text(
+                json.dumps(whole | {field: damaged if isinstance(key, str) else {"go2": damaged}})
+            )
+            with pytest.raises(ConfigError, match=rf"{path.name} holds a damaged key: make new ones"):
+                load(path)
 
 
 @pytest.mark.parametrize(
