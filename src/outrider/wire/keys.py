@@ -44,17 +44,24 @@ class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:
-    """Write `verifier.key` and one `<robot>.key` each (mode 0600). Raises ConfigError; never overwrites."""
+    """Write `verifier.key` and one `<robot>.key` each (mode 0600).
+
+    Raises ConfigError, and writes nothing, where one of them exists already.
+    """
     for name in robots:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
             raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
     server, keys = make_keys(robots)
-    clients = {f"{name}.key": client for name, client in keys.items()}
+    clients = {folder / f"{name}.key": client for name, client in keys.items()}
+    files = {folder / SERVER_KEY_FILE: server, **clients}
+    for path in files:
+        if os.path.lexists(path):
+            raise _exists(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
-    return [_write(folder / name, keys) for name, keys in {SERVER_KEY_FILE: server, **clients}.items()]
+    return [_write(path, content) for path, content in files.items()]
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
@@ -84,11 +91,15 @@ def _key_pair() -> tuple[str, str]:
     return public.decode(), secret.decode()
 
 
+def _exists(path: Path) -> ConfigError:
+    return ConfigError(f"{path} exists already: move it away or choose another folder")
+
+
 def _write(path: Path, keys: msgspec.Struct) -> Path:
-    try:
+    try:  # exclusively: another may have made the file since it was looked for
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ConfigError(f"{path} exists already: move it away or choose another folder") from None
+        raise _exists(path) from None
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
     with os.fdopen(descriptor, "wb") as file:

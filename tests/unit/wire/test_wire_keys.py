@@ -27,6 +27,13 @@ def test_existing_keys_are_never_overwritten(tmp_path):
         create_keys(tmp_path)
 
 
+def test_no_key_is_made_where_one_of_them_exists(tmp_path):
+    (tmp_path / "spare.key").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"spare\.key exists already"):
+        create_keys(tmp_path, ("go2", "spare"))
+    assert [path.name for path in tmp_path.iterdir()] == ["spare.key"]
+
+
 @pytest.mark.parametrize("name", ["", "../x", "verifier", "a b"])
 def test_bad_robot_names_are_refused(tmp_path, name):
     with pytest.raises(ConfigError, match="robot name"):
