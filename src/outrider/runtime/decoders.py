@@ -131,7 +131,7 @@ def serve(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask_to_stop)
-    check_binding(endpoint, key_file)
+    check_binding(endpoint, key_file, metrics_port)
     folder = model_folder.resolve()
     options = {
         "threads": threads,
@@ -156,10 +156,10 @@ def serve(
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
-    print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
     page = metrics_page(verifier.figures, max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
         with page:
+            print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
             verifier.serve(stop)
     finally:
         served.set()
