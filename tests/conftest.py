@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,13 @@ def endpoint() -> str:
     from outrider.runtime.supervisor import free_port
 
     return f"tcp://127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """Puts back what `serve` sets."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)

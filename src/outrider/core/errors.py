@@ -35,6 +35,10 @@ class LinkError(OutriderError):
     """The verifier cannot be reached, went away, or did not answer within the deadline."""
 
 
+class KeyRefusedError(LinkError):
+    """The verifier answers, and does not know this robot's key."""
+
+
 class ProtocolError(LinkError):
     """A frame violates the wire schema or the protocol's rules."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,16 +26,18 @@ def make_folder(folder: Path) -> None:
 
 
 def checked_file(file: Path | None) -> Path | None:
-    """The file, where one is wanted and can be written: asked before long work and not after it.
+    """The file, where one is wanted and can be written: tried before long work and not after it.
 
-    Raises ConfigError.
+    What is there stays as it is until there is something to write. Raises ConfigError.
     """
     if file is not None:
-        checked_folder(file.parent)
-        if file.is_dir():
-            raise ConfigError(f"{file} is a folder: name a file")
-        if file.exists() and not os.access(file, os.W_OK):
-            raise ConfigError(f"cannot write {file}: choose another place")
+        with writing_to(file):
+            if file.is_dir():
+                raise ConfigError(f"{file} is a folder: name a file")
+            if file.exists():
+                file.open("ab").close()
+            else:
+                checked_folder(file.parent)
     return file
 
 
@@ -43,6 +45,6 @@ def checked_folder(folder: Path | None) -> Path | None:
     """The folder, made where it is missing. Raises ConfigError where nothing can be written there."""
     if folder is not None:
         make_folder(folder)
-        if not os.access(folder, os.W_OK):
-            raise ConfigError(f"cannot write into {folder}: choose another place")
+        with writing_to(folder), tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
+            pass
     return folder

@@ -23,7 +23,7 @@ class VerifierNode(OutriderNode):
     def configure(self) -> None:
         from outrider.models import constrain, load_model  # seconds to import
 
-        check_binding(self.value("endpoint"), self._key_file())
+        check_binding(self.value("endpoint"), self._key_file(), self.value("metrics_port"))
         self._limits = CloudLimits(
             max_sessions=self.value("max_sessions"), tokens_per_s=self.value("tokens_per_s")
         ).on(self.value("device"))

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError, LinkError, ModelError
+from outrider.core.errors import ConfigError, KeyRefusedError, LinkError, ModelError
 from outrider.core.frames import Ping, Pong
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
@@ -131,7 +131,7 @@ def serve(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask_to_stop)
-    check_binding(endpoint, key_file)
+    check_binding(endpoint, key_file, metrics_port)
     folder = model_folder.resolve()
     options = {
         "threads": threads,
@@ -156,10 +156,10 @@ def serve(
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
-    print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
     page = metrics_page(verifier.figures, max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
         with page:
+            print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
             verifier.serve(stop)
     finally:
         served.set()
@@ -209,7 +209,7 @@ class VerifierCard:
 
 
 def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
-    """Ask a verifier who it is. Raises LinkError where none answers in time."""
+    """Ask a verifier who it is. Raises LinkError where none answers in time (KeyRefusedError: refuses to)."""
     link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
     deadline_s = time.monotonic() + timeout_s
     sent_s = 0.0
@@ -227,8 +227,10 @@ def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None 
         state = link.state
     finally:
         link.close()
-    hint = "it refuses this key" if state is LinkState.REFUSED else "start it with `outrider verifier`"
-    raise LinkError(f"no verifier answers at {endpoint} within {timeout_s:g} s: {hint}")
+    silence = f"no verifier answers at {endpoint} within {timeout_s:g} s"
+    if state is LinkState.REFUSED:
+        raise KeyRefusedError(f"{silence}: it refuses this key")
+    raise LinkError(f"{silence}: start it with `outrider verifier`")
 
 
 def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from outrider.core.errors import LinkError, OutriderError
+from outrider.core.errors import KeyRefusedError, LinkError, OutriderError
 from outrider.runtime.graph_health import Check, Grade
 from outrider.runtime.paths import models_folder
 from outrider.runtime.ros_env import ros_environment
@@ -22,6 +22,10 @@ PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "ope
 SETUP_ADVICE = "run `make setup` in the checkout"
 VERIFIER_ADVICE = (
     "a verifier with keys stays silent without --key-file; for the simulation `outrider demo` brings its own"
+)
+KEYS_ADVICE = (
+    "compare both key files: `server` in the robot's must be `public` in the verifier's, and the robot's "
+    "`public` one of `robots` there"
 )
 RENDERING = """
 import mujoco
@@ -111,13 +115,19 @@ def check_graph() -> list[Check]:
 
 
 def check_verifier(endpoint: str, key_file: Path | None = None) -> list[Check]:
-    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so."""
+    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so.
+
+    One for which this key is not made cannot be told from one that is not there: it stays silent.
+    """
     from outrider.runtime.decoders import probe_verifier  # imports torch
 
     try:
         card = probe_verifier(endpoint, key_file=key_file)
+    except KeyRefusedError as error:
+        return [Check("verifier", Grade.FAIL, str(error), KEYS_ADVICE)]
     except LinkError as error:
-        return [Check("verifier", Grade.WARN, str(error), VERIFIER_ADVICE)]
+        advice = f"a verifier without keys, or with others, stays silent; {KEYS_ADVICE}"
+        return [Check("verifier", Grade.WARN, str(error), advice if key_file else VERIFIER_ADVICE)]
     except OutriderError as error:
         return [Check("verifier", Grade.FAIL, str(error), "correct --endpoint or --key-file")]
     sessions = f"{card.open_sessions} of {card.max_sessions} sessions"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from outrider.core.errors import ConfigError
 
+_HOST = "127.0.0.1"
 _COUNTERS = {
     "tokens": "Tokens that became final.",
     "rounds": "Drafts that were judged.",
@@ -61,18 +63,31 @@ class VerifierCollector(Collector):
         yield refusals
 
 
+def check_port(port: int) -> None:
+    """Raises ConfigError as `metrics_page` will where the port is taken now."""
+    with _naming(port), socket.create_server((_HOST, port)):
+        pass
+
+
 @contextmanager
 def metrics_page(figures: Callable[[], Mapping[str, float]], max_sessions: int, port: int) -> Iterator[None]:
     """Answers at http://127.0.0.1:PORT/metrics while inside. Raises ConfigError where the port is taken."""
     registry = CollectorRegistry()
     registry.register(VerifierCollector(figures, max_sessions))
-    try:
-        server, thread = start_http_server(port, "127.0.0.1", registry)
-    except OSError as error:
-        raise ConfigError(f"metrics_port={port} cannot be used ({error.strerror}): choose another") from None
+    with _naming(port):
+        server, thread = start_http_server(port, _HOST, registry)
     try:
         yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def _naming(port: int) -> Iterator[None]:
+    """Inside, the system's refusal of the port is a ConfigError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"metrics_port={port} cannot be used ({error.strerror}): choose another") from None

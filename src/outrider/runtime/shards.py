@@ -16,7 +16,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.ports import TextDecoder
 from outrider.core.training_data import Example, Shard
-from outrider.core.writing import make_folder
+from outrider.core.writing import checked_folder
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.dataset import home_examples
 from outrider.runtime.decoders import local_decoder
@@ -44,13 +44,14 @@ def write_dataset(
     """Write what is missing of a data set, yielding shards as they are done.
 
     With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
-    Raises ConfigError where the homes would be held-out ones.
+    Raises ConfigError where the homes would be held-out ones, or nothing can be written to the folder.
     """
     if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
         raise ConfigError(
             f"seed must be below {NUM_SEEDS} and shards at most {SHARDS_PER_SEED}: "
             "the homes beyond are held out for evaluation"
         )
+    checked_folder(folder)
     name = "shard" if driver is None else "shard-driven"
     tasks = [
         ShardTask(
@@ -76,7 +77,6 @@ def write_shard(task: ShardTask) -> Path:
     while len(examples) < FRAMES_PER_SHARD:
         examples.extend(_home(home_seed, task.driver))
         home_seed += 1
-    make_folder(task.path.parent)
     temporary = task.path.with_suffix(".partial")
     temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
     temporary.rename(task.path)

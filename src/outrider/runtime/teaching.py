@@ -1,4 +1,7 @@
-"""Training from data set to model folder: what `outrider train …` runs."""
+"""Training from data set to model folder: what `outrider train …` runs.
+
+Where it will write is tried first: what takes hours must not be lost to a folder that cannot be made.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from rich.progress import track
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import Precision
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.writing import checked_folder
 from outrider.models.card import read_card
 from outrider.models.checkpoint import check_checkpoint
 from outrider.models.exits import ExitAdapters
@@ -35,9 +39,11 @@ EXIT_MAX_LENGTH = 2048
 
 def make_tokenizer(data: Path, folder: Path) -> int:
     """Learn the shared tokenizer from a data set's texts and from all phrasings; its vocabulary size."""
+    paths = shard_paths(data)[:TOKENIZER_SHARDS]
+    checked_folder(folder)
     texts = [f.format(f"{c} {k}") for f in FIND_PHRASINGS for c in COLOURS for k in KINDS]
     texts += list(COMMANDS) * 20
-    for path in shard_paths(data)[:TOKENIZER_SHARDS]:
+    for path in paths:
         for example in read_shard(path):
             texts += [PROMPT_PREFIX + q.user_text + PROMPT_SUFFIX + q.answer for q in example.queries]
     return len(train_tokenizer(texts, folder))
@@ -54,15 +60,20 @@ def make_model(
     if not (tokenizer / "tokenizer.json").exists():
         raise ConfigError(f"{tokenizer} holds no tokenizer; run `outrider train tokenizer {data}` first")
     shard_paths(data)
+    checked_folder(run)
+    checked_folder(models / config.role)
     checkpoint = train(config, tokenizer, data, run, processes, start)
     return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())
 
 
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
     """Train a reader (or go on with its checkpoint in `run`) and write it to `models/reader`; its figures."""
-    for _ in track(train_reader(models / "reader", run, steps, seed), "reader", total=steps):
+    folder = models / "reader"
+    checked_folder(run)
+    checked_folder(folder)
+    for _ in track(train_reader(folder, run, steps, seed), "reader", total=steps):
         pass
-    return read_card(models / "reader").figures
+    return read_card(folder).figures
 
 
 def make_exits(
@@ -74,6 +85,7 @@ def make_exits(
     device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
     """
     check_checkpoint(target)
+    checked_folder(target)
     text = None
     if read_card(target).instruction_words is None:
         model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)

@@ -17,6 +17,7 @@ from outrider.decoding.joint import JointService
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.knowledge import Knowledge
+from outrider.runtime.metrics import check_port
 from outrider.runtime.supervisor import check_endpoint_free
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
@@ -27,12 +28,14 @@ _SAMPLE_PERIOD_S = 0.5
 LOG_PERIOD_S = 30.0
 
 
-def check_binding(endpoint: str, key_file: Path | None) -> None:
-    """Before a model is loaded for it: raises ConfigError as `Verifier` will."""
+def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
+    """Before a model is loaded for it: raises ConfigError as `Verifier` and the page of metrics will."""
     if key_file is not None:
         load_server_keys(key_file)
     check_guarded(endpoint, key_file is not None)
     check_endpoint_free(endpoint)
+    if metrics_port:
+        check_port(metrics_port)
 
 
 class Verifier:

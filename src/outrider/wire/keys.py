@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import zmq
+from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
 
 SERVER_KEY_FILE = "verifier.key"
-_Z85_KEY_LENGTH = 40
+_KEY_BYTES = 32
 _Keys = TypeVar("_Keys")
 
 
@@ -42,17 +44,24 @@ class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:
-    """Write `verifier.key` and one `<robot>.key` each (mode 0600). Raises ConfigError; never overwrites."""
+    """Write `verifier.key` and one `<robot>.key` each (mode 0600).
+
+    Raises ConfigError, and writes nothing, where one of them exists already.
+    """
     for name in robots:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
             raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
     server, keys = make_keys(robots)
-    clients = {f"{name}.key": client for name, client in keys.items()}
+    clients = {folder / f"{name}.key": client for name, client in keys.items()}
+    files = {folder / SERVER_KEY_FILE: server, **clients}
+    for path in files:
+        if os.path.lexists(path):
+            raise _exists(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
-    return [_write(folder / name, keys) for name, keys in {SERVER_KEY_FILE: server, **clients}.items()]
+    return [_write(path, content) for path, content in files.items()]
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
@@ -82,11 +91,15 @@ def _key_pair() -> tuple[str, str]:
     return public.decode(), secret.decode()
 
 
+def _exists(path: Path) -> ConfigError:
+    return ConfigError(f"{path} exists already: move it away or choose another folder")
+
+
 def _write(path: Path, keys: msgspec.Struct) -> Path:
-    try:
+    try:  # exclusively: another may have made the file since it was looked for
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise ConfigError(f"{path} exists already: move it away or choose another folder") from None
+        raise _exists(path) from None
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
     with os.fdopen(descriptor, "wb") as file:
@@ -111,6 +124,13 @@ def _load(path: Path, kind: type[_Keys]) -> _Keys:
 
 
 def _check(path: Path, *keys: str) -> None:
-    for key in keys:
-        if len(key) != _Z85_KEY_LENGTH or not key.isascii():
-            raise ConfigError(f"{path} holds a damaged key: make new ones")
+    if not all(map(_is_key, keys)):
+        raise ConfigError(f"{path} holds a damaged key: make new ones")
+
+
+def _is_key(text: str) -> bool:
+    """Whether libzmq takes it for a key; what it does not take it refuses without a word why."""
+    try:
+        return len(z85.decode(text)) == _KEY_BYTES
+    except (ValueError, KeyError, struct.error):  # too few, unknown or too high characters
+        return False

@@ -28,6 +28,21 @@ def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
         checked_file(tmp_path)
 
 
+@pytest.mark.parametrize("place", ["/proc/figures.json", "/proc/new/figures.json", f"/tmp/{'x' * 300}"])
+def test_a_place_where_nothing_can_be_made_is_found_out(place: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot write /(proc|tmp)"):
+        checked_file(Path(place))
+
+
+def test_the_check_leaves_what_is_there_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    file.write_text("{}")
+    before = file.stat()
+    assert checked_file(file) == file and checked_folder(tmp_path) == tmp_path
+    assert file.read_text() == "{}" and file.stat().st_mtime_ns == before.st_mtime_ns
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path) -> None:
     with (
         pytest.raises(ConfigError, match=r"cannot write .*film.*No space left"),

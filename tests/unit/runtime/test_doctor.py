@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+from support.toys import toy_pair
 
 from outrider.core.errors import LinkError
 from outrider.runtime import decoders, doctor
 from outrider.runtime.graph_health import Check, Grade
+from outrider.runtime.verifier import Verifier
+from outrider.wire.keys import create_keys
 
 
 @pytest.fixture
@@ -102,6 +110,40 @@ def test_a_silent_verifier_is_a_warning_and_a_wrong_option_a_failure(
     monkeypatch.setattr(decoders, "probe_verifier", silent)
     (check,) = doctor.check_verifier("tcp://127.0.0.1:9")
     assert check.grade is Grade.WARN and "127.0.0.1:9" in check.detail and "--key-file" in check.advice
+
+
+@contextmanager
+def serving(endpoint: str, key_file: Path) -> Iterator[None]:
+    verifier, stop = Verifier(toy_pair(1, 0.8)[0], endpoint, key_file=key_file), threading.Event()
+    thread = threading.Thread(target=verifier.serve, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_key_that_the_verifier_refuses_is_a_failure(endpoint: str, tmp_path: Path) -> None:
+    server_key, robot_key = create_keys(tmp_path)
+    server_key.write_text(json.dumps(json.loads(server_key.read_text()) | {"robots": {}}))
+    with serving(endpoint, server_key):
+        (check,) = doctor.check_verifier(endpoint, robot_key)
+    assert check.grade is Grade.FAIL and "refuses this key" in check.detail
+    assert "both key files" in check.advice
+
+
+def test_where_a_key_was_given_the_advice_on_silence_is_to_look_at_it(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server_key, _ = create_keys(tmp_path / "ours")
+    _, stranger_key = create_keys(tmp_path / "theirs")
+    monkeypatch.setattr(decoders, "probe_verifier", partial(decoders.probe_verifier, timeout_s=0.2))
+    with serving(endpoint, server_key):
+        (check,) = doctor.check_verifier(endpoint, stranger_key)
+    assert check.grade is Grade.WARN
+    assert "with others, stays silent" in check.advice and "both key files" in check.advice
+    assert "without --key-file" not in check.advice
 
 
 @pytest.mark.parametrize(

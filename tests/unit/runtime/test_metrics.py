@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -12,7 +14,8 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import BusyError, ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.limits import CloudLimits
-from outrider.runtime.decoders import connect_decoder
+from outrider.runtime import decoders
+from outrider.runtime.decoders import connect_decoder, serve
 from outrider.runtime.metrics import metrics_page
 from outrider.runtime.supervisor import free_port
 from outrider.runtime.verifier import Verifier
@@ -60,3 +63,27 @@ def test_a_port_that_is_taken_is_named() -> None:
     port = free_port()
     with metrics_page(dict, 1, port), pytest.raises(ConfigError, match=f"metrics_port={port}"):
         metrics_page(dict, 1, port).__enter__()
+
+
+def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(
+    endpoint: str, tmp_path: Path, signals: None
+) -> None:
+    port = free_port()
+    with metrics_page(dict, 1, port), pytest.raises(ConfigError, match=f"metrics_port={port}"):
+        serve(endpoint, tmp_path / "no-model", metrics_port=port)
+
+
+def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
+    endpoint: str, signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    with ExitStack() as taken:
+
+        def load(*_: object, **__: object) -> object:
+            taken.enter_context(metrics_page(dict, 1, port))  # by another, while the model is loaded
+            return toy_pair(1, 0.8)[0]
+
+        monkeypatch.setattr(decoders, "_load_target", load)
+        with pytest.raises(ConfigError, match=f"metrics_port={port}"):
+            serve(endpoint, metrics_port=port)
+    assert "ready" not in capsys.readouterr().out

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,16 +24,6 @@ RuntimeError: Traceback (most recent call last):
               ^^^^^^^^^^^^
 outrider.core.errors.ModelError: /models/target is no folder
 """
-
-
-@pytest.fixture
-def signals() -> Iterator[None]:
-    """Puts back what `serve` sets."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, handlers, strict=True):
-        signal.signal(number, handler)
 
 
 @pytest.fixture

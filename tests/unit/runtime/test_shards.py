@@ -53,6 +53,12 @@ def test_held_out_homes_are_refused(tmp_path):
         next(write_dataset(tmp_path, 1, NUM_SEEDS, 1))
 
 
+def test_a_folder_that_cannot_be_made_is_found_out_before_anybody_drives(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot write .*file"):
+        next(write_dataset(tmp_path / "file", 1, 0, 1, driver=tmp_path / "no-model"))
+
+
 def test_a_data_set_is_written_once_and_driven_shards_join_it(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "FRAMES_PER_SHARD", 3)
     monkeypatch.setattr(shards, "_decoder", lambda folder: Scripted("turn left large\nsearch: x"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from outrider.core.errors import ConfigError
@@ -25,6 +27,13 @@ def test_existing_keys_are_never_overwritten(tmp_path):
         create_keys(tmp_path)
 
 
+def test_no_key_is_made_where_one_of_them_exists(tmp_path):
+    (tmp_path / "spare.key").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"spare\.key exists already"):
+        create_keys(tmp_path, ("go2", "spare"))
+    assert [path.name for path in tmp_path.iterdir()] == ["spare.key"]
+
+
 @pytest.mark.parametrize("name", ["", "../x", "verifier", "a b"])
 def test_bad_robot_names_are_refused(tmp_path, name):
     with pytest.raises(ConfigError, match="robot name"):
@@ -43,6 +52,18 @@ def test_bad_key_files_are_refused(tmp_path):
     client.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
         load_client_keys(client)
+
+
+@pytest.mark.parametrize("damaged", ['"' * 40, "#" * 40, "é" * 40, "0" * 35, "0" * 41, ""])
+def test_a_damaged_key_is_found_wherever_it_stands(tmp_path, damaged):
+    for path, load in zip(create_keys(tmp_path), (load_server_keys, load_client_keys), strict=True):
+        whole = json.loads(path.read_text())
+        for field, key in whole.items():
+            path.write_text(
+                json.dumps(whole | {field: damaged if isinstance(key, str) else {"go2": damaged}})
+            )
+            with pytest.raises(ConfigError, match=rf"{path.name} holds a damaged key: make new ones"):
+                load(path)
 
 
 @pytest.mark.parametrize(
