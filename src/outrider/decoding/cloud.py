@@ -61,18 +61,18 @@ class _Session:
     """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
     `asked_s`: since when a frame waits for the model; `left_out`: of how many batches in a row, though ready.
-    `probed_s`: when it was heard last, or spoken to since to see whether its peer is still there.
+    `probed_s`: when it was spoken to last to see whether its peer is still there.
     """
 
     epoch: int
     last_heard_s: float
-    probed_s: float
     pace: Pace = field(default_factory=Pace)
     text: TargetText | None = None
     refusal: Refused | None = None
     asked_s: float | None = None
     prefilling: bool = False
     left_out: int = 0
+    probed_s: float = -math.inf
 
     def closing_words(self, epoch: int) -> list[CloudFrame]:
         """What a peer is told that still asks for a text that is no more."""
@@ -303,7 +303,7 @@ class CloudMachine:
     def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.last_heard_s = session.probed_s = now_s
+            session.last_heard_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
@@ -328,7 +328,7 @@ class CloudMachine:
                 self._evict_resting(now_s)
             if len(self._sessions) >= self._limits.max_sessions:
                 return [self._busy(frame)]
-            session = self._sessions[key] = _Session(frame.epoch, now_s, now_s, asked_s=now_s)
+            session = self._sessions[key] = _Session(frame.epoch, now_s, asked_s=now_s)
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
@@ -381,7 +381,12 @@ class CloudMachine:
 
     def _probes(self, now_s: float) -> list[Reply]:
         """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
-        silent = [(key, one) for key, one in self._sessions.items() if now_s - one.probed_s > PROBE_S]
+        since_s = now_s - PROBE_S
+        silent = [
+            (key, session)
+            for key, session in self._sessions.items()
+            if max(session.last_heard_s, session.probed_s) < since_s
+        ]
         for _, session in silent:
             session.probed_s = now_s
         return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.core.frames import MAX_RUNS_BYTES
@@ -23,7 +22,7 @@ class Due:
     look_s: float | None = None
 
 
-def due_ahead(tree: DraftTree, outlook: Outlook, growing: Callable[[], bool], now_s: float) -> Due:
+def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
     """All that is worth sending, once some branch must leave to be there when the cloud may need it.
 
     `growing`: whether a further token may still come, and with it another occasion to send.
@@ -31,7 +30,7 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: Callable[[], bool], no
     branches = useful_branches(tree, outlook)
     if not branches:
         return Due([])
-    if not growing():
+    if not growing:
         leave_s = outlook.leave_s(now_s)
         if leave_s > now_s:
             return Due([], leave_s)

@@ -69,6 +69,7 @@ class Growth:
         """The open ends, until the tree changes: they are asked for more often than that."""
         self.tree = tree
 
+    @property
     def goes_on(self) -> bool:
         """Whether the draft model has anything to go on with."""
         return self._needs_model and bool(self._open_ends())
@@ -185,7 +186,7 @@ class Growth:
         """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
         room = self._room - (node.length - node.anchor)
         least = self._odds.rate() if self._needs_model else 0.0
-        for token, chance in self._retrieved.one_by_one(self.tree.tokens(node), room):
+        for token, chance in self._retrieved.likely(self.tree.tokens(node), room):
             if chance < least or not self._may_grow(node):
                 break
             node.choices, node.retrieved = (token,), True

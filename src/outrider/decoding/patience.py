@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from outrider.core.frames import CloudFrame, Refused
+from outrider.core.frames import CloudFrame, Pong, Refused
+
+LONGEST_WAIT = 8.0
+"""Times the first: longer ones would cost more where frames are lost than they spare where they are late."""
 
 
 class Patience:
     """Times in seconds on any monotonic clock.
 
     A repeat may only add to the queue of a slow link: the wait doubles with each one, and halves with an
-    answer that needed none (after Karn and Partridge 1987), or that says at once to ask later.
+    answer that needed none (after Karn and Partridge 1987).
     """
 
     def __init__(
@@ -28,7 +31,11 @@ class Patience:
         self._repeated = False
 
     def on_heard(self, frame: CloudFrame, now_s: float) -> None:
-        if not self._repeated or isinstance(frame, Refused):
+        if isinstance(frame, Pong):  # says who is there, and nothing of what was asked
+            return
+        if isinstance(frame, Refused):
+            self._wait_s = self._silence_s
+        elif not self._repeated:
             self._wait_s = max(self._silence_s, self._wait_s / 2.0)
         self._repeated = False
         self._heard_s = now_s
@@ -41,7 +48,8 @@ class Patience:
         if generation != self._generation:
             self._wait_s, self._repeated = self._silence_s, False
         elif now_s - self._heard_s > self._wait_s:
-            self._wait_s, self._repeated = 2.0 * self._wait_s, True
+            self._wait_s = min(2.0 * self._wait_s, LONGEST_WAIT * self._silence_s)
+            self._repeated = True
         else:
             return None
         self._generation = generation

@@ -139,7 +139,7 @@ class Drafting:
 
     def _retrieve(self, chain: Sequence[int], total: Yield) -> list[int]:
         started_s = time.thread_time()
-        likely = self._retrieved.likely(chain, self._limit - len(chain))
+        likely = list(self._retrieved.likely(chain, self._limit - len(chain)))
         least = 0.0 if self._draft is None else self._odds.rate()
         tokens: list[int] = []
         for token, chance in likely:

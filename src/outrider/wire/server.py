@@ -18,8 +18,11 @@ from outrider.wire.keys import ServerKeys
 
 _FRAMES_PER_CALL = 64
 _QUEUED_REPLIES_PER_PEER = 256
-# Of up to MAX_FRAME_BYTES each; beyond that TCP holds the peer back.
-_QUEUED_FRAMES_PER_PEER = 64
+_QUEUED_FRAMES_PER_PEER = 16_384
+"""Of up to MAX_FRAME_BYTES each, and more than a robot sends while a forward runs: libzmq 4.3.5 aborts the
+process where a connection breaks whose inbox is full, and its heartbeats behind that are not heard.
+"""
+_KEEPALIVE_S = 10
 _HANDSHAKE_TIMEOUT_MS = 5000
 _READABLE = int(zmq.POLLIN)
 _FAILED_HANDSHAKES = (
@@ -61,9 +64,10 @@ class ServerCounters:
 class RouterServer:
     """A FrameServer. Belongs to one thread, but for `counters`.
 
-    A peer that has vanished, or that opens too many sessions, is heard to close them. One limit is beyond
+    A peer that has vanished, or that opens too many sessions, is heard to close them. Two limits are beyond
     ZeroMQ: the parts of a single message are bounded in size but not in number, so a robot that holds a key
-    can fill the memory with a message that never ends. Revoke its key.
+    can fill the memory with a message that never ends; and one that floods faster than it is read, and breaks
+    off, may end the process (see _QUEUED_FRAMES_PER_PEER). Revoke its key.
     """
 
     def __init__(
@@ -173,13 +177,15 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
 def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
     """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
-    MANDATORY: a reply that cannot be sent is told, not swallowed. It sends no heartbeats of its own: a
-    robot's say how long to wait for the next (their TTL), and with a timer for others libzmq 4.3.5 aborts the
-    process where a connection ends whose inbox is full.
+    MANDATORY: a reply that cannot be sent is told, not swallowed. Who has gone without a word is found by the
+    heartbeats that a robot has promised (their TTL), else by TCP.
     """
     socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_TIMEOUT_MS)
+    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _KEEPALIVE_S)
+    socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, _KEEPALIVE_S)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
     socket.setsockopt(zmq.SNDHWM, _QUEUED_REPLIES_PER_PEER)
     socket.setsockopt(zmq.RCVHWM, _QUEUED_FRAMES_PER_PEER)

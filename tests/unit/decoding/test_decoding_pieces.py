@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +12,7 @@ from support.choices import judge_choices
 from support.toys import JPEG, request, toy_pair
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.frames import Opened, Refused
+from outrider.core.frames import Opened, Pong, Refused
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
@@ -154,12 +156,33 @@ def test_a_toy_without_exits_never_calls():
 NEWS, BUSY = Opened(1, 1, 0, 0, 5), Refused(1, 1, "busy", "try later")
 
 
-def test_who_is_turned_away_asks_again_as_often_as_before():
+def asked_at_s(patience: Patience, until_s: float) -> list[float]:
+    """When it asks again, looked at ten times a second."""
+    times = [number / 10 for number in range(int(10 * until_s))]
+    return [time_s for time_s in times if patience.verdict(True, 1, time_s) == "ask again"]
+
+
+def test_the_wait_doubles_up_to_a_bound():
+    asked = asked_at_s(Patience(2.0, generation=1, now_s=0.0), 70.0)
+    waits = [later - sooner for sooner, later in pairwise([0.0, *asked])]
+    assert waits == pytest.approx([2.1, 4.1, 8.1, 16.1, 16.1, 16.1], abs=0.11)
+
+
+def test_who_is_turned_away_asks_again_as_often_as_at_first():
     patience = Patience(2.0, generation=1, now_s=0.0)
-    for turn in range(10):
-        assert patience.verdict(True, 1, 2.5 * turn + 2.0) is None
-        assert patience.verdict(True, 1, 2.5 * turn + 2.1) == "ask again"
-        patience.on_heard(BUSY, 2.5 * turn + 2.5)
+    asked_at_s(patience, 60.0)
+    patience.on_heard(BUSY, 60.0)
+    for turn in range(5):
+        now_s = 60.0 + 2.5 * turn
+        assert patience.verdict(True, 1, now_s + 2.0) is None
+        assert patience.verdict(True, 1, now_s + 2.1) == "ask again"
+        patience.on_heard(BUSY, now_s + 2.5)
+
+
+def test_a_word_to_see_who_is_there_is_no_answer():
+    patience = Patience(2.0, generation=1, now_s=0.0)
+    patience.on_heard(Pong(1, 1, "toy", 32, 1, 1), 1.9)
+    assert patience.verdict(True, 1, 2.1) == "ask again"
 
 
 def test_patience():

@@ -56,9 +56,9 @@ def test_what_is_drafted_beside_the_verifier_is_no_drafting_that_a_round_waits_f
 
 
 def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
-    """Each takes ten seconds, and after two of silence the edge asks again."""
+    """Each takes five seconds, and after two of silence the edge asks again."""
     target, draft = toy_pair(4, 0.7, eos_bias=-9.0)
-    slow = dataclasses.replace(world(), uplink=LinkProfile(delay_s=0.02, bytes_per_s=1.0))
+    slow = dataclasses.replace(world(), uplink=LinkProfile(delay_s=0.02, bytes_per_s=2.0))
     asked = request(max_new_tokens=60, deadline_s=3000.0)
     decoded = VirtualDecoder(target, draft, SD, slow).decode(asked)
     assert decoded.token_ids == own_text(target, asked)

@@ -78,12 +78,11 @@ class RetrievedDrafts:
         for drafter in self._drafters:
             drafter.forget()
 
-    def likely(self, branch: Sequence[int], limit: int) -> Likely:
-        """What may follow the text and `branch`; where a source ends, all are asked how to go on."""
-        return list(self.one_by_one(branch, limit))
+    def likely(self, branch: Sequence[int], limit: int) -> Iterator[tuple[int, float]]:
+        """What may follow the text and `branch`; where a source ends, all are asked how to go on.
 
-    def one_by_one(self, branch: Sequence[int], limit: int) -> Iterator[tuple[int, float]]:
-        """As `likely`, for who may do with the first of them: what is not taken is not looked for."""
+        What is not taken is not looked for.
+        """
         found: list[int] = []
         while len(found) < limit and (not found or found[-1] != self._eos_id):
             best = self._best([*branch, *found], limit - len(found))

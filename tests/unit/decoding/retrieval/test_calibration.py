@@ -82,7 +82,7 @@ def test_only_prompts_told_of_are_calibrated_and_only_where_asked_for():
         drafts.begin(PROMPT)
         drafts.calibrate(expecting({KEYS: (ARE, 0.95)}, PROMPT))
         drafts.extend([KEYS])
-        assert drafts.likely((), 1)[0][0] == expected
+        assert next(drafts.likely((), 1))[0] == expected
 
 
 def test_expectations_may_cover_the_end_of_the_prompt_only():
