@@ -24,7 +24,6 @@ from outrider.decoding.cloud import Reply
 from outrider.decoding.digest import common_length
 from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.jobs import SessionKey
-from outrider.decoding.patience import Patience
 
 _PEER = Peer("", b"virtual")
 _SESSION = 1
@@ -122,6 +121,7 @@ class VirtualPeers:
         self._device: _Computer[tuple[int, ...]] = _Computer(world.device)
         self._cloud: _Computer[ServiceJob] = _Computer(world.cloud)
         self._prefilled = False
+        self._heard_s = 0.0
 
     @property
     def stats(self) -> AggregationStats:
@@ -163,8 +163,7 @@ class VirtualPeers:
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._agenda.clear()
-        self._start_s = self.now_s
-        self._patience = Patience(self._config.silence_s, 1, self.now_s)
+        self._start_s = self._heard_s = self.now_s
         self._account = Account(self._machine, self._tokenizer, on_verified)
         self._device = _Computer(self._world.device, number=self._device.number + 1)
         self._cloud = _Computer(self._world.cloud, number=self._cloud.number + 1)
@@ -174,18 +173,19 @@ class VirtualPeers:
         self._at(self._world.device.prefill_s, self._end_prefill)
         frames = self._machine.begin(request.prompt, request.max_new_tokens, log_weight(contexts), self.now_s)
         self._send_up(frames)
-        self._at(self._config.silence_s / 4.0, self._watch)
+        self._at(self._config.silence_s, self._watch)
 
     def _end_prefill(self) -> None:
         self._prefilled = True
 
     def _watch(self) -> None:
         """Both sides ask again where nothing has come for long."""
-        if self._patience.verdict(True, 1, self.now_s) == "ask again":
+        if self.now_s - self._heard_s >= self._config.silence_s:
+            self._heard_s = self.now_s
             self._send_up(self._machine.ask_again(self.now_s))
             text = self._service.text_of(_KEY)
             self._send_down(list(text.ask_again()) if text is not None else [])
-        self._at(self._config.silence_s / 4.0, self._watch)
+        self._at(self._config.silence_s, self._watch)
 
     def _at(self, delay_s: float, action: Callable[[], None]) -> None:
         self._num_planned += 1
@@ -266,7 +266,7 @@ class VirtualPeers:
         return arrival_s + self._world.extra_delay_s(frame, num_bytes, self.now_s)
 
     def _hear_down(self, frame: CloudFrame) -> None:
-        self._patience.on_heard(frame, self.now_s)
+        self._heard_s = self.now_s
         self._send_up(self._machine.receive(frame, self.now_s))
         if self._machine.failure is not None:
             raise self._machine.failure
