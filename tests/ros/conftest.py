@@ -73,8 +73,15 @@ class NodeThread:
         assert not self._thread.is_alive(), "the node did not end"
 
 
+@pytest.fixture(scope="session")
+def light_collections() -> None:
+    """What was imported and done before is looked through once, not at the end of each test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
-def ros() -> Iterator[None]:
+def ros(light_collections: None) -> Iterator[None]:
     """An initialised rclpy."""
     rclpy.init()
     yield

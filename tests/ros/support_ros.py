@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,22 @@ from rclpy.action import ActionClient
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.pilot import PilotSettings
 from outrider.nodes import convert, qos
+from outrider.nodes.action_node import ActionNode
 
 PERIOD_S = 0.02
+PATIENCE_S = 2.0
 SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
+
+
+class PatientAction(ActionNode):
+    """For tests of something else than its patience: their nodes share, and hold up, one interpreter."""
+
+    def pilot_settings(self) -> PilotSettings:
+        settings = super().pilot_settings()
+        limits = replace(settings.limits, stale_after_s=PATIENCE_S)
+        return replace(settings, silence_s=PATIENCE_S, limits=limits)
 
 
 class FakeBase:

@@ -20,13 +20,13 @@ from outrider_interfaces.srv import Remember
 from rclpy.lifecycle import TransitionCallbackReturn
 from std_msgs.msg import Bool
 from support.consoles import Page
+from support_ros import PatientAction
 
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
 from outrider.core.values import Pose2D, Velocity
 from outrider.nodes import convert, qos
-from outrider.nodes.action_node import ActionNode
 from outrider.nodes.console_messages import picture_of, sights_of
 from outrider.nodes.console_node import INACTIVE, ConsoleNode
 from outrider.nodes.goal_sender import Sent
@@ -71,7 +71,7 @@ def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Tele
     states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
     e_stops = client.listen(Bool, "e_stop", qos.COMMAND)
     run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
     console = run_node(lambda: ConsoleNode({"port": 0})).node
     wait_until(lambda: client.node.count_subscribers("cmd_vel_console") >= 1, "the action node")

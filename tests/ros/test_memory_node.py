@@ -13,12 +13,11 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
 from outrider_interfaces.srv import Forget, Recall, Remember
-from support_ros import Goals, result_of
+from support_ros import Goals, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
-from outrider.nodes.action_node import ActionNode
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
@@ -126,7 +125,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, **FEW_PICTURES}
     memory = {"memory_store": store, "home": HOME}
     simulation = run_node(lambda: SimulationNode(options))
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: MemoryNode(memory))
     run_node(lambda: ScriptedNavigator({**memory, **SLOW_CAMERA}), threads=4)
     goals, services = Goals(client), Services(client)

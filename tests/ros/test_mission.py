@@ -19,9 +19,9 @@ from outrider_interfaces.msg import VerifiedText
 from rclpy.action import ActionServer
 from rclpy.task import Future
 from rich.console import Console
+from support_ros import PatientAction
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.nodes.action_node import ActionNode
 from outrider.nodes.mission_node import MissionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
@@ -87,7 +87,7 @@ def run_mission(
         def open_edge(self) -> Edge:
             return Edge(decoder, None)
 
-    run_node(lambda: ActionNode(clock))
+    run_node(lambda: PatientAction(clock))
     run_node(lambda: GuidedNavigator({**clock, **SLOW_CAMERA}), threads=4)
     mission = MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
     printed = StringIO()

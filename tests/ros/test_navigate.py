@@ -15,12 +15,11 @@ from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
 from sensor_msgs.msg import Image
-from support_ros import FakeBase, Goals, StillCamera
+from support_ros import FakeBase, Goals, PatientAction, StillCamera
 
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
-from outrider.nodes.action_node import ActionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
@@ -62,7 +61,7 @@ def robot(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Robot
     texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
     states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
     run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text") >= 2, "the action node's subscription")
@@ -156,7 +155,7 @@ def test_a_verifier_that_is_down_at_the_start_is_waited_for(
     draft = str(tiny_model_folder / "draft")
     options = {"endpoint": endpoint, "draft_model": draft, "answer_deadline_s": 1.0, "max_new_tokens": 16}
     run_node(lambda: SimulationNode({"seed": 3, "odometry_noise": 0.0}))
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: NavigatorNode(options), threads=4)
     goals = Goals(client)
     handle = goals.send("find the silver bottle")
@@ -205,7 +204,7 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
 
     camera = StillCamera(client)
     base = FakeBase(client)
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: ScriptedNavigator({"camera_silence_s": 0.4}), threads=4)
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
@@ -238,7 +237,7 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
             return Edge(decoder, None)
 
     simulation = run_node(lambda: MirroredSimulation({"seed": 3, "placement": "hidden"})).node
-    run_node(ActionNode)
+    run_node(PatientAction)
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
@@ -263,7 +262,7 @@ def test_a_camera_on_another_topic_is_named_with_the_remedy(
             return replace(super()._goal_settings(), sensor_patience_s=0.5)
 
     FakeBase(client)
-    run_node(ActionNode)
+    run_node(PatientAction)
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
     goals = Goals(client)
     assert "nobody publishes /camera/image_raw: start its source" in navigator.health()[0]
@@ -283,7 +282,7 @@ def test_a_4k_camera_is_navigated_by(run_node: Callable[..., NodeThread], client
 
     StillCamera(client, width=3840, height=2160)
     FakeBase(client)
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4)
     goals = Goals(client)
     wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")

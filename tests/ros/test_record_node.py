@@ -16,11 +16,10 @@ from outrider_interfaces.msg import VerifiedText
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Bool
-from support_ros import FakeBase, Goals, StillCamera
+from support_ros import FakeBase, Goals, PatientAction, StillCamera
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.nodes import qos
-from outrider.nodes.action_node import ActionNode
 from outrider.nodes.message_definitions import full_definition, message_class
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.record_node import RecordNode
@@ -50,7 +49,7 @@ def test_a_run_is_recorded_as_it_was_and_its_steps_are_read_back(
     base = FakeBase(client)
     StillCamera(client)
     recorder = run_node(lambda: RecordNode({"file": str(path)}))
-    run_node(ActionNode)
+    run_node(PatientAction)
     run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4)
     topics = ("step_prompt", "verified_text", "camera/image_raw", "odom", "cmd_vel", "scan")
     names = {f"/{topic}" for topic in topics}

@@ -31,25 +31,11 @@ class ActionNode(OutriderNode):
     spec_name = "action"
 
     def configure(self) -> None:
-        limits = MotionLimits(
-            forward_mps=self.value("max_forward_mps"),
-            lateral_mps=self.value("max_lateral_mps"),
-            yaw_rps=self.value("max_yaw_rps"),
-        )
+        settings = self.pilot_settings()
         self._base: BaseCommand | None = open_base_command(
-            self, self.value("command_interface"), limits, self.value("robot_avoidance")
+            self, self.value("command_interface"), settings.limits, self.value("robot_avoidance")
         )
-        self.pilot = Pilot(
-            PilotSettings(
-                silence_s=self.value("deadman_s"),
-                joystick_s=self.value("joystick_s"),
-                max_frame_age_s=self.value("max_frame_age_s"),
-                period_s=1.0 / self.value("rate_hz"),
-                use_scan=self.value("use_scan"),
-                limits=limits,
-            ),
-            self._base.make_executor,
-        )
+        self.pilot = Pilot(settings, self._base.make_executor)
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
         self._active = False
@@ -65,6 +51,21 @@ class ActionNode(OutriderNode):
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
         server = self.create_service(SetBool, "set_e_stop", self._on_set_e_stop)
         self.keep(server, self.destroy_service)
+
+    def pilot_settings(self) -> PilotSettings:
+        """What the parameters ask for."""
+        return PilotSettings(
+            silence_s=self.value("deadman_s"),
+            joystick_s=self.value("joystick_s"),
+            max_frame_age_s=self.value("max_frame_age_s"),
+            period_s=1.0 / self.value("rate_hz"),
+            use_scan=self.value("use_scan"),
+            limits=MotionLimits(
+                forward_mps=self.value("max_forward_mps"),
+                lateral_mps=self.value("max_lateral_mps"),
+                yaw_rps=self.value("max_yaw_rps"),
+            ),
+        )
 
     def activate(self) -> None:
         assert self._base is not None
