@@ -37,13 +37,19 @@ from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget,
 from outrider.decoding.joining import Candidate, fitting, worth_joining
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
+from outrider.decoding.places import (
+    Presence,
+    busy_message,
+    drop_idle,
+    is_busy,
+    make_room,
+    to_probe,
+)
 from outrider.decoding.refusals import check_served, reason_of
 from outrider.decoding.session import TargetText
 
 PARTS_BETWEEN_BATCHES = 3
 """So many parts of prompts run at most while a draft waits to be verified."""
-PROBE_S = 5.0
-"""Who has been silent for so long is spoken to where others need a place: that shows who is gone."""
 MOST_BESIDE = 7
 """Drafts that are verified beside a robot's own at most: with it they fill a block of a GPU's sequences."""
 _NO_LIMIT = 1e12
@@ -61,18 +67,24 @@ class _Session:
     """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
     `asked_s`: since when a frame waits for the model; `left_out`: of how many batches in a row, though ready.
-    `probed_s`: when it was spoken to last to see whether its peer is still there.
     """
 
     epoch: int
-    last_heard_s: float
+    presence: Presence
     pace: Pace = field(default_factory=Pace)
     text: TargetText | None = None
     refusal: Refused | None = None
     asked_s: float | None = None
     prefilling: bool = False
     left_out: int = 0
-    probed_s: float = -math.inf
+
+    @property
+    def refused(self) -> bool:
+        return self.text is None and self.refusal is not None
+
+    @property
+    def rests(self) -> bool:
+        return self.text is None or self.text.finished
 
     def closing_words(self, epoch: int) -> list[CloudFrame]:
         """What a peer is told that still asks for a text that is no more."""
@@ -108,7 +120,7 @@ class CloudMachine:
             frames = self._dispatch(key, frame, now_s)
         except (ConfigError, ProtocolError, ModelError) as error:
             frames = self._refuse(key, frame.epoch, reason_of(error), str(error))
-        probes = self._probes(now_s) if any(map(_is_busy, frames)) else []
+        probes = self._probes(now_s) if any(map(is_busy, frames)) else []
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_jobs(self, now_s: float) -> list[CloudJob]:
@@ -274,36 +286,17 @@ class CloudMachine:
         return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]
 
     def evict_idle(self, now_s: float) -> None:
-        """Free the places of peers that were silent for too long. Should they return, they prefill again."""
-        for key, session in list(self._sessions.items()):
-            if now_s - session.last_heard_s > self._limits.idle_s:
-                del self._sessions[key]
+        """Free the places of peers that were silent for too long, and forget what is kept of them beside."""
+        drop_idle(self._sessions, self._limits.idle_s, now_s)
         owners = {key.peer.owner for key in self._sessions}
         self._shares.keep_only(owners)
         for owner in [owner for owner in self._buckets if owner not in owners]:
             del self._buckets[owner]
 
-    def _evict_resting(self, now_s: float) -> None:
-        """Free the place that has been without a text to write for longest; its robot's next opens anew."""
-        resting = {
-            key: session.last_heard_s
-            for key, session in self._sessions.items()
-            if session.text is None or session.text.finished
-        }
-        oldest = min(resting, key=lambda key: resting[key], default=None)
-        if oldest is not None and now_s - resting[oldest] > self._limits.rest_s:
-            del self._sessions[oldest]
-
-    def _evict_refused(self) -> None:
-        """Free the places of texts that were refused; until they are needed the refusal is repeated there."""
-        for key, session in list(self._sessions.items()):
-            if session.text is None and session.refusal is not None:
-                del self._sessions[key]
-
     def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.last_heard_s = now_s
+            session.presence.heard_s = now_s
         if isinstance(frame, Open):
             return self._on_open(key, frame, now_s)
         if isinstance(frame, Ping):
@@ -322,13 +315,9 @@ class CloudMachine:
         session = self._sessions.get(key)
         if session is None:
             self.evict_idle(now_s)
-            if len(self._sessions) >= self._limits.max_sessions:
-                self._evict_refused()
-            if len(self._sessions) >= self._limits.max_sessions:
-                self._evict_resting(now_s)
-            if len(self._sessions) >= self._limits.max_sessions:
-                return [self._busy(frame)]
-            session = self._sessions[key] = _Session(frame.epoch, now_s, asked_s=now_s)
+            if not make_room(self._sessions, self._limits, now_s):
+                return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
+            session = self._sessions[key] = _Session(frame.epoch, Presence(now_s), asked_s=now_s)
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
@@ -375,29 +364,14 @@ class CloudMachine:
                 del self._sessions[key]
         return [refusal]
 
-    def _busy(self, frame: Open) -> Refused:
-        message = f"all {self._limits.max_sessions} sessions are taken; try later or raise max_sessions"
-        return Refused(frame.session, frame.epoch, "busy", message)
-
     def _probes(self, now_s: float) -> list[Reply]:
         """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
-        since_s = now_s - PROBE_S
-        silent = [
-            (key, session)
-            for key, session in self._sessions.items()
-            if max(session.last_heard_s, session.probed_s) < since_s
-        ]
-        for _, session in silent:
-            session.probed_s = now_s
+        silent = to_probe(self._sessions, now_s)
         return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]
 
     def _pong(self, session: int, epoch: int) -> Pong:
         name, vocab_size = self._name, self._tokenizer.vocab_size
         return Pong(session, epoch, name, vocab_size, len(self._sessions), self._limits.max_sessions)
-
-
-def _is_busy(frame: CloudFrame) -> bool:
-    return isinstance(frame, Refused) and frame.reason == "busy"
 
 
 def _without_hints(job: CloudJob) -> CloudJob:

@@ -35,6 +35,7 @@ from outrider.decoding.cloud import Reply
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.limits import CloudLimits
+from outrider.decoding.places import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
 from outrider.decoding.refusals import check_served, reason_of
 
 _log = logging.getLogger(__name__)
@@ -66,16 +67,23 @@ JobResult = int | Array | Exception
 class _Session:
     join: Join
     text: PeerText
-    last_heard_s: float
+    presence: Presence
     prepared: Joined | None = None
     refusal: Refused | None = None
+
+    @property
+    def refused(self) -> bool:
+        return self.refusal is not None
+
+    @property
+    def rests(self) -> bool:
+        return self.text.done
 
 
 class AggregationService:
     """Not thread-safe. `clock` gives monotonic seconds. Sessions with work take turns.
 
-    A text keeps its place until it is cancelled, replaced, closed or idle, for the device may have to hear
-    its end again.
+    A text that is complete keeps its place for a while, for the device may have to hear its end again.
     """
 
     def __init__(
@@ -100,7 +108,9 @@ class AggregationService:
         except (ConfigError, ModelError, ProtocolError) as error:
             frames = self._refuse(key, frame.epoch, error)
         self._worker.keep_only(self._sessions)
-        return [Reply(peer, answer) for answer in frames]
+        silent = to_probe(self._sessions, self._clock()) if any(map(is_busy, frames)) else []
+        probes = [Reply(key.peer, self._pong(key.session, one.join.epoch)) for key, one in silent]
+        return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_job(self) -> ServiceJob | None:
         for key, session in list(self._sessions.items()):
@@ -162,10 +172,7 @@ class AggregationService:
 
     def evict_idle(self) -> None:
         """Free the places of peers that were silent for too long."""
-        now_s = self._clock()
-        for key, session in list(self._sessions.items()):
-            if now_s - session.last_heard_s > self._limits.idle_s:
-                del self._sessions[key]
+        drop_idle(self._sessions, self._limits.idle_s, self._clock())
         self._worker.keep_only(self._sessions)
 
     def text_of(self, key: SessionKey) -> PeerText | None:
@@ -176,11 +183,11 @@ class AggregationService:
     def _dispatch(self, key: SessionKey, frame: EdgeFrame) -> list[CloudFrame]:
         session = self._sessions.get(key)
         if session is not None:
-            session.last_heard_s = self._clock()
+            session.presence.heard_s = self._clock()
         if isinstance(frame, Join):
             return self._on_join(key, frame)
         if isinstance(frame, Ping):
-            return [self._pong(frame)]
+            return [self._pong(frame.session, frame.epoch)]
         if isinstance(frame, (Cancel, Close)):
             if session is not None and (isinstance(frame, Close) or frame.epoch >= session.join.epoch):
                 del self._sessions[key]
@@ -204,11 +211,10 @@ class AggregationService:
             return [said_already] if said_already is not None else []
         if session is None:
             self.evict_idle()
-            if len(self._sessions) >= self._limits.max_sessions:
-                message = f"all {self._limits.max_sessions} sessions are taken; try later"
-                return [Refused(join.session, join.epoch, "busy", message)]
+            if not make_room(self._sessions, self._limits, self._clock()):
+                return [Refused(join.session, join.epoch, "busy", busy_message(self._limits))]
         self._check(join)
-        self._sessions[key] = _Session(join, self._new_text(join), self._clock())
+        self._sessions[key] = _Session(join, self._new_text(join), Presence(self._clock()))
         return []
 
     def _check(self, join: Join) -> None:
@@ -249,10 +255,10 @@ class AggregationService:
             session.refusal = refusal
         return [refusal]
 
-    def _pong(self, frame: Ping) -> Pong:
+    def _pong(self, session: int, epoch: int) -> Pong:
         return Pong(
-            frame.session,
-            frame.epoch,
+            session,
+            epoch,
             self._model.name[:500],
             self._model.vocab_size,
             len(self._sessions),

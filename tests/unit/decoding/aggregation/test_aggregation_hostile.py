@@ -11,11 +11,13 @@ from support.peers import joint_text
 from support.toys import request, toy_pair
 
 from outrider.core.errors import ProtocolError
-from outrider.core.frames import Drafted, EdgeFrame, Join, Peer, Refused, Settled
+from outrider.core.frames import Drafted, EdgeFrame, Join, Peer, Pong, Refused, Settled
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
+from outrider.decoding.limits import CloudLimits
+from outrider.decoding.places import PROBE_S
 from outrider.decoding.sampling import Sampling, probabilities
 from outrider.wire.codec import decode_edge_frame, encode
 
@@ -95,3 +97,51 @@ def test_a_full_cloud_says_so() -> None:
         replies += service.receive(HONEST, machine.begin(ASKED.prompt, 15, 0, 0.0)[0])
     (reply,) = replies
     assert isinstance(reply.frame, Refused) and reply.frame.reason == "busy"
+
+
+def write(service: AggregationService, peer: Peer, machine: DeviceMachine, num_tokens: int) -> None:
+    """A whole text."""
+    session = MODELS[0].open_session()
+    up: list[EdgeFrame] = machine.begin(ASKED.prompt, num_tokens, 0, 0.0)
+    prompt_row = session.prefill(ASKED.prompt)
+    prompt_length = session.length
+    while not machine.text.done:
+        answers = [reply for frame in up for reply in service.receive(peer, frame)]
+        service.step(answers.append)
+        up = [frame for reply in answers for frame in machine.receive(reply.frame, 0.0)]
+        prefix = machine.text.next_prefix()
+        if prefix is not None:
+            session.truncate(prompt_length)
+            row = session.forward(prefix)[-1] if prefix else prompt_row
+            up += machine.on_drafted(prefix, probabilities(row, Sampling(1.0)), 0.01, 0.0)
+    for frame in up:
+        service.receive(peer, frame)
+
+
+def test_a_text_that_is_complete_gives_its_place_to_who_needs_one() -> None:
+    clock_s = 0.0
+    limits = CloudLimits(max_sessions=1, rest_s=1.0)
+    service = AggregationService(MODELS[1], plain_context, limits, lambda: clock_s)
+    first, second = (DeviceMachine(place, AggregationConfig(), MODELS[0].tokenizer) for place in (1, 2))
+    write(service, HONEST, first, 2)
+    (join,) = second.begin(ASKED.prompt, 2, 0, 0.0)
+    (reply,) = service.receive(LIAR, join)
+    assert isinstance(reply.frame, Refused), "its device may not have heard the end yet"
+    clock_s += 1.1
+    assert service.receive(LIAR, join) == []
+    clock_s += 100.0
+    *_, reply = service.receive(HONEST, first.begin(ASKED.prompt, 2, 0, clock_s)[0])
+    assert isinstance(reply.frame, Refused), "a text that is being written stays"
+
+
+def test_who_is_silent_is_spoken_to_where_others_need_a_place() -> None:
+    clock_s = 0.0
+    limits = CloudLimits(max_sessions=1)
+    service = AggregationService(MODELS[1], plain_context, limits, lambda: clock_s)
+    first, second = (DeviceMachine(place, AggregationConfig(), MODELS[0].tokenizer) for place in (1, 2))
+    assert service.receive(HONEST, first.begin(ASKED.prompt, 2, 0, 0.0)[0]) == []
+    (join,) = second.begin(ASKED.prompt, 2, 0, 0.0)
+    assert [reply.peer for reply in service.receive(LIAR, join)] == [LIAR]
+    clock_s += PROBE_S + 0.1
+    probe, refusal = service.receive(LIAR, join)
+    assert (probe.peer, refusal.peer) == (HONEST, LIAR) and isinstance(probe.frame, Pong)
