@@ -12,7 +12,7 @@ from conftest import Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist, TwistStamped
 from outrider_interfaces.msg import MotionReport, SimulationState
 from sensor_msgs.msg import CameraInfo
-from support_ros import FakeBase, Speaker
+from support_ros import FakeBase, PatientAction, Speaker
 from unitree_api.msg import Request, Response
 
 from outrider.core.values import Velocity
@@ -116,7 +116,7 @@ def test_left_is_left_in_pose_and_picture(backend: dict[str, Any], run_node: Run
     look = Caller(client, go2_api.VIDEOHUB)
     before = decode_picture(go2_api.binary_of(look(go2_api.GET_IMAGE_SAMPLE)), is_jpeg=True)
     reports = client.listen(MotionReport, "motion_report", qos.EVENTS)
-    thread = run_node(lambda: ActionNode(backend))
+    thread = run_node(lambda: PatientAction(backend))
     action, speaker = thread.node, Speaker(client)
     wait_until(lambda: action._odometry and action._scan, "odometry and scan")
     wait_until(lambda: getattr(action._base, "is_ready", True), "a robot that stands")
