@@ -145,6 +145,13 @@ def test_layers_that_are_no_exits_are_refused(target: Path, data: Path, layers: 
         train_exits(backbone_of(target), data, ExitsConfig(layers=layers))
 
 
+def test_a_rank_above_the_width_is_refused(target: Path, data: Path) -> None:
+    backbone = backbone_of(target)
+    width = backbone.head.shape[1]
+    with pytest.raises(ConfigError, match=f"rank={width + 1} is above the model's width"):
+        train_exits(backbone, data, ExitsConfig(rank=width + 1))
+
+
 def test_one_shard_is_too_little(target: Path, tmp_path: Path) -> None:
     (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([example(0)])))
     with pytest.raises(ConfigError, match="need a second to be judged on"):
