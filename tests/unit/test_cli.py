@@ -74,6 +74,11 @@ def test_an_unknown_option_is_refused():
     assert result.exit_code == 2 and "--episode" in result.output
 
 
+def test_a_seed_that_no_generator_takes_is_refused():
+    result = CliRunner().invoke(cli.app, ["train", "exits", "data", "--seed", str(2**64)])
+    assert result.exit_code == 2 and "--seed" in result.output
+
+
 def test_keys_are_made_once(tmp_path):
     first = CliRunner().invoke(cli.app, ["keys", str(tmp_path), "--robot", "go2-a"])
     assert first.exit_code == 0

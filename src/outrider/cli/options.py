@@ -20,7 +20,10 @@ Plots = Annotated[
     Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=checked_folder)
 ]
 KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier.")]
-Seed = Annotated[int, typer.Option(min=0, help="Which homes and frames; the same seed gives the same ones.")]
+Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
+    int,
+    typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),
+]
 Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
 Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
 

@@ -19,6 +19,17 @@ def writing_to(path: Path) -> Iterator[None]:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place") from error
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """The file anew and whole, or as it was, on a full disk too or after a kill. Raises ConfigError."""
+    partial = path.with_name(f"{path.name}.partial")
+    with writing_to(path):
+        try:
+            partial.write_bytes(content)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
 def make_folder(folder: Path) -> None:
     """The folder, and those above it. Raises ConfigError."""
     with writing_to(folder):

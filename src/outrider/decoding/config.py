@@ -11,6 +11,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
+from outrider.decoding.refusals import check_wanted
 from outrider.decoding.retrieval.drafts import CALIBRATION, SOURCES
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
@@ -119,6 +120,7 @@ class DecodingConfig:
         _require_whole("workers", self.workers, 1, 64)
         _require_seconds("link_grace_s", self.link_grace_s)
         _require_seconds("silence_s", self.silence_s)
+        check_wanted(self.wanted_model)
         Sampling(self.temperature, self.top_p, self.seed)
         self._check_drafters()
         self._check_fit()

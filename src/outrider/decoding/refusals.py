@@ -12,7 +12,7 @@ from outrider.core.errors import (
     OutriderError,
     ProtocolError,
 )
-from outrider.core.frames import RefusalReason, Refused
+from outrider.core.frames import MAX_SHORT_TEXT, RefusalReason, Refused
 
 _ERRORS: dict[RefusalReason, type[OutriderError]] = {
     "busy": BusyError,
@@ -31,6 +31,15 @@ _REASONS: dict[type[Exception], RefusalReason] = {
 def error_of(frame: Refused) -> OutriderError:
     """What a refusal is to the side that was refused."""
     return _ERRORS[frame.reason](f"the verifier refused: {frame.message}")
+
+
+def check_wanted(wanted: str) -> None:
+    """Raises ConfigError for a name that would not pass the wire, where it would get no answer."""
+    if len(wanted) > MAX_SHORT_TEXT:
+        raise ConfigError(
+            f"wanted_model has {len(wanted)} characters, at most {MAX_SHORT_TEXT} are sent: give the name "
+            "that the verifier prints"
+        )
 
 
 def check_served(wanted: str, served: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ModelError
+from outrider.core.writing import replace_file
 
 CARD_FILE = "card.json"
 
@@ -51,8 +52,11 @@ def read_card(folder: Path) -> ModelCard:
 
 
 def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:
-    """Put measured figures into a model folder's card under a name; whatever else it holds stays."""
+    """Put measured figures into a model folder's card under a name; whatever else it holds stays.
+
+    Raises ConfigError where it cannot be written.
+    """
     path = folder / CARD_FILE
     content = read_json(path) if path.exists() else {}
     content["figures"] = {**content.get("figures", {}), name: figures}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    replace_file(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from outrider.core.errors import ModelError
 from outrider.core.ports import ExitInfo
+from outrider.core.writing import replace_file
 from outrider.models.text_stack import TextStack
 
 EXITS_FILE = "exits.safetensors"
@@ -84,7 +85,7 @@ def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
 
 
 def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
-    """Write a model folder's exits in bf16, bound to the weights they were trained for."""
+    """Write a model folder's exits in bf16, bound to the weights they are for. Raises ConfigError."""
     tensors = {
         _LAYERS: torch.tensor(adapters.layers),
         _TOKEN_IDS: adapters.token_ids,
@@ -92,9 +93,7 @@ def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:
         _UP: adapters.up.to(torch.bfloat16).contiguous(),
     }
     path = folder / EXITS_FILE
-    temporary = path.with_suffix(".partial")
-    save_file(tensors, temporary, metadata={_BACKBONE: backbone_fingerprint(text)})
-    temporary.rename(path)
+    replace_file(path, save(tensors, metadata={_BACKBONE: backbone_fingerprint(text)}))
     return path
 
 

@@ -126,9 +126,12 @@ class ExitNetwork(nn.Module):
     """
 
     def __init__(self, backbone: Backbone, token_ids: Tensor, num_exits: int, rank: int) -> None:
+        """Raises ConfigError for a rank that no matrix of the model's width has."""
         super().__init__()
         self._head = backbone.head[token_ids]
         width = self._head.shape[1]
+        if rank > width:
+            raise ConfigError(f"rank={rank} is above the model's width: no adapter has more than {width}")
         self.down = nn.Parameter(torch.randn(num_exits, width, rank) / math.sqrt(width))
         self.up = nn.Parameter(torch.zeros(num_exits, rank, width))
         self._norm = backbone.norm

@@ -21,9 +21,9 @@ from transformers import PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
 from outrider.core.training_data import Example
-from outrider.core.writing import make_folder
 from outrider.training.architecture import build_model
 from outrider.training.batches import Batch, Packer, examples_forever, jitter
+from outrider.training.checkpoints import save_checkpoint
 from outrider.training.network import PackedModel
 
 VISION_LOSS_WEIGHT = 0.25
@@ -200,16 +200,13 @@ class Trainer:
     def _save(self) -> None:
         if self._rank != 0:
             return
-        make_folder(self._checkpoint.parent)
-        temporary = self._checkpoint.with_suffix(".partial")
         state = {
             "config": asdict(self.config),
             "progressed": asdict(self.progressed),
             "network": self.network.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
         }
-        torch.save(state, temporary)
-        temporary.rename(self._checkpoint)
+        save_checkpoint(self._checkpoint, state)
 
     def _take_weights(self, start: Path) -> None:
         """Weights alone; the schedule is this run's."""

@@ -20,8 +20,8 @@ from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneratio
 
 from outrider.core.errors import ConfigError
 from outrider.core.prompt import END_OF_TEXT
-from outrider.core.writing import make_folder
 from outrider.training.architecture import build_model
+from outrider.training.checkpoints import save_checkpoint
 from outrider.training.export import write_card
 from outrider.training.household import Lesson, make_lesson
 from outrider.training.imitation import learning_rate
@@ -156,10 +156,7 @@ def readers_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 def _save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
     state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    make_folder(path.parent)
-    partial = path.with_suffix(".partial")
-    torch.save(state, partial)
-    partial.rename(path)
+    save_checkpoint(path, state)
 
 
 def _resume(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:

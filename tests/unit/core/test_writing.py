@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.writing import checked_file, checked_folder, writing_to
+from outrider.core.writing import checked_file, checked_folder, replace_file, writing_to
 
 
 def test_places_that_can_be_written_are_handed_back_with_their_folders_made(tmp_path: Path) -> None:
@@ -49,3 +49,13 @@ def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path) -> None:
         writing_to(tmp_path / "film"),
     ):
         raise OSError(28, "No space left on device")
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "card.json"
+    replace_file(file, b"first")
+    (tmp_path / "card.json.partial").symlink_to("/dev/full")
+    with pytest.raises(ConfigError, match=r"cannot write .*card\.json \(No space left on device\)"):
+        replace_file(file, b"second")
+    assert file.read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["card.json"]

@@ -41,6 +41,12 @@ def test_a_wrong_option_is_named_with_its_value(field, value):
         DecodingConfig.from_mapping({field: value})
 
 
+def test_a_wanted_model_that_would_not_pass_the_wire_is_refused():
+    assert DecodingConfig(wanted_model="x" * 500).wanted_model
+    with pytest.raises(ConfigError, match="wanted_model has 501 characters, at most 500"):
+        DecodingConfig(wanted_model="x" * 501)
+
+
 def test_unknown_and_contradicting_options_are_refused():
     with pytest.raises(ConfigError, match=r"unknown decoding option.* gamma; known: acceptance"):
         DecodingConfig.from_mapping({"gamma": 4})

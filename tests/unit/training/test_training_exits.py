@@ -145,6 +145,26 @@ def test_layers_that_are_no_exits_are_refused(target: Path, data: Path, layers: 
         train_exits(backbone_of(target), data, ExitsConfig(layers=layers))
 
 
+def test_a_rank_above_the_width_is_refused(target: Path, data: Path) -> None:
+    backbone = backbone_of(target)
+    width = backbone.head.shape[1]
+    with pytest.raises(ConfigError, match=f"rank={width + 1} is above the model's width"):
+        train_exits(backbone, data, ExitsConfig(rank=width + 1))
+
+
+@pytest.mark.parametrize("name", ["exits.safetensors", "card.json"])
+def test_a_full_disk_leaves_the_target_sound(
+    target: Path, data: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(exits, "ROUND_STEPS", 1)
+    card = (target / "card.json").read_bytes()
+    (target / f"{name}.partial").symlink_to("/dev/full")
+    with pytest.raises(ConfigError, match=r"cannot write .* \(No space left on device\)"):
+        make_exits(ExitsConfig(rank=4, frames=4), data, target)
+    assert (target / "card.json").read_bytes() == card
+    load_model(target)
+
+
 def test_one_shard_is_too_little(target: Path, tmp_path: Path) -> None:
     (tmp_path / "shard-0000.msgpack").write_bytes(msgspec.msgpack.encode(Shard([example(0)])))
     with pytest.raises(ConfigError, match="need a second to be judged on"):

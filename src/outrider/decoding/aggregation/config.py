@@ -16,6 +16,7 @@ from outrider.core.frames import (
 )
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
+from outrider.decoding.refusals import check_wanted
 from outrider.decoding.sampling import Sampling
 
 
@@ -51,6 +52,7 @@ class AggregationConfig:
             raise ConfigError(f"window={self.window!r} must be a whole number from 1 to {MAX_NEW_TOKENS}")
         if not 0.0 < self.silence_s < math.inf:
             raise ConfigError(f"silence_s={self.silence_s!r} must be a positive number of seconds")
+        check_wanted(self.wanted_model)
         Sampling(self.temperature, self.top_p, self.seed)
         if self.temperature == 0.0 and self.rule not in (None, "greedy"):
             raise ConfigError(f"rule={self.rule} draws tokens: give a temperature above 0, or rule=greedy")

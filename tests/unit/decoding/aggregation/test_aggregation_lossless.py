@@ -187,6 +187,7 @@ def test_deadline_and_cancellation():
         ({"rule": "coupled"}, "rule=coupled"),
         ({"silence_s": 0.0}, "silence_s"),
         ({"temperature": -1.0}, "temperature"),
+        ({"wanted_model": "x" * 501}, "wanted_model has 501 characters"),
     ],
 )
 def test_bad_settings_are_named(settings, names):
