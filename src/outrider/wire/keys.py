@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import struct
@@ -46,7 +47,7 @@ class ClientKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path]:
     """Write `verifier.key` and one `<robot>.key` each (mode 0600).
 
-    Raises ConfigError, and writes nothing, where one of them exists already.
+    Raises ConfigError, and leaves nothing behind, where one of them exists already or cannot be written.
     """
     for name in robots:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
@@ -61,7 +62,11 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
-    return [_write(path, content) for path, content in files.items()]
+    with contextlib.ExitStack() as undo:  # all files or none
+        for path, content in files.items():
+            _write(path, content, undo)
+        undo.pop_all()
+    return list(files)
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
@@ -95,16 +100,21 @@ def _exists(path: Path) -> ConfigError:
     return ConfigError(f"{path} exists already: move it away or choose another folder")
 
 
-def _write(path: Path, keys: msgspec.Struct) -> Path:
+def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None:
     try:  # exclusively: another may have made the file since it was looked for
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        undo.callback(_remove, path)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
     except FileExistsError:
         raise _exists(path) from None
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
-    return path
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # the folder may have become read-only
+        path.unlink()
 
 
 def _load(path: Path, kind: type[_Keys]) -> _Keys:

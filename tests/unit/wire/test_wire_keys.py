@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 
@@ -32,6 +34,22 @@ def test_no_key_is_made_where_one_of_them_exists(tmp_path):
     with pytest.raises(ConfigError, match=r"spare\.key exists already"):
         create_keys(tmp_path, ("go2", "spare"))
     assert [path.name for path in tmp_path.iterdir()] == ["spare.key"]
+
+
+def test_where_the_disk_is_full_amid_them_no_file_is_left(tmp_path, monkeypatch):
+    opened, fdopen = [], os.fdopen
+
+    def full(descriptor, mode):
+        opened.append(fdopen(descriptor, mode))
+        if len(opened) == 3:
+            opened[-1].close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return opened[-1]
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(ConfigError, match="No space left on device"):
+        create_keys(tmp_path, ("go2", "spare"))
+    assert len(opened) == 3 and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "../x", "verifier", "a b"])
