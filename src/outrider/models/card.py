@@ -27,7 +27,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(
-            f"{path} is missing: restore the model folder or choose another with --model"
+            f"{path} is missing: restore the model folder or choose another"
         ) from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error}): restore the file") from error

@@ -259,7 +259,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def _check_weight_file(path: Path) -> None:
     if not path.exists():
-        raise ModelError(f"{path} is missing: restore the model folder or choose another with --model")
+        raise ModelError(f"{path} is missing: restore the model folder or choose another")
     try:
         with safe_open(path, framework="pt") as weights:
             count = len(weights.keys())
