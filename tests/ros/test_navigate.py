@@ -24,7 +24,7 @@ from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
-from outrider.runtime.goal_run import GoalSettings
+from outrider.runtime.goal_run import GoalSettings, StepState, StepUpdate
 from outrider.runtime.supervisor import free_port
 from outrider.simulation.simulator import Simulator
 
@@ -215,6 +215,20 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
     assert report.outcome == Ending.STOPPED.value and "no new picture" in report.message
     setattr(camera, way, False)
     assert goals.result(handle).success
+
+
+def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
+    wait_until(lambda: navigator.node._robot.texts.get_subscription_count(), "the client's subscription")
+    navigator.node._robot.tell(StepUpdate("s", 1, StepState.DECODING))
+    wait_until(lambda: len(texts) > 3, "the text again and again, while the clock stands still", 5.0)
 
 
 def test_with_a_mirrored_camera_no_goal_is_gone_for(

@@ -71,7 +71,7 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         self._active = True
         self._base.start()
-        self.active_timer(1.0 / self.value("rate_hz"), self._tick)
+        self.living_timer(1.0 / self.value("rate_hz"), self._tick)
 
     def deactivate(self) -> None:
         if not getattr(self, "_active", False) or self._base is None:

@@ -18,6 +18,7 @@ from typing import Any
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -193,6 +194,14 @@ class OutriderNode(LifecycleNode):
 
         timer = self.create_timer(period_s, call, **more)
         self._active_timers.append(timer)
+
+    def living_timer(self, period_s: float, callback: Callable[[], None]) -> None:
+        """An active one for what others take for a sign of life, which they count in real time: a simulated
+        clock that is slow, or stands still, does not hold it up.
+        """
+        self.active_timer(period_s, callback)
+        if self.get_parameter("use_sim_time").value:
+            self.active_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         outcome = self._guarded(self.configure)

@@ -165,7 +165,7 @@ class NavigatorNode(OutriderNode):
 
     def activate(self) -> None:
         self._active = True
-        self.active_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
+        self.living_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
 
     def deactivate(self) -> None:
