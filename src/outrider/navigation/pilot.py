@@ -292,6 +292,8 @@ class Pilot:
         running = self._running
         assert running is not None
         fault = self._fault(odometry, scan, now.real_s)
+        if now.motion_s < running.started_s:
+            fault = fault or "the clock went back: the motion's time allowance is void"
         if fault or odometry is None:
             self._finish(Ending.FAILED, fault, now)
             return None

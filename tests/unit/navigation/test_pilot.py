@@ -147,6 +147,19 @@ def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulati
     assert end is not None and "0.30 s old" in end.message
 
 
+def test_a_simulated_clock_that_is_set_back_ends_a_motion_which_it_would_allow_any_time() -> None:
+    rig = Rig()
+    rig.say(action="move forward large")
+    rig.tick()
+    real_s, rig.now_s = rig.now.real_s, 3.0
+    now = Moment(3.0, real_s)
+    rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
+    odometry, scan = Odometry(rig.pose, Velocity(), real_s), RangeScan(FREE, 0.0, 0.1, real_s)
+    drive = rig.pilot.tick(odometry, scan, now)
+    assert drive.end is not None and drive.end.ending is Ending.FAILED and "clock" in drive.end.message
+    assert drive.stop and drive.velocity == Velocity()
+
+
 def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
     rig = Rig()
     rig.say()
