@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
+from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes import convert
 from outrider.nodes.robot_side import RosRobotSide
 
@@ -42,6 +44,23 @@ def show(side: RosRobotSide, node: Any, bright: int) -> None:
     side.on_odometry(convert.odometry_message(odometry, stamp))
     picture = np.full((28, 56, 3), bright, np.uint8) + np.arange(56, dtype=np.uint8)[:, None]
     side.on_image(convert.image_message(picture, stamp, "camera"))
+
+
+@pytest.mark.parametrize("failed", [math.nan, math.inf])
+def test_odometry_that_is_no_number_does_not_void_the_bound_on_the_way_driven(failed: float) -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    for x in (0.0, failed, 0.5):
+        odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+        kept = side.odometry()
+        assert kept is not None and kept.is_finite
+    start = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)
+    navigator = Navigator("find it", NavigatorSettings(max_travel_m=0.4), start)
+    key = navigator.begin_step(0.0)
+    navigator.on_finished(key, "move forward medium\ngo: on", 0.0)
+    navigator.on_moved(key, kept)
+    assert navigator.outcome is Outcome.NOT_FOUND and side._travelled_m == 0.5
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:

@@ -185,7 +185,7 @@ class ConsoleNode(OutriderNode):
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self.now_s())
-        if not _is_finite(odometry):
+        if not odometry.is_finite:
             return
         self._pose = odometry.pose
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
@@ -282,11 +282,6 @@ class ConsoleNode(OutriderNode):
 def _moves(odometry: Odometry) -> bool:
     velocity = odometry.velocity
     return max(abs(velocity.vx), abs(velocity.vy)) > STILL_MPS or abs(velocity.wz) > STILL_RPS
-
-
-def _is_finite(odometry: Odometry) -> bool:
-    pose, velocity = odometry.pose, odometry.velocity
-    return all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz)))
 
 
 def main() -> int:

@@ -85,6 +85,8 @@ class RosRobotSide:
 
     def on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self._node.now_s())
+        if not odometry.is_finite:
+            return  # one such distance, or place on the map, and all that is reckoned from it is lost
         with self._changed:
             self._track.append((convert.seconds_of(message.header.stamp), odometry))
             if self._odometry is not None:
