@@ -271,6 +271,16 @@ def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> Non
     wait_until(lambda: not client.node.count_subscribers("verified_text"), "the end of the subscription")
 
 
+def test_an_emergency_stop_outlives_a_cleanup(run_node: Run, client: Client) -> None:
+    """Only a release releases: what stopped the robot may well be why the node is set up anew."""
+    node = run_node(ActionNode).node
+    node._set_e_stop(True)
+    success = TransitionCallbackReturn.SUCCESS
+    assert node.trigger_deactivate() is success and node.trigger_cleanup() is success
+    assert node.trigger_configure() is success and node.trigger_activate() is success
+    assert node.pilot.emergency and "emergency stop" in node.health()[0]
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [

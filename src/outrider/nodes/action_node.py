@@ -35,7 +35,9 @@ class ActionNode(OutriderNode):
         self._base: BaseCommand | None = open_base_command(
             self, self.value("command_interface"), settings.limits, self.value("robot_avoidance")
         )
+        engaged = hasattr(self, "pilot") and self.pilot.emergency
         self.pilot = Pilot(settings, self._base.make_executor)
+        self.pilot.on_emergency_stop(engaged, self._now())
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
         self._active = False
