@@ -217,6 +217,31 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
     assert goals.result(handle).success
 
 
+def test_a_goal_ends_with_the_activation_it_was_given_in(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """A lifecycle manager is faster than the goal's worker, which looks only now and then."""
+    decoder = ScriptedDecoder(["turn left small\nlook: x"] * 10, between_s=0.2)
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+    StillCamera(client)
+    base = FakeBase(client)
+    run_node(PatientAction)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    handle = goals.send("find the red chair")
+    wait_until(base.is_moving, "motion")
+    navigator.trigger_deactivate()
+    navigator.trigger_activate()
+    result = goals.result(handle)
+    assert result.error_code == Navigate.Result.CANCELLED, result.message
+    assert len(decoder.prompts) == 1
+
+
 def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:

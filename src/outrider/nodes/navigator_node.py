@@ -243,9 +243,12 @@ class NavigatorNode(OutriderNode):
             self._peers,
         )
         self._robot.begin_goal(goal.publish_feedback)
+        activation = self._active_period
         try:
+            # Active again is another activation: the worker may not have looked in between.
             return self._errand.run(
-                goal.request.instruction, lambda: goal.is_cancel_requested or not self._active
+                goal.request.instruction,
+                lambda: goal.is_cancel_requested or not self._active or self._active_period is not activation,
             )
         except Exception as defect:
             self.get_logger().error(traceback.format_exc())
