@@ -14,6 +14,7 @@ from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
+from rclpy.action import GoalResponse
 from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, PatientAction, StillCamera
 
@@ -144,6 +145,18 @@ def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
     assert not robot.goals.send("find the red chair").accepted
     robot.goals.cancel(first)
     robot.goals.result(first)
+
+
+def test_of_two_goals_at_once_one_is_rejected(run_node: Callable[..., NodeThread]) -> None:
+    """The second is asked about before the first is carried out: else it would move the robot later."""
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
+    answers = [navigator._on_goal(Navigate.Goal(instruction="find the red chair")) for _ in range(2)]
+    assert answers == [GoalResponse.ACCEPT, GoalResponse.REJECT]
 
 
 def test_a_verifier_that_is_down_at_the_start_is_waited_for(

@@ -197,15 +197,20 @@ class NavigatorNode(OutriderNode):
 
     def _on_goal(self, request: Any) -> GoalResponse:
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
-        if not self._active or self._busy.locked():
-            reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
-            self.get_logger().error(f"goal rejected: {reason}")
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
+        # Taken here, and given back once the goal has ended: another may come before this one is begun.
+        if self._active and self._busy.acquire(blocking=False):
+            return GoalResponse.ACCEPT
+        reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
+        self.get_logger().error(f"goal rejected: {reason}")
+        return GoalResponse.REJECT
 
     def _execute(self, goal: Any) -> Any:
-        with self._busy, self._decoding:
-            result = self._with_cause(self._run_goal(goal))
+        busy = self._busy
+        try:
+            with self._decoding:
+                result = self._with_cause(self._run_goal(goal))
+        finally:
+            busy.release()
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
