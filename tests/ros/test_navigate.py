@@ -15,9 +15,11 @@ from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
 from rclpy.action import GoalResponse
+from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, PatientAction, StillCamera
 
+from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
@@ -157,6 +159,24 @@ def test_of_two_goals_at_once_one_is_rejected(run_node: Callable[..., NodeThread
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
     answers = [navigator._on_goal(Navigate.Goal(instruction="find the red chair")) for _ in range(2)]
     assert answers == [GoalResponse.ACCEPT, GoalResponse.REJECT]
+
+
+def test_what_a_failed_configuration_has_opened_is_closed(run_node: Callable[..., NodeThread]) -> None:
+    """Else a lifecycle manager that tries again leaves a link and a draft model behind each time."""
+    opened: list[ScriptedDecoder] = []
+
+    class ForgetfulNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            opened.append(ScriptedDecoder(["open"]))
+            return Edge(opened[-1], None)
+
+        def open_recollection(self) -> None:
+            raise MemoryStoreError("the memory cannot be opened")
+
+    navigator = run_node(lambda: ForgetfulNavigator({"autostart": False})).node
+    for _ in range(2):
+        assert navigator.trigger_configure() is TransitionCallbackReturn.FAILURE
+    assert len(opened) == 2 and not any(decoder.script for decoder in opened)
 
 
 def test_a_verifier_that_is_down_at_the_start_is_waited_for(

@@ -128,7 +128,7 @@ class OutriderNode(LifecycleNode):
         """Stop acting. Must leave the robot standing; also called at shutdown."""
 
     def cleanup(self) -> None:
-        """Free what `configure` made beyond the kept entities."""
+        """Free what `configure` made beyond the kept entities, or has made before it failed."""
 
     def health(self) -> tuple[str, dict[str, object]]:
         """A warning (empty when all is well) and values for /diagnostics."""
@@ -206,7 +206,7 @@ class OutriderNode(LifecycleNode):
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         outcome = self._guarded(self.configure)
         if outcome is not TransitionCallbackReturn.SUCCESS:
-            self._destroy_kept()
+            self._free()
         return outcome
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
