@@ -29,6 +29,7 @@ class ActionNode(OutriderNode):
     """Hosts a `Pilot`. It alone commands the base, and only while it is active."""
 
     spec_name = "action"
+    pilot: Pilot
 
     def configure(self) -> None:
         settings = self.pilot_settings()
