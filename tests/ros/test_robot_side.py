@@ -12,6 +12,7 @@ from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes import convert
 from outrider.nodes.robot_side import RosRobotSide
+from outrider.runtime.goal_run import StepState, StepUpdate
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.1
@@ -34,6 +35,9 @@ class ClockOnly:
     @property
     def nanoseconds(self) -> int:
         return round(self.time_s * 1e9)
+
+    def to_msg(self) -> convert.Time:
+        return convert.time_of(self.time_s)
 
 
 def show(side: RosRobotSide, node: Any, bright: int) -> None:
@@ -61,6 +65,36 @@ def test_odometry_that_is_no_number_does_not_void_the_bound_on_the_way_driven(fa
     navigator.on_finished(key, "move forward medium\ngo: on", 0.0)
     navigator.on_moved(key, kept)
     assert navigator.outcome is Outcome.NOT_FOUND and side._travelled_m == 0.5
+
+
+class Told:
+    """A publisher, and what it published."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def publish(self, message: Any) -> None:
+        self.messages.append(message)
+
+    def get_subscription_count(self) -> int:
+        return 0
+
+
+def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() -> None:
+    """Else a camera that died with it is gone by for as long as the clock needs to catch up."""
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = Told()
+    show(side, node, 1)
+    assert side.odometry() is not None and side.frame_after(99.0, 0.0) is not None
+    side.tell(StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True))
+    node.time_s = 3.0
+    assert side.odometry() is None and side.frame_after(2.0, 0.0) is None
+    side.beat()
+    assert side.texts.messages[-1].state == StepState.WITHDRAWN.value
+    for bright in (2, 3):
+        show(side, node, bright)
+    assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:

@@ -149,7 +149,7 @@ class NavigatorNode(OutriderNode):
     def _on_scan(self, message: LaserScan) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
         now_s, odometry = self.now_s(), self._robot.odometry()
-        if odometry is None or now_s - self._mapped_s < MAP_PERIOD_S:
+        if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:
             return
         if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
             self._mapped_s = now_s

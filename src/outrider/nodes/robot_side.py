@@ -118,7 +118,8 @@ class RosRobotSide:
             raise FrameError(MIRRORED)
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            while self._image is None or self._image[1] <= stamp_s:
+            # One from after now is from before a simulated clock was set back.
+            while self._image is None or not stamp_s < self._image[1] <= self.now_s():
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     return None
             message, taken_s = self._image
@@ -132,7 +133,7 @@ class RosRobotSide:
 
     def odometry(self) -> Odometry | None:
         odometry = self._odometry
-        if odometry is None or self.now_s() - odometry.stamp_s > FRESH_S:
+        if odometry is None or not 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S:
             return None
         return odometry
 
