@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outrider_interfaces.msg import MotionReport
 
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
@@ -95,6 +96,15 @@ def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() 
     for bright in (2, 3):
         show(side, node, bright)
     assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
+
+
+def test_a_report_of_another_version_is_no_report() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.on_motion_report(MotionReport(session_id="s", step=1, outcome=200))
+    assert side.motion_end("s", 1, 0.0) is None
+    side.on_motion_report(MotionReport(session_id="s", step=1, outcome=MotionReport.DONE))
+    assert side.motion_end("s", 1, 0.0) is not None
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:
