@@ -61,6 +61,17 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
     assert base.stands_after(silent_s, within_s=0.6)
 
 
+def test_a_simulated_clock_that_stands_still_holds_up_no_stop(run_node: Run, client: Client) -> None:
+    """As one does whose simulator hangs or is paused: the deadman counts in real time."""
+    _, base, speaker = start(run_node, client, {"use_sim_time": True})
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion", 5.0)
+    silent_s = speaker.silence()
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "sign of life" in report.message
+    assert base.stands_after(silent_s, within_s=0.6)
+
+
 @pytest.mark.parametrize("cause", ["odometry", "link", "withdrawal", "deactivation"])
 def test_the_robot_stops_when(cause: str, run_node: Run, client: Client) -> None:
     node, base, speaker = start(run_node, client, action=ActionNode)
@@ -256,6 +267,16 @@ def test_the_lifecycle_can_be_walked_twice(run_node: Run, client: Client) -> Non
         assert node.trigger_deactivate() is success and node.health()[0] == "inactive"
         assert node.trigger_cleanup() is success
     wait_until(lambda: not client.node.count_subscribers("verified_text"), "the end of the subscription")
+
+
+def test_an_emergency_stop_outlives_a_cleanup(run_node: Run, client: Client) -> None:
+    """Only a release releases: what stopped the robot may well be why the node is set up anew."""
+    node = run_node(ActionNode).node
+    node._set_e_stop(True)
+    success = TransitionCallbackReturn.SUCCESS
+    assert node.trigger_deactivate() is success and node.trigger_cleanup() is success
+    assert node.trigger_configure() is success and node.trigger_activate() is success
+    assert node.pilot.emergency and "emergency stop" in node.health()[0]
 
 
 @pytest.mark.parametrize(

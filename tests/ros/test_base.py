@@ -12,6 +12,7 @@ import pytest
 from conftest import NodeThread, wait_until
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from rclpy.waitable import NumberOfEntities, Waitable
 
 from outrider.nodes.base import OutriderNode, spin_once
@@ -59,6 +60,30 @@ class Ticking(OutriderNode):
 
     def tick(self) -> None:
         self.ticks += 1
+
+
+class Camera(OutriderNode):
+    spec_name = "camera"
+
+
+def test_a_parameter_that_would_not_hold_is_refused_with_what_to_do(
+    run_node: Callable[..., NodeThread],
+) -> None:
+    node = run_node(Camera).node
+
+    def answer(name: str, value: Any) -> Any:
+        return node.set_parameters([Parameter(name, value=value)])[0]
+
+    late = answer("source", "file")
+    assert not late.successful and "source is read when" in late.reason and "clean it up" in late.reason
+    assert node.value("source") == "device"
+    assert answer("focal_px", 500.0).successful and node.value("focal_px") == 500.0
+    assert answer("use_sim_time", False).successful
+    node.trigger_deactivate()
+    node.trigger_cleanup()
+    wrong = answer("source", "dream")
+    assert not wrong.successful and "one of device, file" in wrong.reason
+    assert answer("source", "file").successful and node.value("source") == "file"
 
 
 def test_a_timer_lives_from_activation_to_deactivation(run_node: Callable[..., NodeThread]) -> None:

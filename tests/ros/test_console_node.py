@@ -90,6 +90,15 @@ def hold(page: Page, teleop: Teleop, turn: float) -> None:
     raise AssertionError("the robot did not turn")
 
 
+def test_a_simulated_clock_that_is_set_back_blinds_no_viewer(run_node: Callable[..., NodeThread]) -> None:
+    console = run_node(lambda: ConsoleNode({"port": 0})).node
+    console.now_s = lambda: 1000.0
+    while console._is_due("picture", 0.1):
+        pass
+    console.now_s = lambda: 1.0
+    wait_until(lambda: console._is_due("picture", 0.1), "another picture", 2.0)
+
+
 def test_left_is_left_and_a_page_that_vanishes_stops_the_robot(teleop: Teleop) -> None:
     page, watcher = teleop.open_page(), teleop.open_page()
     hold(page, teleop, turn=1.0)

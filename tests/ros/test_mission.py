@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from fakes import FEW_PICTURES, ROUND, SLOW_CAMERA
 from nav_msgs.msg import Odometry
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
-from rclpy.action import ActionServer
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 from rich.console import Console
 from support_ros import PatientAction
@@ -26,7 +28,7 @@ from outrider.nodes.mission_node import MissionNode
 from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.runtime.edge import Edge
-from outrider.runtime.live_view import LiveView
+from outrider.runtime.live_view import LiveState, LiveView
 from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros
@@ -135,6 +137,84 @@ def test_a_navigator_that_dies_is_missed(client: Client) -> None:
         ending.join()
         mission.destroy_node()
     assert "FAILED: the navigator has gone" in printed.getvalue()
+
+
+class SlowNavigator:
+    """A server of `Navigate` that takes its time to answer; its goal ends when it is cancelled."""
+
+    def __init__(self, client: Client) -> None:
+        self.asked, self.answer, self.cancelled = threading.Event(), threading.Event(), threading.Event()
+        self.node = client.node
+        self.node.create_publisher(Odometry, "odom", 1)
+        self.node.create_subscription(VerifiedText, "verified_text", lambda _: None, 1)
+        self.server = ActionServer(
+            self.node,
+            Navigate,
+            "navigate",
+            execute_callback=self._execute,
+            goal_callback=self._on_goal,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            callback_group=ReentrantCallbackGroup(),
+        )
+
+    def _on_goal(self, _: Any) -> GoalResponse:
+        self.asked.set()
+        assert self.answer.wait(30.0)
+        return GoalResponse.ACCEPT
+
+    async def _execute(self, goal: Any) -> Any:
+        while not goal.is_cancel_requested:
+            done = Future()
+            timer = self.node.create_timer(0.02, partial(done.set_result, None))
+            await done
+            self.node.destroy_timer(timer)
+        goal.canceled()
+        self.cancelled.set()
+        return Navigate.Result(error_code=Navigate.Result.CANCELLED, message="cancelled")
+
+
+@pytest.fixture
+def navigator(client: Client) -> Iterator[SlowNavigator]:
+    made = SlowNavigator(client)
+    yield made
+    made.answer.set()
+    made.server.destroy()
+
+
+def test_a_mission_that_is_stopped_before_its_goal_is_accepted_leaves_none_behind(
+    navigator: SlowNavigator,
+) -> None:
+    """Nobody would be left who ends it, and the robot would go on."""
+
+    class Stopping(threading.Event):
+        def is_set(self) -> bool:
+            """From the question on; and once it is seen, the question is answered."""
+            if navigator.asked.is_set():
+                navigator.answer.set()
+            return navigator.asked.is_set()
+
+    mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
+    try:
+        with LiveView(Console(file=StringIO(), width=200)) as view:
+            assert mission.run(view, Stopping()) == 1
+        assert navigator.cancelled.wait(5.0)
+    finally:
+        mission.destroy_node()
+
+
+def test_a_mission_that_breaks_ends_its_goal(navigator: SlowNavigator) -> None:
+    class Broken(LiveView):
+        def show(self, state: LiveState) -> None:
+            raise RuntimeError("a defect")
+
+    navigator.answer.set()
+    mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
+    try:
+        with Broken(Console(file=StringIO(), width=200)) as view, pytest.raises(RuntimeError):
+            mission.run(view, threading.Event())
+        assert navigator.cancelled.wait(5.0)
+    finally:
+        mission.destroy_node()
 
 
 def test_the_graph_runs_on_a_faster_clock(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:

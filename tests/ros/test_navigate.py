@@ -14,9 +14,12 @@ from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import SimulationState, VerifiedText
+from rclpy.action import GoalResponse
+from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, PatientAction, StillCamera
 
+from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
@@ -24,7 +27,7 @@ from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
-from outrider.runtime.goal_run import GoalSettings
+from outrider.runtime.goal_run import GoalSettings, StepState, StepUpdate
 from outrider.runtime.supervisor import free_port
 from outrider.simulation.simulator import Simulator
 
@@ -146,6 +149,36 @@ def test_a_second_goal_is_rejected_while_one_runs(robot: Robot) -> None:
     robot.goals.result(first)
 
 
+def test_of_two_goals_at_once_one_is_rejected(run_node: Callable[..., NodeThread]) -> None:
+    """The second is asked about before the first is carried out: else it would move the robot later."""
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
+    answers = [navigator._on_goal(Navigate.Goal(instruction="find the red chair")) for _ in range(2)]
+    assert answers == [GoalResponse.ACCEPT, GoalResponse.REJECT]
+
+
+def test_what_a_failed_configuration_has_opened_is_closed(run_node: Callable[..., NodeThread]) -> None:
+    """Else a lifecycle manager that tries again leaves a link and a draft model behind each time."""
+    opened: list[ScriptedDecoder] = []
+
+    class ForgetfulNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            opened.append(ScriptedDecoder(["open"]))
+            return Edge(opened[-1], None)
+
+        def open_recollection(self) -> None:
+            raise MemoryStoreError("the memory cannot be opened")
+
+    navigator = run_node(lambda: ForgetfulNavigator({"autostart": False})).node
+    for _ in range(2):
+        assert navigator.trigger_configure() is TransitionCallbackReturn.FAILURE
+    assert len(opened) == 2 and not any(decoder.script for decoder in opened)
+
+
 def test_a_verifier_that_is_down_at_the_start_is_waited_for(
     run_node: Callable[..., NodeThread], client: Client, tiny_model_folder: Path
 ) -> None:
@@ -215,6 +248,45 @@ def test_a_motion_ends_when_the_camera_repeats_itself_and_the_search_goes_on_wit
     assert report.outcome == Ending.STOPPED.value and "no new picture" in report.message
     setattr(camera, way, False)
     assert goals.result(handle).success
+
+
+def test_a_goal_ends_with_the_activation_it_was_given_in(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    """A lifecycle manager is faster than the goal's worker, which looks only now and then."""
+    decoder = ScriptedDecoder(["turn left small\nlook: x"] * 10, between_s=0.2)
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+    StillCamera(client)
+    base = FakeBase(client)
+    run_node(PatientAction)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    handle = goals.send("find the red chair")
+    wait_until(base.is_moving, "motion")
+    navigator.trigger_deactivate()
+    navigator.trigger_activate()
+    result = goals.result(handle)
+    assert result.error_code == Navigate.Result.CANCELLED, result.message
+    assert len(decoder.prompts) == 1
+
+
+def test_a_slow_simulated_clock_does_not_hold_up_the_sign_of_life(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(ScriptedDecoder([]), None)
+
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, "use_sim_time": True}), threads=4)
+    wait_until(lambda: navigator.node._robot.texts.get_subscription_count(), "the client's subscription")
+    navigator.node._robot.tell(StepUpdate("s", 1, StepState.DECODING))
+    wait_until(lambda: len(texts) > 3, "the text again and again, while the clock stands still", 5.0)
 
 
 def test_with_a_mirrored_camera_no_goal_is_gone_for(

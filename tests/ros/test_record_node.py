@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,6 +101,23 @@ def test_two_types_on_one_topic_are_named_and_the_rest_recorded(
     recorder.stop()
     (kind, serialized), *_ = messages(tmp_path / "run.mcap", "/e_stop")
     assert kind == "std_msgs/msg/Bool" and deserialize_message(serialized, Bool).data is False
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else(
+    run_node: Callable[..., NodeThread], client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = run_node(lambda: RecordNode({"file": str(tmp_path / "run.mcap")}))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("add_message", "finish"):
+        monkeypatch.setattr(recorder.node._writer, name, full)
+    client.publish(Bool(), "e_stop", qos.LATCHED, wait=False)
+    wait_until(lambda: "No space left" in recorder.node.health()[0], "the reason")
+    stream = recorder.node._stream
+    recorder.stop()
+    assert stream.closed
 
 
 def test_a_recording_is_never_overwritten(run_node: Callable[..., NodeThread], tmp_path: Path) -> None:

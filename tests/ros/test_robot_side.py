@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from outrider_interfaces.msg import MotionReport
 
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
+from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes import convert
 from outrider.nodes.robot_side import RosRobotSide
+from outrider.runtime.goal_run import StepState, StepUpdate
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.1
@@ -33,6 +37,9 @@ class ClockOnly:
     def nanoseconds(self) -> int:
         return round(self.time_s * 1e9)
 
+    def to_msg(self) -> convert.Time:
+        return convert.time_of(self.time_s)
+
 
 def show(side: RosRobotSide, node: Any, bright: int) -> None:
     """A picture, and the odometry of a robot that moves, one period later."""
@@ -42,6 +49,62 @@ def show(side: RosRobotSide, node: Any, bright: int) -> None:
     side.on_odometry(convert.odometry_message(odometry, stamp))
     picture = np.full((28, 56, 3), bright, np.uint8) + np.arange(56, dtype=np.uint8)[:, None]
     side.on_image(convert.image_message(picture, stamp, "camera"))
+
+
+@pytest.mark.parametrize("failed", [math.nan, math.inf])
+def test_odometry_that_is_no_number_does_not_void_the_bound_on_the_way_driven(failed: float) -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    for x in (0.0, failed, 0.5):
+        odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+        kept = side.odometry()
+        assert kept is not None and kept.is_finite
+    start = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)
+    navigator = Navigator("find it", NavigatorSettings(max_travel_m=0.4), start)
+    key = navigator.begin_step(0.0)
+    navigator.on_finished(key, "move forward medium\ngo: on", 0.0)
+    navigator.on_moved(key, kept)
+    assert navigator.outcome is Outcome.NOT_FOUND and side._travelled_m == 0.5
+
+
+class Told:
+    """A publisher, and what it published."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    def publish(self, message: Any) -> None:
+        self.messages.append(message)
+
+    def get_subscription_count(self) -> int:
+        return 0
+
+
+def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() -> None:
+    """Else a camera that died with it is gone by for as long as the clock needs to catch up."""
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = Told()
+    show(side, node, 1)
+    assert side.odometry() is not None and side.frame_after(99.0, 0.0) is not None
+    side.tell(StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True))
+    node.time_s = 3.0
+    assert side.odometry() is None and side.frame_after(2.0, 0.0) is None
+    side.beat()
+    assert side.texts.messages[-1].state == StepState.WITHDRAWN.value
+    for bright in (2, 3):
+        show(side, node, bright)
+    assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
+
+
+def test_a_report_of_another_version_is_no_report() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.on_motion_report(MotionReport(session_id="s", step=1, outcome=200))
+    assert side.motion_end("s", 1, 0.0) is None
+    side.on_motion_report(MotionReport(session_id="s", step=1, outcome=MotionReport.DONE))
+    assert side.motion_end("s", 1, 0.0) is not None
 
 
 def test_a_driver_that_gives_each_picture_twice_is_not_taken_for_one_that_repeats_itself() -> None:

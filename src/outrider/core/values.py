@@ -58,6 +58,13 @@ class Odometry:
     velocity: Velocity
     stamp_s: float
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers: a source that has failed may say otherwise."""
+        pose, velocity = self.pose, self.velocity
+        numbers = (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz, self.stamp_s)
+        return all(map(math.isfinite, numbers))
+
 
 @dataclass(frozen=True)
 class RangeScan:

@@ -229,15 +229,11 @@ class MotionController:
 
 def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:
     """Why nothing may move by these measurements, or an empty text."""
-    if not _is_finite(odometry):
+    if not odometry.is_finite:
         return "odometry is not a number: check the odometry source"
+    if scan and not (scan.ranges and math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)):
+        return "scan has no rays, or bearings that are no numbers: check its source"
     for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
         if now_s - stamp_s > max_age_s:
             return f"{name} is {now_s - stamp_s:.2f} s old: check its source"
     return ""
-
-
-def _is_finite(odometry: Odometry) -> bool:
-    pose, velocity = odometry.pose, odometry.velocity
-    numbers = (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz, odometry.stamp_s)
-    return all(math.isfinite(number) for number in numbers)

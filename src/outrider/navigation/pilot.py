@@ -6,6 +6,7 @@ Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -94,8 +95,9 @@ class Drive:
 class PilotSettings:
     """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
 
-    From a frame older than `max_frame_age_s` nothing moves. `period_s` is the time between ticks: what would
-    be too late at the next one ends now, so that no limit is ever exceeded.
+    From a frame older than `max_frame_age_s`, or than the last hand or emergency stop on the robot, nothing
+    moves. `period_s` is the time between ticks: what would be too late at the next one ends now, so that no
+    limit is ever exceeded.
     """
 
     silence_s: float = 0.3
@@ -145,6 +147,7 @@ class Pilot:
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
         self._hands: dict[str, Deadman] = {}
+        self._driven_s = self._emergency_s = -math.inf
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
         self._stop_due = False
@@ -198,6 +201,8 @@ class Pilot:
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
         """Engaged: whatever moves stops, and nothing starts until it is released."""
+        if engaged or self.emergency:
+            self._emergency_s = now.motion_s
         self.emergency = engaged
         if engaged:
             self._hands.clear()
@@ -235,6 +240,7 @@ class Pilot:
         """What the only driver asks for; None where there is none, which begins with a stop."""
         if not self._hands:
             return None
+        self._driven_s = now.motion_s
         self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
         if not self._hands:
             self._order_stop()
@@ -249,8 +255,12 @@ class Pilot:
         motion = self._motion(text)
         if self.emergency:
             self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
+        elif self._is_from_before(self._emergency_s, text, now):
+            self._report(text, Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame")
         elif self._hands:
             self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
+        elif self._is_from_before(self._driven_s, text, now):
+            self._report(text, Ending.OVERRIDDEN, "the joystick had the robot since its frame")
         elif text.frame_age_s > self.settings.max_frame_age_s:
             self._report(text, Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old")
         elif motion is None:
@@ -265,6 +275,10 @@ class Pilot:
             self._heard_s = now.real_s
             self._running = _Running(text, self._make_executor(motion), now.motion_s)
 
+    def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
+        """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
+        return 0.0 <= now.motion_s - moment_s < text.frame_age_s
+
     def _controller(self, motion: Motion) -> MotionController:
         return MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
 
@@ -278,6 +292,8 @@ class Pilot:
         running = self._running
         assert running is not None
         fault = self._fault(odometry, scan, now.real_s)
+        if now.motion_s < running.started_s:
+            fault = fault or "the clock went back: the motion's time allowance is void"
         if fault or odometry is None:
             self._finish(Ending.FAILED, fault, now)
             return None

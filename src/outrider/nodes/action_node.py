@@ -29,13 +29,16 @@ class ActionNode(OutriderNode):
     """Hosts a `Pilot`. It alone commands the base, and only while it is active."""
 
     spec_name = "action"
+    pilot: Pilot
 
     def configure(self) -> None:
         settings = self.pilot_settings()
         self._base: BaseCommand | None = open_base_command(
             self, self.value("command_interface"), settings.limits, self.value("robot_avoidance")
         )
+        engaged = hasattr(self, "pilot") and self.pilot.emergency
         self.pilot = Pilot(settings, self._base.make_executor)
+        self.pilot.on_emergency_stop(engaged, self._now())
         self._odometry: Odometry | None = None
         self._scan: RangeScan | None = None
         self._active = False
@@ -71,7 +74,7 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         self._active = True
         self._base.start()
-        self.active_timer(1.0 / self.value("rate_hz"), self._tick)
+        self.living_timer(1.0 / self.value("rate_hz"), self._tick)
 
     def deactivate(self) -> None:
         if not getattr(self, "_active", False) or self._base is None:

@@ -17,7 +17,13 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -108,6 +114,8 @@ class OutriderNode(LifecycleNode):
         )
         self.spec = spec
         declare_parameters(self, spec)
+        self._configured = False
+        self.add_on_set_parameters_callback(self._judge_parameters)
         self._kept: list[tuple[Callable[[Any], Any], Any]] = []
         self._active_timers: list[Any] = []
         self._active_period = object()
@@ -127,7 +135,7 @@ class OutriderNode(LifecycleNode):
         """Stop acting. Must leave the robot standing; also called at shutdown."""
 
     def cleanup(self) -> None:
-        """Free what `configure` made beyond the kept entities."""
+        """Free what `configure` made beyond the kept entities, or has made before it failed."""
 
     def health(self) -> tuple[str, dict[str, object]]:
         """A warning (empty when all is well) and values for /diagnostics."""
@@ -194,10 +202,19 @@ class OutriderNode(LifecycleNode):
         timer = self.create_timer(period_s, call, **more)
         self._active_timers.append(timer)
 
+    def living_timer(self, period_s: float, callback: Callable[[], None]) -> None:
+        """An active one for what others take for a sign of life, which they count in real time: a simulated
+        clock that is slow, or stands still, does not hold it up.
+        """
+        self.active_timer(period_s, callback)
+        if self.get_parameter("use_sim_time").value:
+            self.active_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._configured = True
         outcome = self._guarded(self.configure)
         if outcome is not TransitionCallbackReturn.SUCCESS:
-            self._destroy_kept()
+            self._free()
         return outcome
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -243,6 +260,23 @@ class OutriderNode(LifecycleNode):
     def _free(self) -> None:
         self.cleanup()
         self._destroy_kept()
+        self._configured = False
+
+    def _judge_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
+        """Refuse what is no value, and what would be said to hold and would not."""
+        specs = {parameter.name: parameter for parameter in self.spec.parameters}
+        for parameter in changed:
+            spec = specs.get(parameter.name)
+            if spec is None:
+                continue
+            if self._configured and not spec.live:
+                reason = f"{spec.name} is read when the node is configured: clean it up, set it, configure it"
+                return SetParametersResult(successful=False, reason=reason)
+            try:
+                spec.checked(parameter.value, self.spec.name)
+            except ConfigError as error:
+                return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
 
     def _destroy_kept(self) -> None:
         while self._kept:

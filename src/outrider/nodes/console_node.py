@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,7 +44,10 @@ INACTIVE = "the console is not active: it stops the robot, and moves nothing"
 
 
 class ConsoleNode(OutriderNode):
-    """Hosts the web server and is its `RobotPort`. It commands only what a joystick commands."""
+    """Hosts the web server and is its `RobotPort`. It commands only what a joystick commands.
+
+    What people wait for and look at goes by real time, also where a simulation's clock is slow or set back.
+    """
 
     spec_name = "console"
 
@@ -100,7 +104,7 @@ class ConsoleNode(OutriderNode):
         self._goals.open()
         self._warnings[""] = ""
         self._tell_warnings()
-        self.active_timer(LOOK_PERIOD_S, self._look)
+        self.living_timer(LOOK_PERIOD_S, self._look)
 
     def deactivate(self) -> None:
         self._watch_camera(False)
@@ -167,7 +171,7 @@ class ConsoleNode(OutriderNode):
 
     def _is_due(self, what: str, period_s: float) -> bool:
         """Once a period on average."""
-        now_s = self.now_s()
+        now_s = time.monotonic()
         pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
         return pace.take(1.0, now_s)
 
@@ -184,8 +188,8 @@ class ConsoleNode(OutriderNode):
         self._console.show_picture(jpeg)
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = convert.odometry_of(message, self.now_s())
-        if not _is_finite(odometry):
+        odometry = convert.odometry_of(message, time.monotonic())
+        if not odometry.is_finite:
             return
         self._pose = odometry.pose
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
@@ -197,7 +201,7 @@ class ConsoleNode(OutriderNode):
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
-        self._console.show_scan(self._pose, shown.met_by(message, self.now_s()))
+        self._console.show_scan(self._pose, shown.met_by(message, time.monotonic()))
 
     def _update(self, **fields: object) -> None:
         """What is repeated many times a second wakes the server only where it is new."""
@@ -209,16 +213,16 @@ class ConsoleNode(OutriderNode):
         self._see_motion("command", convert.velocity_of(message) != Velocity())
 
     def _see_motion(self, source: str, moves: bool) -> None:
-        self._moved_s[source] = self.now_s() if moves else -math.inf
+        self._moved_s[source] = time.monotonic() if moves else -math.inf
         self._tell_motion()
 
     def _tell_motion(self) -> None:
         """A source that has fallen silent says nothing of a motion."""
-        now_s = self.now_s()
+        now_s = time.monotonic()
         self._update(moving=any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values()))
 
     def _on_e_stop(self, message: Bool) -> None:
-        self._e_stop_s = self.now_s()
+        self._e_stop_s = time.monotonic()
         self._console.update(e_stop=message.data)
 
     def _on_text(self, message: VerifiedText) -> None:
@@ -250,7 +254,7 @@ class ConsoleNode(OutriderNode):
             if status.name not in WATCHED:
                 continue
             values = {item.key: item.value for item in status.values}
-            if "emergency_stop" in values and self.now_s() - self._e_stop_s > DIAGNOSTICS_LAG_S:
+            if "emergency_stop" in values and time.monotonic() - self._e_stop_s > DIAGNOSTICS_LAG_S:
                 self._console.update(e_stop=values["emergency_stop"] == "True", unheard=False)
             if "link" in values:
                 self._update(link=values["link"])
@@ -282,11 +286,6 @@ class ConsoleNode(OutriderNode):
 def _moves(odometry: Odometry) -> bool:
     velocity = odometry.velocity
     return max(abs(velocity.vx), abs(velocity.vy)) > STILL_MPS or abs(velocity.wz) > STILL_RPS
-
-
-def _is_finite(odometry: Odometry) -> bool:
-    pose, velocity = odometry.pose, odometry.velocity
-    return all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz)))
 
 
 def main() -> int:

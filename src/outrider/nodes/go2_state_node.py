@@ -142,14 +142,15 @@ class Go2StateNode(OutriderNode):
         pose = pose_of(message)
         velocity = self._speed.velocity(pose, robot_s, float(message.yaw_speed))
         local_s = self._robot_clock.local_s(robot_s, self.get_clock().now().nanoseconds * 1e-9)
-        if not all(map(math.isfinite, (pose.x, pose.y, pose.yaw, velocity.vx, velocity.vy, velocity.wz))):
+        odometry = Odometry(pose, velocity, local_s)
+        if not odometry.is_finite:
             self.get_logger().warning("a state that is not finite was dropped", throttle_duration_sec=1.0)
             return
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
             return
         self._published_s = robot_s
         stamp = convert.time_of(local_s)
-        self._odom.publish(convert.odometry_message(Odometry(pose, velocity, local_s), stamp))
+        self._odom.publish(convert.odometry_message(odometry, stamp))
         base = convert.transform("odom", "base_link", stamp, pose, convert.BASE_HEIGHT_M)
         self._tf.publish(TFMessage(transforms=[base]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,7 @@ class GoalSender:
         with self._lock:
             closed = self._closed
             if not closed:
-                self._unsent = Unsent(instruction, on_end, self._node.now_s() + NAVIGATOR_WAIT_S)
+                self._unsent = Unsent(instruction, on_end, time.monotonic() + NAVIGATOR_WAIT_S)
         if closed:
             on_end(GoalEnd(False, closed))
         else:
@@ -97,10 +98,10 @@ class GoalSender:
         """A navigator that has just started may take a moment to be found."""
         with self._lock:
             unsent, ready = self._unsent, self._goals.server_is_ready()
-            if unsent is None or not (ready or self._node.now_s() > unsent.until_s):
+            if unsent is None or not (ready or time.monotonic() > unsent.until_s):
                 return
             self._unsent, cancelled = None, self._cancelled
-            sent = self._sent = Sent(unsent.on_end, self._node.now_s())
+            sent = self._sent = Sent(unsent.on_end, time.monotonic())
         if not ready:
             self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
             return
@@ -121,8 +122,8 @@ class GoalSender:
         if sent is None:
             return
         if self._goals.server_is_ready():
-            sent.seen_s = self._node.now_s()
-        elif self._node.now_s() - sent.seen_s > NAVIGATOR_WAIT_S:
+            sent.seen_s = time.monotonic()
+        elif time.monotonic() - sent.seen_s > NAVIGATOR_WAIT_S:
             self._end(sent, GoalEnd(False, "the navigator has gone"))
 
     def _on_answer(self, handle: Any, sent: Sent, cancelled: int) -> None:

@@ -98,7 +98,10 @@ class MissionNode(Node):
 
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))
-        handle = self._wait(self._goals.send_goal_async(goal), view, stopping, ANSWER_S)
+        answer = self._goals.send_goal_async(goal)
+        # Asked to stop before the answer it is waited for all the same: the robot may be told to go already.
+        handle = self._wait(answer, view, stopping, ANSWER_S)
+        handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)
         if handle is None:
             silent = f"did not answer the goal within {ANSWER_S:.0f} s: try again"
             message = f"the navigator {silent if self._goals.server_is_ready() else 'has gone'}"
@@ -106,6 +109,14 @@ class MissionNode(Node):
         if not handle.accepted:
             return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
         self._started_s = time.monotonic()
+        try:
+            return self._await_end(handle, view, stopping)
+        except BaseException:
+            handle.cancel_goal_async()  # nobody else would, and the robot would go on
+            raise
+
+    def _await_end(self, handle: Any, view: LiveView, stopping: threading.Event) -> GoalResult:
+        """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
         outcome = handle.get_result_async()
         finished = self._wait(outcome, view, stopping, float(self._values["time_limit_s"]))
         if finished is None:

@@ -149,7 +149,7 @@ class NavigatorNode(OutriderNode):
     def _on_scan(self, message: LaserScan) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
         now_s, odometry = self.now_s(), self._robot.odometry()
-        if odometry is None or now_s - self._mapped_s < MAP_PERIOD_S:
+        if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:
             return
         if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
             self._mapped_s = now_s
@@ -165,7 +165,7 @@ class NavigatorNode(OutriderNode):
 
     def activate(self) -> None:
         self._active = True
-        self.active_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
+        self.living_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
 
     def deactivate(self) -> None:
@@ -197,15 +197,20 @@ class NavigatorNode(OutriderNode):
 
     def _on_goal(self, request: Any) -> GoalResponse:
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
-        if not self._active or self._busy.locked():
-            reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
-            self.get_logger().error(f"goal rejected: {reason}")
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
+        # Taken here, and given back once the goal has ended: another may come before this one is begun.
+        if self._active and self._busy.acquire(blocking=False):
+            return GoalResponse.ACCEPT
+        reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
+        self.get_logger().error(f"goal rejected: {reason}")
+        return GoalResponse.REJECT
 
     def _execute(self, goal: Any) -> Any:
-        with self._busy, self._decoding:
-            result = self._with_cause(self._run_goal(goal))
+        busy = self._busy
+        try:
+            with self._decoding:
+                result = self._with_cause(self._run_goal(goal))
+        finally:
+            busy.release()
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
@@ -243,9 +248,12 @@ class NavigatorNode(OutriderNode):
             self._peers,
         )
         self._robot.begin_goal(goal.publish_feedback)
+        activation = self._active_period
         try:
+            # Active again is another activation: the worker may not have looked in between.
             return self._errand.run(
-                goal.request.instruction, lambda: goal.is_cancel_requested or not self._active
+                goal.request.instruction,
+                lambda: goal.is_cancel_requested or not self._active or self._active_period is not activation,
             )
         except Exception as defect:
             self.get_logger().error(traceback.format_exc())

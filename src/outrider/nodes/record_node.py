@@ -41,6 +41,7 @@ class RecordNode(OutriderNode):
         self._path, self._active, self._messages = path, False, 0
         self._channels: dict[str, int] = {}
         self._refused: set[str] = set()
+        self._ended = ""
 
     def activate(self) -> None:
         self._active = True
@@ -51,10 +52,14 @@ class RecordNode(OutriderNode):
 
     def cleanup(self) -> None:
         """Only from here on the file has its index; without one it can still be read."""
-        if hasattr(self, "_writer"):
-            self._writer.finish()
-            self._stream.close()
-            del self._writer
+        if not hasattr(self, "_writer"):
+            return
+        try:
+            with self._stream:
+                self._writer.finish()
+        except OSError as error:
+            self._give_up(error)
+        del self._writer
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
@@ -66,7 +71,15 @@ class RecordNode(OutriderNode):
         }
 
     def _trouble(self) -> str:
-        return f"not recorded: {', '.join(sorted(self._refused))}" if self._refused else ""
+        refused = f"not recorded: {', '.join(sorted(self._refused))}" if self._refused else ""
+        return self._ended or refused
+
+    def _give_up(self, error: OSError) -> None:
+        """The run goes on unrecorded: a full disk is no reason to end it."""
+        if not self._ended:
+            why = error.strerror or error
+            self._ended = f"the recording has ended, {self._path} cannot be written ({why}): make room"
+            self.get_logger().error(self._ended)
 
     def _look(self) -> None:
         """Follow what has appeared since, and hand what was written to the system."""
@@ -75,7 +88,10 @@ class RecordNode(OutriderNode):
             publishers = self.get_publishers_info_by_topic(topic)
             if publishers and topic not in self._channels and topic not in self._refused:
                 self._follow(topic, publishers)
-        self._stream.flush()
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
 
     def _follow(self, topic: str, publishers: list[Any]) -> None:
         kinds = sorted({publisher.topic_type for publisher in publishers})
@@ -104,10 +120,14 @@ class RecordNode(OutriderNode):
         return int(self._writer.register_channel(name, "cdr", schema))
 
     def _write(self, channel: int, serialized: bytes) -> None:
-        if not self._active:
+        if not self._active or self._ended:
             return
         now_ns = self.get_clock().now().nanoseconds
-        self._writer.add_message(channel, now_ns, serialized, now_ns, self._messages)
+        try:
+            self._writer.add_message(channel, now_ns, serialized, now_ns, self._messages)
+        except OSError as error:
+            self._give_up(error)
+            return
         self._messages += 1
 
     def _on_picture(self, channel: int, message: Image) -> None:

@@ -85,6 +85,8 @@ class RosRobotSide:
 
     def on_odometry(self, message: OdometryMsg) -> None:
         odometry = convert.odometry_of(message, self._node.now_s())
+        if not odometry.is_finite:
+            return  # one such distance, or place on the map, and all that is reckoned from it is lost
         with self._changed:
             self._track.append((convert.seconds_of(message.header.stamp), odometry))
             if self._odometry is not None:
@@ -103,7 +105,10 @@ class RosRobotSide:
         return nearest[1] if nearest is not None and abs(nearest[0] - taken_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
-        end = step_messages.end_of(message)
+        try:
+            end = step_messages.end_of(message)
+        except ValueError:
+            return  # an outcome of another version: whoever waits for the report says that none came
         with self._changed:
             self._ends[(end.session_id, end.step)] = end
             self._changed.notify_all()
@@ -116,7 +121,8 @@ class RosRobotSide:
             raise FrameError(MIRRORED)
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
-            while self._image is None or self._image[1] <= stamp_s:
+            # One from after now is from before a simulated clock was set back.
+            while self._image is None or not stamp_s < self._image[1] <= self.now_s():
                 if not self._changed.wait(deadline_s - time.monotonic()):
                     return None
             message, taken_s = self._image
@@ -130,7 +136,7 @@ class RosRobotSide:
 
     def odometry(self) -> Odometry | None:
         odometry = self._odometry
-        if odometry is None or self.now_s() - odometry.stamp_s > FRESH_S:
+        if odometry is None or not 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S:
             return None
         return odometry
 

@@ -6,6 +6,7 @@ behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -94,8 +95,8 @@ class PictureClock:
         return True
 
     def silent_s(self, now_s: float) -> float:
-        """How long ago the newest picture came."""
-        return now_s - self._seen_s
+        """How long ago the newest picture came; for ever on a clock that was set back since."""
+        return now_s - self._seen_s if now_s >= self._seen_s else math.inf
 
 
 def unless_blind(update: StepUpdate, silent_s: float, limit_s: float) -> StepUpdate:

@@ -14,7 +14,10 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its type is its default's, and what it may be."""
+    """One parameter: its type is its default's, and what it may be.
+
+    A `live` one holds from when it is set; the others are read when the node is configured.
+    """
 
     name: str
     default: Value
@@ -23,6 +26,7 @@ class Parameter:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     read_only: bool = False
+    live: bool = False
 
     def checked(self, value: Any, owner: str) -> Value:
         """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""

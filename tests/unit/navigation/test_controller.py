@@ -53,6 +53,22 @@ def test_it_stops_short_of_a_wall_and_says_how_far_it_came():
     assert robot.contacts == 0
 
 
+@pytest.mark.parametrize(
+    "scan",
+    [
+        RangeScan((0.4,) * 36, math.nan, math.tau / 36, 0.0),
+        RangeScan((0.4,) * 36, -math.pi, math.nan, 0.0),
+        RangeScan((), -math.pi, math.tau / 36, 0.0),
+    ],
+)
+def test_a_scan_that_shows_no_place_moves_nothing(scan):
+    controller = MotionController(Motion(forward_m=0.5))
+    odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)
+    controller.start(odometry, 0.0)
+    command = controller.update(odometry, scan, 0.0)
+    assert command.done and command.velocity == Velocity() and "scan" in (command.error or "")
+
+
 def test_facing_a_wall_at_once_it_stays_where_it_is():
     robot = Flatland(walls=[wall(0.45, -3, 0.45, 3)])
     assert carry_out(robot, Motion(forward_m=0.75)).blocked

@@ -49,6 +49,16 @@ def walk(
     raise AssertionError(f"no stop: {actions}")
 
 
+def test_what_is_too_near_to_be_measured_says_nothing_of_the_floor_behind_it() -> None:
+    known, here = FloorMap(), Pose2D(0.0, 0.0, 0.0)
+    for _ in range(3):
+        known.see(here, WALL.scan(here))
+    scan = WALL.scan(here)
+    for _ in range(9):
+        known.see(here, RangeScan((-math.inf,) * len(scan.ranges), scan.angle_min, scan.angle_step, 0.0))
+    assert not known.is_clear((0.0, 0.0), (4.0, 0.0))
+
+
 def test_straight_over_a_free_floor() -> None:
     pose, actions = walk(Floor([]), Destination(3.0, 0.0, 1.0), Pose2D(0.0, 0.0, 0.0))
     assert actions == ["move forward large"] * 2 + ["move forward medium", "stop"] and pose.x == 2.0

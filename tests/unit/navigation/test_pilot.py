@@ -147,6 +147,19 @@ def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulati
     assert end is not None and "0.30 s old" in end.message
 
 
+def test_a_simulated_clock_that_is_set_back_ends_a_motion_which_it_would_allow_any_time() -> None:
+    rig = Rig()
+    rig.say(action="move forward large")
+    rig.tick()
+    real_s, rig.now_s = rig.now.real_s, 3.0
+    now = Moment(3.0, real_s)
+    rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
+    odometry, scan = Odometry(rig.pose, Velocity(), real_s), RangeScan(FREE, 0.0, 0.1, real_s)
+    drive = rig.pilot.tick(odometry, scan, now)
+    assert drive.end is not None and drive.end.ending is Ending.FAILED and "clock" in drive.end.message
+    assert drive.stop and drive.velocity == Velocity()
+
+
 def test_withdrawal_stops_and_the_same_step_never_starts_again() -> None:
     rig = Rig()
     rig.say()
@@ -296,6 +309,52 @@ def test_an_old_frame_moves_nothing() -> None:
     rig.say(frame_age_s=2.5)
     drive = rig.tick()
     assert drive.end is not None and drive.end.ending is Ending.FAILED and "2.5 s old" in drive.end.message
+
+
+@pytest.mark.parametrize("text", ["move forward small", "stop"])
+def test_a_frame_from_before_a_hand_drove_moves_nothing(text: str) -> None:
+    """The robot is no longer where it was taken, though the hand is off when the text is complete."""
+    rig = Rig()
+    rig.pilot.on_joystick(Velocity(0.3), rig.now)
+    while rig.tick().velocity != Velocity():
+        pass
+    off_s = rig.now_s
+    for _ in range(STOP_BURST_TICKS):
+        rig.tick()
+    rig.say(action=text, frame_age_s=rig.now_s - off_s + 0.1)
+    end = rig.tick().end
+    assert end is not None and end.ending is Ending.OVERRIDDEN and not rig.pilot.is_moving
+    assert rig.run(step=2, action=text, frame_age_s=0.1).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+def test_a_text_begun_before_an_emergency_stop_does_not_move_the_robot_after_its_release() -> None:
+    rig = Rig()
+    rig.tick()
+    rig.pilot.on_emergency_stop(True, rig.now)
+    rig.tick()
+    rig.pilot.on_emergency_stop(False, rig.now)
+    rig.tick()
+    rig.say(frame_age_s=2.0 * PERIOD_S)
+    end = rig.tick().end
+    assert end is not None and end.ending is Ending.EMERGENCY_STOP and not rig.pilot.is_moving
+    for _ in range(5):
+        rig.pilot.on_emergency_stop(False, rig.now)  # a publisher may repeat itself
+        rig.tick()
+    assert rig.run(step=2, frame_age_s=0.1).end.ending is Ending.DONE  # type: ignore[union-attr]
+
+
+def test_a_text_that_waits_for_the_base_does_not_outwait_an_emergency_stop() -> None:
+    rig = Rig()
+    rig.pilot.on_base("still standing up", rig.now)
+    rig.say(frame_age_s=0.1)
+    rig.pilot.on_emergency_stop(True, rig.now)
+    rig.tick()
+    rig.pilot.on_emergency_stop(False, rig.now)
+    rig.tick()
+    rig.pilot.on_base("", rig.now)
+    rig.say(frame_age_s=0.1 + 2.0 * PERIOD_S)
+    end = rig.tick().end
+    assert end is not None and end.ending is Ending.EMERGENCY_STOP and not rig.pilot.is_moving
 
 
 def test_without_odometry_or_scan_nothing_moves() -> None:
