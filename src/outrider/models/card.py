@@ -26,9 +26,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelError(
-            f"{path} is missing: restore the model folder or choose another"
-        ) from None
+        raise ModelError(f"{path} is missing: restore the model folder or choose another") from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error}): restore the file") from error
     if not isinstance(content, dict):
