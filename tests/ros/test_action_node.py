@@ -63,7 +63,7 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
 
 def test_a_simulated_clock_that_stands_still_holds_up_no_stop(run_node: Run, client: Client) -> None:
     """As one does whose simulator hangs or is paused: the deadman counts in real time."""
-    _, base, speaker = start(run_node, client, {"use_sim_time": True})
+    _, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
     speaker.say(1, "move forward large")
     wait_until(base.is_moving, "motion", 5.0)
     silent_s = speaker.silence()
