@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
 from outrider.core.frames import (
+    MAX_SHORT_TEXT,
     Behind,
     Cancel,
     Close,
@@ -96,7 +97,7 @@ class CloudMachine:
 
     def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits, branches: bool = False) -> None:
         """`branches`: whether the model judges several drafts of a text in one forward."""
-        self._name = name[:500]
+        self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
         self._branches = branches
@@ -356,7 +357,7 @@ class CloudMachine:
         return session.text if session is not None and session.epoch == epoch else None
 
     def _refuse(self, key: SessionKey, epoch: int, reason: RefusalReason, message: str) -> list[CloudFrame]:
-        refusal = Refused(key.session, epoch, reason, message[:500])
+        refusal = Refused(key.session, epoch, reason, message[:MAX_SHORT_TEXT])
         session = self._sessions.get(key)
         if session is not None and session.epoch == epoch:
             session.text, session.refusal = None, refusal

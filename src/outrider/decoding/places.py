@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from outrider.core.frames import CloudFrame, Refused
@@ -23,7 +23,7 @@ class Presence:
     """When a session's peer was heard last, and spoken to last to see whether it is still there."""
 
     heard_s: float
-    probed_s: float = field(default=-math.inf)
+    probed_s: float = -math.inf
 
 
 class Holder(Protocol):

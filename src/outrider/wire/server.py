@@ -10,7 +10,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from outrider.core.errors import ConfigError, ProtocolError
-from outrider.core.frames import MAX_FRAME_BYTES, CloudFrame, EdgeFrame, Peer, Refused
+from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.gate import GateLimits, PeerGate
@@ -148,7 +148,7 @@ class RouterServer:
         except ProtocolError as error:
             self.counters.malformed += 1
             self._gate.on_malformed(peer, now_s)
-            self.send(peer, Refused(0, 0, "protocol", str(error)[:500]))
+            self.send(peer, Refused(0, 0, "protocol", str(error)[:MAX_SHORT_TEXT]))
             return []
         self.counters.received += 1
         self.counters.stale += self._gate.is_stale(peer, frame)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from outrider.core.errors import ConfigError, ModelError, OutriderError, ProtocolError
 from outrider.core.frames import (
     LOG_WEIGHT_UNIT,
+    MAX_SHORT_TEXT,
     Behind,
     Cancel,
     Close,
@@ -218,7 +219,7 @@ class AggregationService:
         return []
 
     def _check(self, join: Join) -> None:
-        check_served(join.model, self._model.name[:500])
+        check_served(join.model, self._model.name[:MAX_SHORT_TEXT])
         if join.tokenizer != self._model.tokenizer.fingerprint:
             raise ConfigError("the device's tokenizer is not the cloud's: use models of one tokenizer")
         if prompt_digest(Prompt(join.text, join.jpeg)) != join.digest:
@@ -249,7 +250,7 @@ class AggregationService:
         return session if same else None
 
     def _refuse(self, key: SessionKey, epoch: int, error: Exception) -> list[CloudFrame]:
-        refusal = Refused(key.session, epoch, reason_of(error), str(error)[:500])
+        refusal = Refused(key.session, epoch, reason_of(error), str(error)[:MAX_SHORT_TEXT])
         session = self._sessions.get(key)
         if session is not None and session.join.epoch == epoch:
             session.refusal = refusal
@@ -259,7 +260,7 @@ class AggregationService:
         return Pong(
             session,
             epoch,
-            self._model.name[:500],
+            self._model.name[:MAX_SHORT_TEXT],
             self._model.vocab_size,
             len(self._sessions),
             self._limits.max_sessions,
