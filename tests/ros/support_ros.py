@@ -23,7 +23,7 @@ from outrider.nodes import convert, qos
 from outrider.nodes.action_node import ActionNode
 
 PERIOD_S = 0.02
-PATIENCE_S = 2.0
+PATIENCE_S = 5.0
 SCAN = RangeScan((math.inf,) * 36, -math.pi, math.tau / 36, 0.0)
 
 

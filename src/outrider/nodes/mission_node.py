@@ -34,7 +34,7 @@ from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
 CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
-LAST_LOOK_S = 1.0
+LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
 ANSWER_S = 20.0
 STOPPED = 130
 
@@ -72,7 +72,7 @@ class MissionNode(Node):
             return STOPPED
         result = self._drive_goal(view, stopping)
         duration_s = self._time_s()
-        self._spin_for(LAST_LOOK_S)
+        self._look_once_more()
         success, verdict = self._judge(result)
         view.show(self._live_state())
         record = self._recorder.finish(result, success, duration_s, self._home())
@@ -144,10 +144,13 @@ class MissionNode(Node):
                 view.show(self._live_state())
         return future.result()
 
-    def _spin_for(self, duration_s: float) -> None:
-        deadline_s = time.monotonic() + duration_s
-        while time.monotonic() < deadline_s:
-            rclpy.spin_once(self, timeout_sec=0.05)
+    def _look_once_more(self) -> None:
+        """Hear what is under way; in turns too, for a process that stood still has all of it waiting."""
+        deadline_s = time.monotonic() + LAST_LOOK_S
+        turns = round(LAST_LOOK_S / LOOK_TURN_S)
+        while turns > 0 or time.monotonic() < deadline_s:
+            rclpy.spin_once(self, timeout_sec=LOOK_TURN_S)
+            turns -= 1
 
     def _judge(self, result: GoalResult) -> tuple[bool, str]:
         """By the truth where there is a simulation, else by the navigator's word."""

@@ -33,6 +33,7 @@ class Recorder:
         self.truth: Truth | None = None
         self.latest = StepUpdate("", 0, StepState.DECODING)
         self._steps: dict[int, StepRecord] = {}
+        self._ends: dict[int, tuple[MotionEnd, float]] = {}
         self._shots: list[Shot] = []
         self._poses: list[PoseRecord] = []
         self._rounds: list[RoundRecord] = []
@@ -48,7 +49,6 @@ class Recorder:
         step = self._steps.get(update.step) or _new_step(update.step, time_s)
         if update.action_complete and not step.action:
             step = replace(step, action=update.action, action_s=time_s, latency_s=update.latency_s)
-            step = replace(step, frame_s=max(0.0, time_s - update.latency_s))
         if update.state is StepState.FINISHED and not step.tokens:
             step = replace(step, finished_s=time_s, tokens=update.verified_tokens)
         self._steps[update.step] = replace(
@@ -60,10 +60,7 @@ class Recorder:
         )
 
     def on_motion_end(self, end: MotionEnd, time_s: float) -> None:
-        step = self._steps.get(end.step)
-        if step is not None:
-            note = f"{end.ending.name.lower()}: {end.message}" if end.message else ""
-            self._steps[end.step] = replace(step, moved_s=time_s, note=note)
+        self._ends[end.step] = end, time_s
 
     def on_round(self, step: int, strategy: str, stats: RoundStats) -> None:
         self.strategy = strategy
@@ -92,11 +89,20 @@ class Recorder:
             collisions=self.truth.collisions if self.truth else 0,
             link_states=tuple(self._link_states),
             home=home,
-            steps=[self._steps[index] for index in sorted(self._steps)],
+            steps=[_whole_step(self._steps[index], self._ends.get(index)) for index in sorted(self._steps)],
             shots=self._shots,
             poses=self._poses,
             rounds=self._rounds,
         )
+
+
+def _whole_step(step: StepRecord, ended: tuple[MotionEnd, float] | None) -> StepRecord:
+    """With its motion's end, which may be heard before the action: topics keep no order among each other."""
+    if ended is not None:
+        end, time_s = ended
+        note = f"{end.ending.name.lower()}: {end.message}" if end.message else ""
+        step = replace(step, action_s=min(step.action_s, time_s), moved_s=time_s, note=note)
+    return replace(step, frame_s=max(0.0, step.action_s - step.latency_s)) if step.action else step
 
 
 def _new_step(index: int, time_s: float) -> StepRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from outrider.core.values import Pose2D, RoundStats
@@ -41,6 +42,16 @@ def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
     assert (step.text, step.tokens, step.tokens_per_s, step.note) == (TEXT, 9, 50.0, "blocked: 0.1 of 0.25 m")
     assert record.link_states == ("connected", "lost", "connected")
     assert (record.strategy, record.outcome, record.collisions) == ("sd", "arrived", 1)
+
+
+def test_a_motion_whose_end_is_heard_before_its_action_is_recorded_whole() -> None:
+    """Nodes that fall behind hear the topics in any order; a refusal follows at once."""
+    recorder = Recorder("find the cup")
+    recorder.on_motion_end(MotionEnd("s", 1, "move forward small", Ending.FAILED, "odometry is 2 s old"), 1.1)
+    recorder.on_text(COMPLETE, "connected", 1.2)
+    (step,) = recorder.finish(GoalResult(True, GoalError.NONE, "done", 1), True, 3.0, None).steps
+    assert (step.action_s, step.moved_s, step.note) == (1.1, 1.1, "failed: odometry is 2 s old")
+    assert step.frame_s == pytest.approx(1.1 - COMPLETE.latency_s)
 
 
 def test_pictures_and_poses_are_thinned_out() -> None:
