@@ -29,8 +29,8 @@ class Aim:
         """Nothing is foretold any more."""
         self.tokens: Tokens = ()
         self.chance = 1.0
-        self._better: tuple[Tokens, float, float] | None = None
-        """The tokens and their chance, and when that was found."""
+        self._better: tuple[Tokens, float, float, float] | None = None
+        """The tokens and their chance, when that was found, and what it gains."""
         self._left_s: float | None = None
         self.ends: tuple[int, ...] = ()
         """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
@@ -71,10 +71,14 @@ class Aim:
             lengths = len(followed), len(tokens), len(ready)
             gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
             if gain > most:
-                most, self._better = gain, (tokens, chance, now_s)
+                most, self._better = gain, (tokens, chance, now_s, gain)
 
-    def take(self) -> None:
-        """The verification has been given up: what was better is what the next one begins with."""
-        if self._better is not None:
-            self.tokens, self.chance, self._left_s = self._better
-            self.ends = (*self.ends, len(self.tokens) - 1)
+    def take(self) -> float:
+        """The verification has been given up: what was better is what the next one begins with. Tokens that
+        this is taken to gain.
+        """
+        if self._better is None:
+            return 0.0
+        self.tokens, self.chance, self._left_s, gain = self._better
+        self.ends = (*self.ends, len(self.tokens) - 1)
+        return gain

@@ -93,11 +93,13 @@ class Foretold:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
         self._aim.look(drafts, outcomes, after, now_s)
 
-    def leave(self, drafts: tuple[Tokens, ...]) -> None:
-        """A verification was given up; what exits said of it will be compared with what comes of the next."""
+    def leave(self, drafts: tuple[Tokens, ...]) -> float:
+        """A verification was given up; what exits said of it will be compared with what comes of the next.
+        Tokens that this is taken to gain.
+        """
         self._left.append(Left(drafts, len(self._aim.tokens), self._said))
         self._said = []
-        self._aim.take()
+        return self._aim.take()
 
     def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
         """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known

@@ -62,12 +62,19 @@ class ForwardTimes:
         return self._step.known and bool(self._verify)
 
     @property
+    def step_known(self) -> bool:
+        """Whether a step has been timed."""
+        return self._step.known
+
+    @property
     def step_s(self) -> float:
         return self._step.value
 
     def draft_s(self, num_drafted: int) -> float:
-        """A verification of so many tokens, or a step where there are none; once `known`."""
-        if not num_drafted:
+        """A verification of so many tokens, or a step where there are none; a step too as long as no
+        verification has been timed.
+        """
+        if not num_drafted or not self._verify:
             return self._step.value
         mean = self._nearest.get(num_drafted)
         if mean is None:
@@ -75,8 +82,9 @@ class ForwardTimes:
         return mean.value
 
     def wide_s(self, num_tokens: int) -> float:
-        """A forward over so many tokens of several drafts; once `known`."""
-        return _nearest_to(num_tokens, self._verify | self._wide).value
+        """A forward over so many tokens of several drafts, as `draft_s` where none has been timed."""
+        timed = self._verify | self._wide
+        return _nearest_to(num_tokens, timed).value if timed else self._step.value
 
     def part_of(self, num_drafted: int, running_s: float) -> float:
         """What part of the verification of so many has been done after so long, as far as is known."""

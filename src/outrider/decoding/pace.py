@@ -7,6 +7,7 @@ from typing import Literal
 
 from outrider.decoding.estimates import Mean, Odds, Speed
 from outrider.decoding.forward_times import ForwardTimes
+from outrider.decoding.hearing import Hearing
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.trust import Trust
 from outrider.decoding.waiting import Awaited, Reason, Waiting
@@ -29,6 +30,8 @@ class Pace:
         self._length = Mean()
         self._ready: dict[Ending, Mean] = {ending: Mean() for ending in ("step", "whole", "fell")}
         self._waiting = Waiting()
+        self._hearing = Hearing(), Hearing()
+        """Of steps and of verifications."""
 
     def begin_text(self) -> None:
         """Another text begins."""
@@ -40,11 +43,33 @@ class Pace:
         """The text has grown."""
         self._speed.on_commit(num_tokens, now_s)
 
-    def on_verified(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
-        """A forward over a draft (or a step, with none) and so many tokens of others took so long."""
+    def on_verified(
+        self, num_drafted: int, compute_s: float, num_beside: int = 0, heard: bool = False
+    ) -> None:
+        """A forward over a draft (or a step, with none) and so many tokens of others took so long; its early
+        exits were asked or not.
+        """
+        if self.times.step_known:
+            usual_s = (
+                self.times.wide_s(num_drafted + num_beside) if num_beside else self.times.draft_s(num_drafted)
+            )
+            self._hearing[num_drafted > 0].on_forward(heard, compute_s, usual_s, self._tokens_per_s)
         self.times.on_forward(num_drafted, compute_s, num_beside)
         if num_drafted:
             self._length.add(num_drafted)
+
+    def asks_exits(self, num_drafted: int) -> bool:
+        """Whether the early exits of a forward over such a draft, or a step, are worth their time."""
+        return not self.times.step_known or self._hearing[num_drafted > 0].asks(self._tokens_per_s)
+
+    def on_sooner(self, num_drafted: int, sooner_s: float) -> None:
+        """What exits said of such a forward was true, so much earlier than its verdict; 0: nothing."""
+        if self.times.step_known:
+            self.on_exits_gained(num_drafted, self._tokens_per_s * sooner_s)
+
+    def on_exits_gained(self, num_drafted: int, tokens: float) -> None:
+        """Exits of such a forward were heard, and that gained so many tokens."""
+        self._hearing[num_drafted > 0].on_gain(tokens)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -125,7 +150,7 @@ class Pace:
         second, as much as usually lies ready by then; else whatever else the draft had right is lost. To
         begin again takes its time too.
         """
-        if not self.times.known:
+        if not self.times.step_known:
             return 0.0
         rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
         whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
@@ -158,7 +183,7 @@ class Pace:
 
     @property
     def _tokens_per_s(self) -> float:
-        """What time is worth, once both times are known: never less than steps write."""
+        """What time is worth, once a step has been timed: never less than steps write."""
         return max(self._speed.value, 1.0 / self.times.step_s)
 
 

@@ -163,8 +163,13 @@ class TargetText:
             rules.acceptance,
             self._sampling,
             rules.bonus or not draft,
-            rules.hints != "none",
+            self._hears(len(draft)),
         )
+
+    def _hears(self, num_drafted: int) -> bool:
+        """Whether the exits of the next forward are asked."""
+        always = self._rules.when_idle != "adaptive"
+        return self._rules.hints != "none" and (always or self._pace.asks_exits(num_drafted))
 
     def widened(self, job: Verify, most: int, longest: int) -> Verify:
         """With at most so many other branches beside it, each of at most so many tokens, where that pays."""
@@ -226,7 +231,7 @@ class TargetText:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
-            self._foretold.leave(job.drafts)
+            self._pace.on_exits_gained(len(job.draft), self._foretold.leave(job.drafts))
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
@@ -257,7 +262,10 @@ class TargetText:
         alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
-        self._await_draft(new, alive, not drafted, now_s)
+        told_s = self._telling.take_told_s(new)
+        if job.hints:
+            self._pace.on_sooner(len(job.draft), 0.0 if told_s is None else now_s - told_s)
+        self._await_draft(alive, not drafted, told_s, now_s)
         if not self.finished:
             ready = self._pool.best(self._text.digest, self._room)[0]
             self._pace.on_ready(len(ready), drafted, judgement.accepted)
@@ -289,9 +297,8 @@ class TargetText:
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
 
-    def _await_draft(self, new: tuple[int, ...], alive: bool, stepped: bool, now_s: float) -> None:
-        """Say how soon a draft may follow the tokens just committed."""
-        hinted_s = self._telling.take_told_s(new)
+    def _await_draft(self, alive: bool, stepped: bool, hinted_s: float | None, now_s: float) -> None:
+        """Say how soon a draft may follow the tokens just committed, of which the edge knows since then."""
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_fed()
         elif hinted_s is not None:
@@ -301,7 +308,8 @@ class TargetText:
 
     def _learn_from(self, job: Verify, new: tuple[int, ...], compute_s: float) -> None:
         if compute_s > 0.0:
-            self._pace.on_verified(len(job.draft), compute_s, job.num_rows - 1 - len(job.draft))
+            num_beside = job.num_rows - 1 - len(job.draft)
+            self._pace.on_verified(len(job.draft), compute_s, num_beside, job.hints)
             self._learn_from_beside(job, new)
         self._foretold.on_judged(job.drafts, new, compute_s > 0.0)
         offered = self._pool.best(self._text.digest, 1)[0]

@@ -50,9 +50,10 @@ class ComputeProfile:
 
     One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
-    step_s (as long as a verification, where that is None). Exit i hints at the share exit_fractions[i] of
-    either; where none are given, when its layer is done. A forward that is given up runs on for the share
-    runs_on, which waits in a device's queue by then.
+    step_s (as long as a verification, where that is None); verify_exits_s and step_exits_s more where its
+    early exits are asked. Exit i hints at the share exit_fractions[i] of either; where none are given, when
+    its layer is done. A forward that is given up runs on for the share runs_on, which waits in a device's
+    queue by then.
     """
 
     draft_prefill_s: float = 0.02
@@ -64,6 +65,8 @@ class ComputeProfile:
     step_s: float | None = None
     exit_fractions: tuple[float, ...] = ()
     runs_on: float = 0.0
+    verify_exits_s: float = 0.0
+    step_exits_s: float = 0.0
 
     def left_s(self, after_s: float, whole_s: float) -> float:
         """How long a forward takes that is given up after so long; it would have taken `whole_s`."""
@@ -78,11 +81,12 @@ class ComputeProfile:
         """The first token of a text comes from the prefill and costs nothing."""
         if not isinstance(job, Verify):
             return self.target_prefill_s
-        if job.draft:
-            return self.verify_s + (job.num_rows - 1) * self.verify_token_s
-        if not job.tokens:
+        if not job.draft and not job.tokens:
             return 0.0
-        return self.verify_s if self.step_s is None else self.step_s
+        if not job.draft and self.step_s is not None:
+            return self.step_s + job.hints * self.step_exits_s
+        verify_s = self.verify_s + (job.num_rows - 1) * self.verify_token_s
+        return verify_s + job.hints * self.verify_exits_s
 
 
 @dataclass(eq=False)

@@ -82,7 +82,7 @@ def schedule_bound(regime: Regime) -> float:
     conditions = Conditions(
         draft_token_s=regime.draft_token_ms / 1e3,
         step_s=regime.step_s,
-        verify_s=regime.verify_s,
+        verify_s=regime.verify_s(),
         round_trip_s=regime.round_trip_s,
         acceptance_rate=regime.rate,
         second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outrider.decoding.config import STRATEGIES
 from outrider.decoding.theory import (
     fast_verified_tokens_per_s,
     limit_tokens_per_s,
@@ -16,7 +17,7 @@ from outrider.runtime.regimes import Regime
 
 def formula_round_s(regime: Regime, strategy: str, sync_s: float = 0.0) -> float | None:
     """A round by the formula of the strategy's own paper; None where there is none."""
-    draft_s, verify_s, round_trip_s = regime.draft_s, regime.verify_s, regime.round_trip_s
+    draft_s, verify_s, round_trip_s = regime.draft_s, _verify_s(regime, strategy), regime.round_trip_s
     rate, drafts = regime.rate, regime.num_draft_tokens
     uplink_s = regime.distribution_up_s()
     if strategy == "sd":
@@ -44,16 +45,22 @@ def mended_tokens_per_s(regime: Regime, strategy: str) -> float | None:
     of a batch and has no token of the target's own after drafts that all stand."""
     if strategy == "fsd":
         share = regime.exits.average / (regime.exits.number + 1)
-        sync_s = unfinished_drafts_s(regime.draft_s, regime.verify_s, share)
+        sync_s = unfinished_drafts_s(regime.draft_s, _verify_s(regime, strategy), share)
         return regime.expected_tokens / (formula_round_s(regime, strategy, sync_s) or 1.0)
     if strategy == "picospec":
         token_s, drafts = regime.draft_token_ms / 1e3, regime.num_draft_tokens
-        return fast_verified_tokens_per_s(token_s, regime.verify_s, regime.round_trip_s, regime.rate, drafts)
+        return fast_verified_tokens_per_s(
+            token_s, _verify_s(regime, strategy), regime.round_trip_s, regime.rate, drafts
+        )
     return formula_tokens_per_s(regime, strategy)
+
+
+def _verify_s(regime: Regime, strategy: str) -> float:
+    return regime.verify_s(heard=STRATEGIES[strategy].hints != "none")
 
 
 def limit_of(regime: Regime, strategy: str) -> float:
     """Tokens per second of the slower machine alone."""
     if strategy == "ar":
         return 1.0 / regime.step_s
-    return limit_tokens_per_s(regime.expected_tokens, regime.draft_s, regime.verify_s)
+    return limit_tokens_per_s(regime.expected_tokens, regime.draft_s, _verify_s(regime, strategy))

@@ -20,6 +20,8 @@ from outrider.runtime.paths import benchmark_file
 REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
+EXITS_COST = 0.08
+"""What asking all exits adds to a forward, of a step: the shipped target's (`outrider eval exits`)."""
 RUNS_ON = SEGMENTS_AHEAD / 28
 """What of a forward that is left runs on: so many of a 7B's 28 layers wait in a GPU's queue."""
 _BYTES_PER_MEGABIT = 125_000.0
@@ -31,12 +33,16 @@ _Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
 
 
 class Exits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time."""
+    """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
+
+    `in_verification`: whether `verify_ms` has what they take in it.
+    """
 
     number: _Whole
     miss_rate: _Share
     average: Annotated[float, Meta(ge=1.0)]
     workers: _Whole
+    in_verification: bool = False
 
 
 class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -85,9 +91,9 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def step_s(self) -> float:
         return self.step_ms / 1e3
 
-    @property
-    def verify_s(self) -> float:
-        return self.verify_ms / 1e3
+    def verify_s(self, heard: bool = True) -> float:
+        """A verification whose early exits are asked, or not."""
+        return self.verify_ms / 1e3 + (self._verify_exits_s if heard else 0.0)
 
     @property
     def round_trip_s(self) -> float:
@@ -113,11 +119,17 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             draft_token_s=self.draft_token_ms / 1e3,
             draft_branch_s=BRANCH_COST * self.draft_token_ms / 1e3,
             target_prefill_s=0.0,
-            verify_s=self.verify_s - self.num_draft_tokens * token_s,
+            verify_s=self.verify_s(heard=False) - self.num_draft_tokens * token_s,
             verify_token_s=token_s,
             step_s=self.step_s,
+            step_exits_s=EXITS_COST * self.step_s,
+            verify_exits_s=self._verify_exits_s,
             runs_on=RUNS_ON,
         )
+
+    @property
+    def _verify_exits_s(self) -> float:
+        return 0.0 if self.exits.in_verification else EXITS_COST * self.step_s
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
         """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""

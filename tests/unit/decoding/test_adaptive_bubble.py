@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from outrider.core.frames import Open
@@ -14,11 +16,20 @@ from outrider.wire.codec import encode, wire_bytes
 
 DEAR_VERIFICATION = ComputeProfile(0.0, 0.072, 0.002, 0.0, 0.62, 0.0, 0.354, (0.25, 0.5, 0.75))
 FLAT_VERIFICATION = ComputeProfile(0.0, 0.008, 0.0002, 0.0, 0.018, 0.0, 0.018, (0.25, 0.5, 0.75))
+EXITS_S = 0.08 * 0.018
+PAID_EXITS = replace(FLAT_VERIFICATION, verify_exits_s=EXITS_S, step_exits_s=EXITS_S)
+EXITS = (0.3, 0.6, 0.9)
 REQUESTS = [DecodeRequest(Prompt(f"text {n}", b""), 200, 1e9) for n in range(4)]
 
 
-def tokens_per_s(strategy: str, confidence: float, compute: ComputeProfile, one_way_s: float) -> float:
-    target, draft = synthetic_pair(SyntheticSettings(1, confidence, 0.3, (0.3, 0.6, 0.9)))
+def tokens_per_s(
+    strategy: str,
+    confidence: float,
+    compute: ComputeProfile,
+    one_way_s: float,
+    exits: tuple[float, ...] = EXITS,
+) -> float:
+    target, draft = synthetic_pair(SyntheticSettings(1, confidence, 0.3, exits))
     config = DecodingConfig(strategy=strategy, silence_s=600.0, workers=4)
     link = LinkProfile(one_way_s)
     world = VirtualWorld(
@@ -35,6 +46,17 @@ def tokens_per_s(strategy: str, confidence: float, compute: ComputeProfile, one_
 def test_never_slower_than_the_cloud_alone(confidence, one_way_s, compute):
     alone = tokens_per_s("ar", confidence, compute, one_way_s)
     assert tokens_per_s("outrider", confidence, compute, one_way_s) >= 0.98 * alone
+
+
+@pytest.mark.parametrize("one_way_s", [0.0, 0.3])
+def test_exits_that_are_never_right_are_not_paid_for(one_way_s):
+    alone = tokens_per_s("ar", 0.02, PAID_EXITS, one_way_s)
+    assert tokens_per_s("outrider", 0.02, PAID_EXITS, one_way_s, (0.0, 0.0, 0.0)) >= 0.98 * alone
+
+
+def test_exits_that_are_right_pay_for_themselves_where_no_draft_ever_comes_in_time():
+    alone = tokens_per_s("ar", 0.02, PAID_EXITS, 0.3)
+    assert tokens_per_s("outrider", 0.02, PAID_EXITS, 0.3, (0.8, 0.9, 0.95)) > 1.2 * alone
 
 
 def test_a_good_draft_beside_the_cloud_pays():

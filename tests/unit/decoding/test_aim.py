@@ -165,10 +165,15 @@ def test_a_branch_that_is_short_gains_less_where_more_would_come():
     assert gains == sorted(gains) and len(set(gains)) == 3
 
 
-def test_nothing_is_aimed_at_before_both_times_are_known():
-    for pace in (Pace(), taught(steps=False), taught(drafts=False)):
+def test_nothing_is_aimed_at_before_a_step_has_been_timed():
+    for pace in (Pace(), taught(steps=False)):
         assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) == 0.0
         assert not aiming(pace, ((1, 9), 1.0), elapsed_s=0.0).is_better
+
+
+def test_where_no_draft_has_ever_come_steps_are_left_for_what_exits_say():
+    """A verification, which has not been timed then, is taken to be as long as a step."""
+    assert taught(drafts=False).gain_of_aim(1.0, 0, 1, 0, 0.0) > 0.0
 
 
 def test_a_verification_that_begins_forgets_what_was_not_taken():

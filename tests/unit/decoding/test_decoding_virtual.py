@@ -8,9 +8,11 @@ import pytest
 from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import FrameError, LinkError
+from outrider.core.frames import Peer
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.pace import Pace
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
@@ -100,6 +102,18 @@ def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
     assert decoded.target_passes < 0.7 * len(decoded.token_ids)
     assert sum(one.accepted for one in decoded.rounds) < 0.2 * len(decoded.token_ids)
     assert decoder._machine._outlook.round_trip.value == pytest.approx(0.5, abs=1e-3)
+
+
+@pytest.mark.parametrize(("draft", "plain_s"), [((), 0.4), ((5, 6), 0.52)])
+def test_exits_take_time_where_they_are_asked(draft, plain_s):
+    compute = ComputeProfile(
+        verify_s=0.5, verify_token_s=0.01, step_s=0.4, verify_exits_s=0.05, step_exits_s=0.03
+    )
+    key = SessionKey(Peer("", b"robot"), 1)
+    job = Verify(key, 1, (4,), draft, (None,) * len(draft), "greedy", Sampling(), True, False)
+    assert compute.target_s(job) == pytest.approx(plain_s)
+    exits_s = 0.05 if draft else 0.03
+    assert compute.target_s(job._replace(hints=True)) == pytest.approx(plain_s + exits_s)
 
 
 def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():

@@ -31,9 +31,19 @@ def test_every_regime_of_the_papers_is_there() -> None:
 def test_go2_implies_the_autoregressive_step() -> None:
     """FSD Table 8: 0.90x of autoregressive decoding at 2.92 tokens a round of 2 x 120 + 288 + 620 ms."""
     regime = load_regimes(["fsd-go2"])["fsd-go2"]
-    round_s = regime.round_trip_s + regime.draft_s + regime.verify_s
+    round_s = regime.round_trip_s + regime.draft_s + regime.verify_s()
     assert round_s == pytest.approx(1.148)
     assert regime.expected_tokens * regime.step_s / round_s == pytest.approx(0.90, abs=2e-3)
+
+
+def test_exits_add_to_what_is_not_printed_with_them() -> None:
+    regimes = load_regimes()
+    go2, cheap = regimes["fsd-go2"], regimes["fsd-go2-cheap-exits"]
+    assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
+    assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
+    assert cheap.verify_s() == pytest.approx(1.08 * cheap.step_s)
+    for regime in (go2, cheap):
+        assert regime.compute().step_exits_s == pytest.approx(0.08 * regime.step_s)
 
 
 def test_acceptance_gives_the_papers_length() -> None:
@@ -46,7 +56,7 @@ def test_round_trip_alone_changes() -> None:
     regime = load_regimes(["dssd-ntt50-10mbps"])["dssd-ntt50-10mbps"]
     there = regime.at_round_trip(300.0)
     assert there.round_trip_s == pytest.approx(0.3)
-    assert (there.verify_s, there.draft_s) == (regime.verify_s, regime.draft_s)
+    assert (there.verify_s(), there.draft_s) == (regime.verify_s(), regime.draft_s)
     assert there.distribution_up_s() == 0.0 < regime.distribution_up_s()
 
 

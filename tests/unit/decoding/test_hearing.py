@@ -1,0 +1,66 @@
+"""Whether early exits are worth the time that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from outrider.decoding.hearing import TRIED_WHILE_ASKED, TRIED_WHILE_NOT, Hearing
+
+FORWARD_S, TOKENS_PER_S = 0.1, 10.0
+
+
+def run(hearing: Hearing, forwards: int, cost_s: float, gain: Callable[[int], float]) -> list[bool]:
+    """Which of so many forwards were heard; a heard one takes `cost_s` longer, and gains so many tokens."""
+    asked = []
+    for number in range(forwards):
+        heard = hearing.asks(TOKENS_PER_S)
+        usual = asked[-1] if asked else True
+        hearing.on_forward(heard, FORWARD_S + cost_s * heard, FORWARD_S + cost_s * usual, TOKENS_PER_S)
+        if heard:
+            hearing.on_gain(gain(number))
+        asked.append(heard)
+    return asked
+
+
+def test_exits_that_cost_nothing_are_asked_whatever_they_say() -> None:
+    asked = run(Hearing(), 1000, 0.0, lambda _: 0.0)
+    assert asked.count(False) <= 3 + 1000 // TRIED_WHILE_ASKED
+
+
+def test_exits_that_gain_more_than_they_cost_are_asked() -> None:
+    asked = run(Hearing(), 1000, 0.02, lambda _: 0.4)  # they cost 0.2 tokens
+    assert asked.count(False) <= 3 + 1000 // TRIED_WHILE_ASKED
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.1])
+def test_exits_that_gain_less_than_they_cost_are_asked_now_and_then(gain: float) -> None:
+    asked = run(Hearing(), 1000, 0.02, lambda _: gain)
+    assert asked[:4] == [True] * 4
+    later = asked[200:]
+    assert later.count(True) == pytest.approx(len(later) / (TRIED_WHILE_NOT + 1), abs=2)
+
+
+def test_exits_that_become_useful_are_asked_again() -> None:
+    asked = run(Hearing(), 2000, 0.02, lambda number: 0.0 if number < 500 else 1.0)
+    assert not any(asked[480:490]) or asked[480:490].count(True) == 1
+    assert asked[-100:].count(False) <= 1
+
+
+def test_one_hiccup_is_no_cost() -> None:
+    hearing = Hearing()
+    run(hearing, 100, 0.0, lambda _: 0.3)
+    while hearing.asks(TOKENS_PER_S):
+        hearing.on_forward(True, FORWARD_S, FORWARD_S, TOKENS_PER_S)
+    hearing.on_forward(False, FORWARD_S, 100 * FORWARD_S, TOKENS_PER_S)
+    assert hearing.asks(TOKENS_PER_S)
+
+
+def test_what_batches_leave_unheard_says_nothing_of_the_cost() -> None:
+    """Beside other robots' work exits are not asked, whatever this says, and forwards take longer."""
+    hearing = Hearing()
+    for _ in range(3):
+        assert hearing.asks(TOKENS_PER_S)
+        hearing.on_forward(False, 0.0, FORWARD_S, TOKENS_PER_S)
+    assert run(hearing, 200, 0.0, lambda _: 0.1)[-50:].count(False) <= 1
