@@ -105,6 +105,7 @@ class CloudMachine:
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
+        self._alone = True
         self._batch_time = BatchTime()
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
@@ -204,6 +205,7 @@ class CloudMachine:
     def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
         """Note how long the jobs have waited; among equals their sessions are the last to come again."""
         self.waited_s = []
+        self._alone = len(jobs) == 1
         self._parts_run = self._parts_run + 1 if jobs and isinstance(jobs[0], PrefillTarget) else 0
         for job in jobs:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
@@ -262,7 +264,7 @@ class CloudMachine:
         self._sessions[job.key].prefilling = False
         compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
         if isinstance(job, Verify) and judgement is not None:
-            frames = text.on_judged(job, judgement, compute_us, now_s)
+            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
         else:
             frames = text.on_prefilled(compute_us)
         return [Reply(job.key.peer, frame) for frame in frames]

@@ -44,16 +44,16 @@ class Pace:
         self._speed.on_commit(num_tokens, now_s)
 
     def on_verified(
-        self, num_drafted: int, compute_s: float, num_beside: int = 0, heard: bool = False
+        self, num_drafted: int, compute_s: float, num_beside: int = 0, heard: bool | None = None
     ) -> None:
-        """A forward over a draft (or a step, with none) and so many tokens of others took so long; its early
-        exits were asked or not.
+        """A forward over a draft (or a step, with none) and so many tokens of others took so long. `heard`:
+        whether its early exits were asked; None where other robots' work was done with it.
         """
-        if self.times.step_known:
+        if self.times.step_known and heard is not None:
             usual_s = (
                 self.times.wide_s(num_drafted + num_beside) if num_beside else self.times.draft_s(num_drafted)
             )
-            self._hearing[num_drafted > 0].on_forward(heard, compute_s, usual_s, self._tokens_per_s)
+            self._hearing[num_drafted > 0].on_forward(heard, compute_s, usual_s)
         self.times.on_forward(num_drafted, compute_s, num_beside)
         if num_drafted:
             self._length.add(num_drafted)

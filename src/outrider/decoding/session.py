@@ -241,8 +241,12 @@ class TargetText:
         confidence = round(100 * chance)
         return Hint(self._key.session, self.epoch, len(self._text), exit_index, confidence, tokens)
 
-    def on_judged(self, job: Verify, judgement: Judgement, compute_us: int, now_s: float) -> list[CloudFrame]:
-        """Commit a judgement, unless the edge has meanwhile moved the text elsewhere."""
+    def on_judged(
+        self, job: Verify, judgement: Judgement, compute_us: int, now_s: float, alone: bool = True
+    ) -> list[CloudFrame]:
+        """Commit a judgement, unless the edge has meanwhile moved the text elsewhere. `alone`: without other
+        robots' work in the same forward.
+        """
         self._telling.forget()
         forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
         self._passes += forwarded
@@ -255,7 +259,7 @@ class TargetText:
         new = (*draft[: judgement.accepted], *own)
         aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them
         drafted = len(draft) - (self._foretold.num_own(judgement.accepted, len(draft)) if aimed else 0)
-        self._learn_from(job, new, compute_us / 1e6 if forwarded else 0.0)
+        self._learn_from(job, new, compute_us / 1e6 if forwarded else 0.0, alone)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
         new = self._until_end(new)
@@ -263,8 +267,9 @@ class TargetText:
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         told_s = self._telling.take_told_s(new)
-        if job.hints:
-            self._pace.on_sooner(len(job.draft), 0.0 if told_s is None else now_s - told_s)
+        if forwarded and job.hints:
+            sooner_s = 0.0 if told_s is None or self.finished else now_s - told_s
+            self._pace.on_sooner(len(job.draft), sooner_s)
         self._await_draft(alive, not drafted, told_s, now_s)
         if not self.finished:
             ready = self._pool.best(self._text.digest, self._room)[0]
@@ -306,10 +311,11 @@ class TargetText:
         else:
             self._pace.on_starved("alive" if alive else "surprise", now_s, stepped)
 
-    def _learn_from(self, job: Verify, new: tuple[int, ...], compute_s: float) -> None:
+    def _learn_from(self, job: Verify, new: tuple[int, ...], compute_s: float, alone: bool) -> None:
         if compute_s > 0.0:
             num_beside = job.num_rows - 1 - len(job.draft)
-            self._pace.on_verified(len(job.draft), compute_s, num_beside, job.hints)
+            heard = job.hints if alone else None
+            self._pace.on_verified(len(job.draft), compute_s, num_beside, heard)
             self._learn_from_beside(job, new)
         self._foretold.on_judged(job.drafts, new, compute_s > 0.0)
         offered = self._pool.best(self._text.digest, 1)[0]

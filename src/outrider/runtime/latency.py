@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.link_profile import LinkProfile
-from outrider.core.ports import ModelSession, OnExit
+from outrider.core.ports import Array, ModelSession, OnExit
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
@@ -49,15 +49,21 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
-    exits_s = max(0.0, _forward_s(target, 1, on_exit=lambda *_: None) - one_s)
+    heard_one_s, heard_chunk_s = _forward_s(target, 1, _hear), _forward_s(target, num_draft_tokens + 1, _hear)
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
         draft_token_s=_forward_s(draft, 1),
         target_prefill_s=target_prefill_s,
         verify_s=one_s,
         verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,
-        verify_exits_s=exits_s,
+        step_s=one_s,
+        verify_exits_s=max(0.0, heard_chunk_s - chunk_s),
+        step_exits_s=max(0.0, heard_one_s - one_s),
     )
+
+
+def _hear(index: int, logits: Array) -> None:
+    """What an exit says; to decide by it takes little beside the exit's own products."""
 
 
 def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:

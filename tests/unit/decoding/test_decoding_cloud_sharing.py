@@ -8,6 +8,7 @@ from cloud_machine import (
     BOB,
     PROMPT,
     ROOT,
+    USEFUL,
     both_opened,
     draft,
     next_job,
@@ -41,6 +42,19 @@ def test_sessions_share_a_batch():
     both_opened(cloud, when_idle="step")
     for _ in range(6):
         assert {reply.peer for reply in step(cloud)} == {ALICE, BOB}
+
+
+def test_what_exits_cost_is_tried_where_a_robot_is_alone():
+    """In a batch with others they are asked for the others all the same."""
+    for open_texts, tries in ((opened, True), (both_opened, False)):
+        cloud = service()
+        open_texts(cloud, **USEFUL, max_new_tokens=60)
+        heard = []
+        for _ in range(40):
+            jobs = cloud.next_jobs()
+            heard += [job.hints for job in jobs]
+            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        assert (False in heard) == tries
 
 
 def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():

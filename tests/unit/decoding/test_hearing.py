@@ -17,7 +17,7 @@ def run(hearing: Hearing, forwards: int, cost_s: float, gain: Callable[[int], fl
     for number in range(forwards):
         heard = hearing.asks(TOKENS_PER_S)
         usual = asked[-1] if asked else True
-        hearing.on_forward(heard, FORWARD_S + cost_s * heard, FORWARD_S + cost_s * usual, TOKENS_PER_S)
+        hearing.on_forward(heard, FORWARD_S + cost_s * heard, FORWARD_S + cost_s * usual)
         if heard:
             hearing.on_gain(gain(number))
         asked.append(heard)
@@ -52,15 +52,12 @@ def test_one_hiccup_is_no_cost() -> None:
     hearing = Hearing()
     run(hearing, 100, 0.0, lambda _: 0.3)
     while hearing.asks(TOKENS_PER_S):
-        hearing.on_forward(True, FORWARD_S, FORWARD_S, TOKENS_PER_S)
-    hearing.on_forward(False, FORWARD_S, 100 * FORWARD_S, TOKENS_PER_S)
+        hearing.on_forward(True, FORWARD_S, FORWARD_S)
+    hearing.on_forward(False, FORWARD_S, 100 * FORWARD_S)
     assert hearing.asks(TOKENS_PER_S)
 
 
-def test_what_batches_leave_unheard_says_nothing_of_the_cost() -> None:
-    """Beside other robots' work exits are not asked, whatever this says, and forwards take longer."""
+def test_to_change_ones_mind_is_no_measurement() -> None:
     hearing = Hearing()
-    for _ in range(3):
-        assert hearing.asks(TOKENS_PER_S)
-        hearing.on_forward(False, 0.0, FORWARD_S, TOKENS_PER_S)
-    assert run(hearing, 200, 0.0, lambda _: 0.1)[-50:].count(False) <= 1
+    run(hearing, 200, 0.02, lambda number: 1.0 if number < 60 else 0.0)
+    assert list(hearing._costs) == pytest.approx([0.02] * 5)
