@@ -106,6 +106,7 @@ class CloudMachine:
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
         self._alone = True
+        """Whether the batch that runs has one job."""
         self._batch_time = BatchTime()
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
