@@ -16,10 +16,12 @@ from outrider.nodes.kill_scene import Sample, Scene, wait_for
 from outrider.nodes.kill_trials import driven, kill_in, last_action, to_zero_s
 from outrider.runtime.paths import models_folder
 from outrider.runtime.process_kills import evaluate_kills
+from outrider.runtime.simulated_base import MAX_LAG_S
 
 pytestmark = pytest.mark.ros
 NEAR_SEED = 23
 """Of a home whose bottle is six steps away: long enough to be killed in."""
+SOON_M = 0.3
 
 
 @pytest.mark.timeout(900)  # some starts of a model: a minute, and minutes on a starved machine
@@ -31,7 +33,8 @@ def test_a_killed_verifier_costs_no_token_and_a_killed_camera_stops_the_robot(tm
     assert texts["steps"] >= 2 and texts["agree"] == texts["steps"]
     camera = figures["node_kills"]["camera"]
     # How soon is a matter of the machine's load here; that it stands within the time watched is not.
-    assert camera["kills"] == camera["moving"] == 1 and camera["worst_to_zero_s"] < 1.0
+    assert camera["kills"] == camera["moving"] == 1 and camera["most_metres"] < SOON_M
+    assert math.isfinite(camera["worst_to_zero_s"])
     assert json.loads((tmp_path / "kills.json").read_text())["runs"]
 
 
@@ -41,7 +44,8 @@ def test_without_the_console_the_robot_stands_and_without_a_recorder_it_gets_the
     with Scene(tmp_path, NEAR_SEED, "hidden", models_folder(None), ["console", "record"]) as scene:
         scene.await_ready()
         console, recorder = (kill_in(scene, name, rng) for name in ("console", "record"))
-    assert console.moving and console.to_zero_s < 1.0 and console.reached is None
+    assert console.moving and console.reached is None
+    assert math.isfinite(console.to_zero_s) and console.metres < SOON_M
     assert recorder.moving and recorder.reached
 
 
@@ -52,6 +56,7 @@ def test_the_time_to_zero_ends_with_the_last_moving_command() -> None:
     assert to_zero_s(samples, 0.2, 0.5) == 0.0
     assert to_zero_s([*samples, Sample(0.5, ahead)], 0.05, 0.45) == pytest.approx(0.25)
     assert driven(samples, -1.0) == pytest.approx((0.15, 0.0))
+    assert driven([Sample(0.0, ahead), Sample(2.0, still)], -1.0) == pytest.approx((0.5 * MAX_LAG_S, 0.0))
 
 
 def test_without_velocities_to_the_end_nothing_is_known_to_stand() -> None:

@@ -28,12 +28,15 @@ from outrider.runtime.process_kills import (
     Run,
     write_result,
 )
+from outrider.runtime.simulated_base import MAX_LAG_S
 
 GOAL_S, UNDER_WAY_S = 400.0, 60.0
 KILLS_PER_RUN = 4
 # Runs for each that is needed, where goals end too soon to kill anything.
 TRIES = 2
 WATCH_S = 1.5
+# How much longer a machine that stood still meanwhile may take to say what it told the base.
+HELD_UP_S = 30.0
 # How long before the end of the watch the last velocity may have come, and how long what was verified before
 # a kill may take to be told.
 CONTINUES_S, IN_FLIGHT_S = 0.5, 0.1
@@ -61,11 +64,11 @@ def last_action(texts: list[VerifiedText]) -> str:
 
 
 def driven(samples: list[Sample], since_s: float) -> tuple[float, float]:
-    """Metres and degrees that the velocities since a time add up to."""
+    """Metres and degrees that the velocities since a time add up to; a base that is held up drives none."""
     after = [sample for sample in samples if sample.time_s > since_s]
     metres = degrees = 0.0
     for sample, following in pairwise(after):
-        period_s = following.time_s - sample.time_s
+        period_s = min(following.time_s - sample.time_s, MAX_LAG_S)
         metres += math.hypot(sample.velocity.vx, sample.velocity.vy) * period_s
         degrees += math.degrees(abs(sample.velocity.wz)) * period_s
     return metres, degrees
@@ -190,11 +193,19 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
     observer = scene.observer
     killed_s = scene.kill(name)
     time.sleep(WATCH_S)
+    until_s = time.time()
     # Of a base that is gone only the other end of the wire is left, where silence follows the last zeros.
     is_gone = name == "simulation"
+    if not is_gone:
+        wait_for(
+            lambda: observer.told and observer.told[-1].time_s > until_s - CONTINUES_S,
+            START_S,
+            "the watch's end",
+            lambda: time.time() > until_s + HELD_UP_S,
+        )
     samples = list(observer.commanded if is_gone else observer.told)
     metres, degrees = driven(samples, killed_s)
-    stood_s = to_zero_s(samples, killed_s, time.time(), steady=not is_gone)
+    stood_s = to_zero_s(samples, killed_s, until_s, steady=not is_gone)
     return Kill(name, True, stood_s, metres, degrees)
 
 

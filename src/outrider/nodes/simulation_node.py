@@ -19,7 +19,7 @@ from outrider.core.camera import SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.runtime.simulated_base import PHYSICS_HZ, SimulatedBase
+from outrider.runtime.simulated_base import MAX_LAG_S, PHYSICS_HZ, SimulatedBase
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
 from outrider.simulation.simulator import SCAN_RANGE_M, open_simulator
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SENSOR_HZ = 25.0
 STATE_HZ = 10.0
-MAX_LAG_S = 0.25
 FLICKER_MPS = 1e-6
 TOP_VIEW_PX = (480, 480)
 

@@ -7,6 +7,8 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import Deadman, clamp
 
 PHYSICS_HZ = 50.0
+# What a base that was held up makes good at once; the rest of its time slips.
+MAX_LAG_S = 0.25
 DEADMAN_S = 0.3
 LIMITS = MotionLimits(forward_mps=1.0, lateral_mps=0.4, yaw_rps=1.5)
 
