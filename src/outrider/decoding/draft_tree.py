@@ -90,22 +90,16 @@ class DraftTree:
         self._num_branches = 0
         self._claims: dict[Node, float] = {}
         self.root = _root(length, digest)
+        self._nodes = [self.root]
+        """All that are in the tree, parents first."""
 
     def __iter__(self) -> Iterator[Node]:
         """All nodes, parents first."""
-        return iter(self.likely(0.0))
+        return iter(self._nodes)
 
     def likely(self, least: float) -> list[Node]:
         """The root and all nodes of at least that likelihood, parents first: below others are none."""
-        found: list[Node] = []
-        todo = [self.root]
-        while todo:
-            node = todo.pop()
-            found.append(node)
-            for child in node.children.values():
-                if child.likelihood >= least:
-                    todo.append(child)
-        return found
+        return [node for node in self._nodes if node.likelihood >= least]
 
     def add(self, parent: Node, token: int, chance: float, origin: Origin) -> Node:
         """The child for a token, made where there is none yet. `chance`: the draft's, given the parent."""
@@ -119,6 +113,7 @@ class DraftTree:
         share = parent.share * chance
         child = Node(token, parent.length + 1, parent, chance, anchor, turn, lot, share, share)
         parent.children[token] = child
+        self._nodes.append(child)
         return child
 
     def claim(self, node: Node, chance: float) -> None:
@@ -131,24 +126,23 @@ class DraftTree:
         self._claims[node] = chance
         self._spread()
 
-    def _spread(self) -> list[Node]:
-        """Estimate all likelihoods anew, from the draft's chances and the claims of hints; all nodes."""
+    def _spread(self) -> None:
+        """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
         claims = self._claims
         rest = max(1.0 - sum(claims.values()), UNCLAIMED)
         total = rest + sum(claims.values())
         self.root.share = rest / total
-        nodes = list(self)
-        for node in nodes[1:]:
+        below = self._nodes[1:]
+        for node in below:
             assert node.parent is not None
             claim = claims.get(node)
             node.share = node.parent.share * node.chance if claim is None else claim / total
             node.likelihood = node.share
-        for node in reversed(nodes[1:]):
+        for node in reversed(below):
             assert node.parent is not None
             if node.likelihood > node.parent.likelihood:
                 node.parent.likelihood = node.likelihood
         self.root.likelihood = 1.0
-        return nodes
 
     def find(self, tokens: Sequence[int]) -> Node | None:
         """The node that the tokens lead to from the root."""
@@ -164,11 +158,14 @@ class DraftTree:
         self._claims.clear()
         if node is None:
             self.root = _root(length, digest)
+            self._nodes = [self.root]
             return
         node.parent, node.named, self.root = None, digest, node
-        for below in self._spread():
-            if below.anchor <= length:
-                below.anchor, below.turn = length, 0
+        self._nodes = _from(node)
+        self._spread()
+        for left in self._nodes:
+            if left.anchor <= length:
+                left.anchor, left.turn = length, 0
 
     def main_path(self) -> list[Node]:
         """The draft's own continuation of the text, as far as it goes."""
@@ -209,6 +206,14 @@ class DraftTree:
                 steps.add(node)
                 node = node.parent
         return steps
+
+
+def _from(node: Node) -> list[Node]:
+    """The node and all below it, parents first."""
+    nodes = [node]
+    for one in nodes:
+        nodes.extend(one.children.values())
+    return nodes
 
 
 def _root(length: int, digest: int) -> Node:
