@@ -20,7 +20,7 @@ from outrider.models.attention import Segment
 from outrider.models.cache import StaticCache
 from outrider.models.exits import ExitHeads
 from outrider.models.positions import text_positions
-from outrider.models.text_stack import TextStack
+from outrider.models.text_stack import AfterLayer, TextStack
 
 DECODE_ROWS = ROWS_TOGETHER["cpu"]
 """Every forward after the prompt runs a multiple of this many rows, so that one token and a whole draft give
@@ -102,7 +102,7 @@ def run_together(
     pause: Pause | None = None,
 ) -> list[Tensor]:
     """Logits (M, V) of each text's M tokens, in as few forwards as the longest text needs; a `pause` after
-    each layer.
+    each layer but the last.
     """
     rows: list[list[Tensor]] = [[] for _ in texts]
     by_place = sorted(range(len(texts)), key=lambda index: texts[index].cache.place)
@@ -119,16 +119,16 @@ def run_together(
 
 def _teller(
     heads: ExitHeads, read: ExitReader, present: Sequence[int], parts: Sequence[Appended]
-) -> Callable[[int, Tensor], None]:
+) -> AfterLayer:
     """Lets the exits' logits be read after their layers, those of all texts in one product."""
     ends = list(accumulate(len(part.token_ids) for part in parts))
     places = list(zip(present, [0, *ends], ends, strict=False))
 
-    def tell(layer: int, hidden: Tensor) -> None:
+    def tell(layer: int, _: Tensor, unit: Tensor) -> None:
         index = heads.index_of(layer)
         if index is None:
             return
-        logits = heads.logits(index, hidden)
+        logits = heads.logits(index, unit)
         reading = read(index, [(number, logits[first:end]) for number, first, end in places])
         if reading is not None:
             reading.hear(reading.chosen.cpu())
@@ -136,23 +136,19 @@ def _teller(
     return tell
 
 
-def _both(
-    tell: Callable[[int, Tensor], None] | None, pause: Pause | None
-) -> Callable[[int, Tensor], None] | None:
+def _both(tell: AfterLayer | None, pause: Pause | None) -> AfterLayer | None:
     if pause is None:
         return tell
 
-    def after_layer(layer: int, hidden: Tensor) -> None:
+    def after_layer(layer: int, hidden: Tensor, unit: Tensor) -> None:
         if tell is not None:
-            tell(layer, hidden)
+            tell(layer, hidden, unit)
         pause()
 
     return after_layer
 
 
-def _run(
-    text: TextStack, parts: Sequence[Appended], after_layer: Callable[[int, Tensor], None] | None
-) -> Sequence[Tensor]:
+def _run(text: TextStack, parts: Sequence[Appended], after_layer: AfterLayer | None) -> Sequence[Tensor]:
     """One forward over texts of up to DECODE_ROWS tokens each; spare rows repeat the last."""
     counts = [len(part.token_ids) for part in parts]
     num_rows = -(-sum(counts) // DECODE_ROWS) * DECODE_ROWS

@@ -49,7 +49,6 @@ class ExitHeads:
 
     info: ExitInfo
     matrices: tuple[Tensor, ...]
-    norm_floor: Tensor
 
     def only(self, indices: Sequence[int]) -> ExitHeads:
         """Some of the exits, by ascending index."""
@@ -59,17 +58,18 @@ class ExitHeads:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ExitHeads:
         """On a device that multiplies in `dtype`; the shortlist stays on the host."""
-        matrices = tuple(matrix.to(device, dtype) for matrix in self.matrices)
-        return replace(self, matrices=matrices, norm_floor=self.norm_floor.to(device))
+        return replace(self, matrices=tuple(matrix.to(device, dtype) for matrix in self.matrices))
 
     def index_of(self, layer: int) -> int | None:
         """The exit after a layer, if any."""
         return self.info.layers.index(layer) if layer in self.info.layers else None
 
-    def logits(self, index: int, hidden: Tensor) -> Tensor:
-        """Logits (M, S) of exit `index` from its layer's output (M, hidden)."""
-        length, matrix = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True), self.matrices[index]
-        return torch.mm(hidden.to(matrix.dtype), matrix) / torch.hypot(length, self.norm_floor)
+    def logits(self, index: int, unit: Tensor) -> Tensor:
+        """Logits (M, S) of exit `index` from its layer's output (M, hidden) at a length of about 1, which is
+        what the next layer's norm begins with: an exit is one small product.
+        """
+        matrix = self.matrices[index]
+        return torch.mm(unit.to(matrix.dtype), matrix)
 
 
 def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
@@ -81,7 +81,7 @@ def fold_adapters(adapters: ExitAdapters, text: TextStack) -> ExitHeads:
         for down, up in zip(adapters.down, adapters.up, strict=True)
     )
     info = ExitInfo(adapters.layers, text.shape.num_layers, adapters.token_ids)
-    return ExitHeads(info, matrices, text.final_norm.floor)
+    return ExitHeads(info, matrices)
 
 
 def write_exits(folder: Path, adapters: ExitAdapters, text: TextStack) -> Path:

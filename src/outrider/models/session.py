@@ -195,12 +195,13 @@ class QwenSession:
         require_room(start + count, self._model.max_length)
         outputs: list[Tensor] = []
 
-        def keep(layer: int, hidden: Tensor) -> None:
+        def keep(layer: int, hidden: Tensor, _: Tensor | None = None) -> None:
             if layer in layers:
                 outputs.append(hidden)
 
         runs = text.runs([Segment(self._cache, start, 0, count, start + count, count)], count)
-        text.forward(text.embed(token_ids), text_positions(start + self._rope_delta, count), runs, keep)
+        positions = text_positions(start + self._rope_delta, count)
+        keep(text.shape.num_layers, text.forward(text.embed(token_ids), positions, runs, keep))
         return torch.stack(outputs)
 
     def appended(self, chunk: Chunk) -> Appended:

@@ -158,7 +158,7 @@ def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
     layers = tuple(round(num_layers * (place + 1) / (count + 1)) for place in range(count))
     shortlist = torch.arange(min(SHORTLIST, text.head.shape[1]))
     matrices = tuple(torch.randn(hidden, len(shortlist)) / hidden for _ in layers)
-    return ExitHeads(ExitInfo(layers, num_layers, shortlist), matrices, text.final_norm.floor.cpu())
+    return ExitHeads(ExitInfo(layers, num_layers, shortlist), matrices)
 
 
 def _seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:

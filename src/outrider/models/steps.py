@@ -144,7 +144,8 @@ class SegmentedStep:
         elif self._heads is not None and number in self.exit_after:
             index = self.exit_after[number]
             del self.exit_rows[index:]
-            self.exit_rows.append(self._heads.logits(index, self._hidden))
+            unit = self._text.layers[number + 1].input_norm.unit(self._hidden)
+            self.exit_rows.append(self._heads.logits(index, unit))
 
     def _layer(self, index: int, hidden: Tensor) -> Tensor:
         """Its products with what stands between them, and attention over the caches in place."""

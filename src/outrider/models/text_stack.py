@@ -19,6 +19,9 @@ from outrider.models.attention import Run, Segment, runs_of
 from outrider.models.matrices import Matrix
 from outrider.models.positions import RotaryTable
 
+AfterLayer = Callable[[int, Tensor, Tensor], None]
+"""Shown a layer's number, from 1, its output (M, hidden), and that output at a length of about 1."""
+
 
 @dataclass(frozen=True)
 class RmsNorm:
@@ -35,9 +38,12 @@ class RmsNorm:
     def to(self, device: torch.device) -> RmsNorm:
         return RmsNorm(self.gain.to(device), self.floor.to(device))
 
+    def unit(self, hidden: Tensor) -> Tensor:
+        """hidden (M, size) at a length of about 1, which the gain is yet to stretch."""
+        return hidden / torch.hypot(torch.linalg.vector_norm(hidden, dim=-1, keepdim=True), self.floor)
+
     def __call__(self, hidden: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True)
-        return hidden / torch.hypot(length, self.floor) * self.gain
+        return self.unit(hidden) * self.gain
 
 
 @dataclass(frozen=True)
@@ -90,20 +96,21 @@ class TextStack:
         hidden: Tensor,
         positions: Tensor,
         runs: Sequence[Run],
-        after_layer: Callable[[int, Tensor], None] | None = None,
+        after_layer: AfterLayer | None = None,
     ) -> Tensor:
         """Run M embedded tokens (M, hidden) of one or more sequences; the last layer's output (M, hidden).
 
         Rows of no run are spare. A row's result is the same, bit for bit, at whatever row it stands and
-        whatever stands beside it, as long as its run's window and span are the same. `after_layer` is shown
-        each layer's number, from 1, and its output before the next one runs.
+        whatever stands beside it, as long as its run's window and span are the same. `after_layer` is called
+        after each layer but the last, before the next one runs, which uses the same unit rows.
         """
         rotation = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
-            hidden = _attend(hidden, layer, rotation, runs, index, self.shape)
+            unit = layer.input_norm.unit(hidden)
+            if index > 0 and after_layer is not None:
+                after_layer(index, hidden, unit)
+            hidden = _attend(hidden, unit, layer, rotation, runs, index, self.shape)
             hidden = transform(hidden, layer)
-            if after_layer is not None:
-                after_layer(index + 1, hidden)
         return hidden
 
     def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
@@ -139,16 +146,18 @@ def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
 
 def _attend(
     hidden: Tensor,
+    unit: Tensor,
     layer: LayerWeights,
     rotation: tuple[Tensor, Tensor],
     runs: Sequence[Run],
     index: int,
     shape: TextShape,
 ) -> Tensor:
-    """Attention with its residual; writes the tokens' keys and values into their caches first."""
+    """Attention with its residual over `hidden`, of which `unit` are the rows at a length of about 1; writes
+    the tokens' keys and values into their caches first.
+    """
     count, num_turned = hidden.shape[0], shape.num_heads + shape.num_kv_heads
-    normed = layer.input_norm(hidden)
-    heads = layer.qkv.times(normed, layer.qkv_bias).view(count, -1, shape.head_dim)
+    heads = layer.qkv.times(unit * layer.input_norm.gain, layer.qkv_bias).view(count, -1, shape.head_dim)
     turned, values = rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
     queries, keys = turned[:, : shape.num_heads], turned[:, shape.num_heads :]
     mixed = hidden.new_zeros(count, shape.num_heads * shape.head_dim)
