@@ -26,10 +26,19 @@ _HORIZONS_S = (0.1, 0.3)
 _SCALES = (1.0, 0.5, 0.2)
 
 
+NEAREST_M = 0.05
+"""What is nearer than this was not measured."""
+
+
+def measures(scan: RangeScan) -> bool:
+    """Whether any ray measured something: a hit, or, as infinity (REP 117), that nothing is within reach."""
+    return any(range_m > NEAREST_M for range_m in scan.ranges)
+
+
 def scan_points(scan: RangeScan, reach_m: float = 2.5) -> Points:
     """The points of a scan within reach; infinite and invalid ranges are free."""
     ranges = np.asarray(scan.ranges, dtype=float)
-    hits = np.flatnonzero(np.isfinite(ranges) & (ranges > 0.05) & (ranges < reach_m))
+    hits = np.flatnonzero(np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < reach_m))
     angles = scan.angle_min + hits * scan.angle_step
     return np.stack([ranges[hits] * np.cos(angles), ranges[hits] * np.sin(angles)], axis=1)
 

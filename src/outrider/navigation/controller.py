@@ -15,6 +15,7 @@ from outrider.navigation.clearance import (
     Points,
     best_side_step,
     free_ahead,
+    measures,
     push_away,
     safe_velocity,
     scan_points,
@@ -231,8 +232,8 @@ def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, 
     """Why nothing may move by these measurements, or an empty text."""
     if not odometry.is_finite:
         return "odometry is not a number: check the odometry source"
-    if scan and not (scan.ranges and math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)):
-        return "scan has no rays, or bearings that are no numbers: check its source"
+    if scan and not (measures(scan) and math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)):
+        return "scan measures nothing, or its bearings are no numbers: check its source"
     for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
         if now_s - stamp_s > max_age_s:
             return f"{name} is {now_s - stamp_s:.2f} s old: check its source"

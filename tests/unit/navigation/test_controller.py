@@ -59,6 +59,8 @@ def test_it_stops_short_of_a_wall_and_says_how_far_it_came():
         RangeScan((0.4,) * 36, math.nan, math.tau / 36, 0.0),
         RangeScan((0.4,) * 36, -math.pi, math.nan, 0.0),
         RangeScan((), -math.pi, math.tau / 36, 0.0),
+        RangeScan((math.nan,) * 36, -math.pi, math.tau / 36, 0.0),
+        RangeScan((0.0, math.nan, -math.inf) * 12, -math.pi, math.tau / 36, 0.0),
     ],
 )
 def test_a_scan_that_shows_no_place_moves_nothing(scan):
