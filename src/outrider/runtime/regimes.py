@@ -20,7 +20,7 @@ from outrider.runtime.paths import benchmark_file
 REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
-EXITS_COST = 0.08
+EXITS_COST = 0.06
 """What asking all exits adds to a forward, of a step: the shipped target's (`outrider eval exits`)."""
 RUNS_ON = SEGMENTS_AHEAD / 28
 """What of a forward that is left runs on: so many of a 7B's 28 layers wait in a GPU's queue."""

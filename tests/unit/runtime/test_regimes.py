@@ -41,9 +41,9 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
     go2, cheap = regimes["fsd-go2"], regimes["fsd-go2-cheap-exits"]
     assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
     assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
-    assert cheap.verify_s() == pytest.approx(1.08 * cheap.step_s)
+    assert cheap.verify_s() == pytest.approx(1.06 * cheap.step_s)
     for regime in (go2, cheap):
-        assert regime.compute().step_exits_s == pytest.approx(0.08 * regime.step_s)
+        assert regime.compute().step_exits_s == pytest.approx(0.06 * regime.step_s)
 
 
 def test_acceptance_gives_the_papers_length() -> None:
