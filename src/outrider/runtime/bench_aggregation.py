@@ -76,10 +76,10 @@ def bench_aggregation(
     """Measure, print tables, write JSON and pictures. Raises ConfigError, or ModelError without models."""
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
+    regimes = load_aggregation_regimes(names)
     pair, reader, console = load_pair(models), load_reader_model(models), Console()
     for method, meaning in MEANING.items():
         console.print(f"  {method:14} {meaning}", highlight=False)
-    regimes = load_aggregation_regimes(names)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "regimes": {}}
     for name, regime in regimes.items():
         result["regimes"][name] = _measure_regime(console, name, regime, texts, seed, plots)

@@ -119,8 +119,10 @@ def evaluate_kills(
 ) -> dict[str, Any]:
     """Run, check, print, write JSON; `failed` counts what is not as it must be.
 
-    Raises OutriderError where the processes cannot be run.
+    Raises OutriderError where the processes cannot be run, ConfigError where nothing is to be killed.
     """
+    if verifier_kills + node_kills < 1:
+        raise ConfigError("nothing is to be killed: ask for at least one kill, of the verifier or of nodes")
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)

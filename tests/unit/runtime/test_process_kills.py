@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from outrider.core.errors import ConfigError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.runtime import process_kills
 from outrider.runtime.process_kills import (
@@ -46,6 +47,11 @@ def test_after_a_kill_no_more_than_the_action_verified_last_may_follow(
 
 def test_a_base_that_moves_after_its_limit_is_late() -> None:
     assert not is_late(Kill("camera", True, 0.3)) and is_late(Kill("camera", True, 0.301))
+
+
+def test_no_kills_at_all_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one kill"):
+        process_kills.evaluate_kills(0, 0, 1, None, None)
 
 
 def test_whatever_is_not_as_it_must_be_counts_as_failed() -> None:
