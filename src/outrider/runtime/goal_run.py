@@ -198,6 +198,7 @@ class GoalRun:
         self._step = 0
         self._seen_s = robot.now_s()
         self._failed_motions = 0
+        self._failing_since_s = 0.0
         self._trouble_since_s: float | None = None
 
     def run(self) -> GoalResult:
@@ -318,10 +319,20 @@ class GoalRun:
             self._give_way(navigator, end.message)
             return
         # A stopped one had its cause in link or camera, which have a patience of their own.
-        self._failed_motions = self._failed_motions + 1 if end.ending is Ending.FAILED else 0
-        if self._failed_motions >= MAX_FAILED_MOTIONS:
-            raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {end.message}")
+        if end.ending is Ending.FAILED:
+            self._heed_failure(end.message)
+        else:
+            self._failed_motions = 0
         navigator.on_moved(key, self._odometry_since(self._seen_s))
+
+    def _heed_failure(self, message: str) -> None:
+        """A machine that is held up for some seconds may fail a few motions in a row: that ends no goal."""
+        if self._failed_motions == 0:
+            self._failing_since_s = self._seen_s
+        self._failed_motions += 1
+        lasts = self._seen_s - self._failing_since_s >= self.settings.sensor_patience_s
+        if lasts and self._failed_motions >= MAX_FAILED_MOTIONS:
+            raise _End(GoalError.MOTION_FAILED, f"{self._failed_motions} motions failed: {message}")
 
     def _give_way(self, navigator: Navigator, reason: str) -> None:
         """A person drives: the step does not count, and the search goes on from where they leave it."""

@@ -31,6 +31,7 @@ class FakeRobot:
     has_frames: bool = True
     has_odometry: bool = True
     reports: bool = True
+    motion_s: float | None = None
     clock_s: float = 50.0
     told: list[StepUpdate] = field(default_factory=list)
     prompts: list[tuple[int, DecodeRequest]] = field(default_factory=list)
@@ -55,7 +56,7 @@ class FakeRobot:
         assert update.state is StepState.FINISHED
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        self.clock_s += timeout_s
+        self.clock_s += timeout_s if self.motion_s is None else self.motion_s
         if not self.reports:
             return None
         ending = self.endings.pop(0) if self.endings else Ending.DONE
@@ -177,8 +178,15 @@ def test_failed_motions_end_the_goal_only_in_a_row() -> None:
     failed, done = Ending.FAILED, Ending.DONE
     assert run(FakeRobot([failed, failed, done, failed, done]), Script(*[LEFT] * 4)).success
     assert run(FakeRobot([failed, failed, Ending.STOPPED, failed, done]), Script(*[LEFT] * 4)).success
-    result = run(FakeRobot([failed, failed, failed]), Script(*[LEFT] * 4))
+    result = run(FakeRobot([failed, failed, failed], motion_s=10.0), Script(*[LEFT] * 4))
     assert result.error is GoalError.MOTION_FAILED and "3 motions" in result.message
+
+
+def test_motions_that_fail_for_a_moment_end_no_goal() -> None:
+    failed = Ending.FAILED
+    assert run(FakeRobot([*[failed] * 4, Ending.DONE], motion_s=0.5), Script(*[LEFT] * 5)).success
+    result = run(FakeRobot([failed] * 9, motion_s=2.5), Script(*[LEFT] * 9))
+    assert result.error is GoalError.MOTION_FAILED and "motions failed" in result.message
 
 
 def test_while_a_person_drives_steps_do_not_count_and_then_the_search_goes_on() -> None:
