@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 
 from outrider.core.values import Pose2D, RangeScan
+from outrider.navigation.clearance import NEAREST_M
 
 CELL_M = 0.1
 HALF_EXTENT_M = 16.0
@@ -48,7 +49,7 @@ class FloorMap:
         angles = pose.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         here = np.array([pose.x, pose.y])
-        hit = np.isfinite(ranges) & (ranges > 0.05) & (ranges < MAX_RANGE_M)
+        hit = np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < MAX_RANGE_M)
         reach = np.where(hit, ranges - CELL_M, np.where(np.isposinf(ranges), MAX_RANGE_M, 0.0))
         ray, step = np.nonzero(_STEPS_M[None, :] < reach[:, None])
         with self._lock:

@@ -193,19 +193,19 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
     observer = scene.observer
     killed_s = scene.kill(name)
     time.sleep(WATCH_S)
-    until_s = time.time()
+    watched_s = time.time()
     # Of a base that is gone only the other end of the wire is left, where silence follows the last zeros.
     is_gone = name == "simulation"
     if not is_gone:
         wait_for(
-            lambda: observer.told and observer.told[-1].time_s > until_s - CONTINUES_S,
+            lambda: observer.told and observer.told[-1].time_s > watched_s,
             START_S,
             "the watch's end",
-            lambda: time.time() > until_s + HELD_UP_S,
+            lambda: time.time() > watched_s + HELD_UP_S,
         )
     samples = list(observer.commanded if is_gone else observer.told)
     metres, degrees = driven(samples, killed_s)
-    stood_s = to_zero_s(samples, killed_s, until_s, steady=not is_gone)
+    stood_s = to_zero_s(samples, killed_s, time.time(), steady=not is_gone)
     return Kill(name, True, stood_s, metres, degrees)
 
 
