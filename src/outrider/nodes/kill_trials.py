@@ -44,7 +44,8 @@ MOMENTS = ("decoding", "moving", "any")
 
 
 def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bool = True) -> float:
-    """From a kill to the end of the last sample that moves, before a time; 0 where none moves.
+    """From a kill to the end of the last sample that moves, before a time; 0 where none moves. Of `steady`
+    samples, a base's own, by the base's time, which slips where it is held up.
 
     Infinite where the last sample moves, where there is none, and where `steady` ones end before the time.
     """
@@ -52,7 +53,9 @@ def to_zero_s(samples: list[Sample], killed_s: float, until_s: float, steady: bo
     if not after or after[-1].moves or (steady and after[-1].time_s < until_s - CONTINUES_S):
         return math.inf
     moving = [index for index, sample in enumerate(after) if sample.moves]
-    return after[moving[-1] + 1].time_s - killed_s if moving else 0.0
+    times_s = [killed_s, *(sample.time_s for sample in after[: moving[-1] + 2])] if moving else []
+    longest_s = MAX_LAG_S if steady else math.inf
+    return sum(min(later - earlier, longest_s) for earlier, later in pairwise(times_s))
 
 
 def last_action(texts: list[VerifiedText]) -> str:
