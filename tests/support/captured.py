@@ -43,16 +43,23 @@ class _Capture(TorchDispatchMode):
         return made
 
 
-class Nothing:
-    """Stands in for streams and events: on a CPU everything is in order."""
+class Event:
+    """Stands in for an event: on a CPU everything is in order, and done at once."""
 
     def record(self) -> None: ...
 
     def synchronize(self) -> None: ...
 
-    def wait_event(self, event: Nothing) -> None: ...
+    def query(self) -> bool:
+        return True
 
-    def wait_stream(self, stream: Nothing) -> None: ...
+
+class Stream:
+    """Stands in for a stream."""
+
+    def wait_event(self, event: Event) -> None: ...
+
+    def wait_stream(self, stream: Stream) -> None: ...
 
 
 @contextmanager
@@ -66,9 +73,9 @@ def stand_in_for_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, thing in {
         "CUDAGraph": Graph,
         "graph": _captured,
-        "Stream": Nothing,
-        "Event": Nothing,
-        "current_stream": Nothing,
+        "Stream": Stream,
+        "Event": Event,
+        "current_stream": Stream,
         "stream": lambda stream: nullcontext(),
         "graph_pool_handle": object,
     }.items():

@@ -54,7 +54,7 @@ class FleetText:
 class FleetWorld:
     """Everything outside the machines. `frame_bytes` is the size of a frame on the wire, `unpacking` gives
     what makes of its bytes the frame again: at its real cost a verifier does that too. What is left ends at
-    once: of `compute`, `runs_on` does not count.
+    once: of `compute`, the queues do not count.
 
     `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
     that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.

@@ -19,6 +19,7 @@ from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig
+from outrider.decoding.device_queue import NO_QUEUE, DeviceQueue
 from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import (
@@ -52,8 +53,7 @@ class ComputeProfile:
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
     step_s (as long as a verification, where that is None); verify_exits_s and step_exits_s more where its
     early exits are asked. Exit i hints at the share exit_fractions[i] of either; where none are given, when
-    its layer is done. A forward that is given up runs on for the share runs_on, which waits in a device's
-    queue by then.
+    its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given up.
     """
 
     draft_prefill_s: float = 0.02
@@ -64,13 +64,10 @@ class ComputeProfile:
     verify_token_s: float = 0.0
     step_s: float | None = None
     exit_fractions: tuple[float, ...] = ()
-    runs_on: float = 0.0
+    draft_queue: DeviceQueue = NO_QUEUE
+    target_queue: DeviceQueue = NO_QUEUE
     verify_exits_s: float = 0.0
     step_exits_s: float = 0.0
-
-    def left_s(self, after_s: float, whole_s: float) -> float:
-        """How long a forward takes that is given up after so long; it would have taken `whole_s`."""
-        return min(after_s + self.runs_on * whole_s, whole_s)
 
     def draft_s(self, job: EdgeJob) -> float:
         if isinstance(job, DraftTokens):
@@ -213,8 +210,8 @@ class VirtualDecoder:
         job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        self._drafting = running = _Running(job, self.now_s)
         result = self._worker.run(job)
+        self._drafting = running = _Running(job, self.now_s)
         self._at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, running, result)
 
     def _finish_edge_job(self, running: _Running[EdgeJob], result: EdgeResult) -> None:
@@ -227,13 +224,17 @@ class VirtualDecoder:
 
     def _leave_edge_job(self) -> None:
         """After news, if something else is worth more now."""
-        running = self._drafting
+        running, compute = self._drafting, self._world.compute
         if running is None or running.left:
             return
-        if self._machine.gives_up(running.job, self.now_s - running.started_s):
+        whole_s = compute.draft_s(running.job)
+        free_s = self._free_s(running, compute.draft_queue, whole_s)
+        if free_s < running.started_s + whole_s and self._gives_up(running):
             running.left = True
-            free_s = self._free_s(running, self._world.compute.draft_s(running.job))
             self._at(free_s, self._end_edge_job, running)
+
+    def _gives_up(self, running: _Running[EdgeJob]) -> bool:
+        return self._machine.gives_up(running.job, self.now_s - running.started_s)
 
     def _end_edge_job(self, running: _Running[EdgeJob]) -> None:
         job, duration_s = running.job, self.now_s - running.started_s
@@ -243,9 +244,9 @@ class VirtualDecoder:
             num_tokens = 0 if running.left else len(job.prefixes)
             self._transcript.on_drafted(num_tokens, duration_s, self.now_s - self._start_s)
 
-    def _free_s(self, running: _Running[Any], whole_s: float) -> float:
-        """When a model is free that is told now to leave a job, which would take so long."""
-        return running.started_s + self._world.compute.left_s(self.now_s - running.started_s, whole_s)
+    def _free_s(self, running: _Running[Any], queue: DeviceQueue, whole_s: float) -> float:
+        """When a device is free that is told now to leave a job, which would take so long."""
+        return running.started_s + queue.left_s(self.now_s - running.started_s, whole_s)
 
     def _start_cloud_job(self) -> None:
         jobs = [] if self._running else self._service.next_jobs()
@@ -296,7 +297,8 @@ class VirtualDecoder:
         self._reply(replies)
         if self._service.gives_up(job):
             running.left = True
-            free_s = self._free_s(running, self._world.compute.target_s(job))
+            compute = self._world.compute
+            free_s = self._free_s(running, compute.target_queue, compute.target_s(job))
             self._at(free_s, self._finish_cloud_job, running, GivenUp())
 
     def _finish_cloud_job(self, running: _Running[CloudJob], result: CloudResult) -> None:

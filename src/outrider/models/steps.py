@@ -1,10 +1,11 @@
-"""Forwards of a block's sequences over static buffers, cut at the layers: what a GPU replays as CUDA graphs.
+"""Forwards of a block's sequences over static buffers, cut into segments: what a GPU replays as CUDA graphs.
 
 A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
 in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
 of one shape, so a row is the same bits whatever its neighbours do. Inputs are a few numbers in one buffer: a
 step costs the host one copy and a launch for each segment. Hints leave in mid-forward: while the host hears
-an exit, the next segments wait in the device's queue. On a CPU the same segments run one after the other.
+an exit, the device is at the next segments, of which as few are queued as keep it so: they run on where what
+was heard ends the step. On a CPU the same segments run one after the other.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ BLOCK_SEQUENCES = ROWS_OF_A_BATCH["cuda"] // STEP_ROWS
 SHORTEST_SPAN = 1024
 """A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
 
-SEGMENTS_AHEAD = 2
-"""How far the device's queue reaches past the exit that is heard, or the pause."""
+SEGMENTS_OF_LAYER = 2
+"""Up to what attention reads, and from there on."""
+MOST_AHEAD = 16
+"""Segments that wait in the device's queue past the exit that is heard, or the pause."""
+LOOKS_AT_WORK = 1000
+"""Having found the device at work so often, its queue is tried one shorter."""
 
 _log = logging.getLogger(__name__)
 Heard = Callable[[int, Tensor], Reading | None]
@@ -97,8 +102,8 @@ class Launcher(Protocol):
 
 
 class SegmentedStep:
-    """The segments of one span: each layer with the head of the exit that stands there, the last one with the
-    LM head.
+    """The segments of one span: two for each layer, the second with the head of the exit that stands there,
+    the last one with the LM head.
     """
 
     def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
@@ -110,9 +115,9 @@ class SegmentedStep:
         self._launcher: Launcher | None = None
         self._project = Fused(project) if device.type == "cuda" else project
         self._join = Fused(join) if device.type == "cuda" else join
-        self._hidden = self._mask = self._places = self._inputs
+        self._hidden = self._mixed = self._mask = self._places = self._inputs
         layers = () if heads is None else heads.info.layers
-        self.exit_after = {layer - 1: index for index, layer in enumerate(layers)}
+        self.exit_after = {SEGMENTS_OF_LAYER * layer - 1: index for index, layer in enumerate(layers)}
         """By the number of a segment the exit that ends it."""
         self.exit_rows: list[Tensor] = []
         self.logits = self._inputs
@@ -132,30 +137,34 @@ class SegmentedStep:
     def segments(self) -> Iterator[Callable[[], None]]:
         """What is captured, in order; each leaves its results in tensors that the next reads."""
         self.exit_rows = []
-        for number in range(len(self._text.layers)):
-            yield partial(self._segment, number)
+        for layer in range(len(self._text.layers)):
+            yield partial(self._attend, layer)
+            yield partial(self._end_layer, layer)
 
-    def _segment(self, number: int) -> None:
-        if number == 0:
+    def _attend(self, index: int) -> None:
+        """What a layer's queries read of the caches, in place, once its keys and values are there."""
+        if index == 0:
             self._begin()
-        self._hidden = self._layer(number, self._hidden)
-        if number == len(self._text.layers) - 1:
-            self.logits = self._text.logits(self._hidden)
-        elif self._heads is not None and number in self.exit_after:
-            index = self.exit_after[number]
-            del self.exit_rows[index:]
-            unit = self._text.layers[number + 1].input_norm.unit(self._hidden)
-            self.exit_rows.append(self._heads.logits(index, unit))
-
-    def _layer(self, index: int, hidden: Tensor) -> Tensor:
-        """Its products with what stands between them, and attention over the caches in place."""
         layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
-        queries, *new = self._project(layer, hidden, self._rotation, self._text.shape, self._num_sequences)
+        given = layer, self._hidden, self._rotation, self._text.shape, self._num_sequences
+        queries, *new = self._project(*given)
         for slots, rows in zip(cached, new, strict=True):
             slots.flatten(0, 1).index_copy_(0, self._places, rows.to(slots.dtype))
         keys, values = (slots[:, : self._span].transpose(1, 2) for slots in cached)
-        mixed = F.scaled_dot_product_attention(queries.to(keys.dtype), keys, values, attn_mask=self._mask)
-        return self._join(layer, hidden, mixed)
+        self._mixed = F.scaled_dot_product_attention(
+            queries.to(keys.dtype), keys, values, attn_mask=self._mask
+        )
+
+    def _end_layer(self, index: int) -> None:
+        """A layer's output, and what is read of it."""
+        self._hidden = self._join(self._text.layers[index], self._hidden, self._mixed)
+        exit_index = self.exit_after.get(SEGMENTS_OF_LAYER * (index + 1) - 1)
+        if index == len(self._text.layers) - 1:
+            self.logits = self._text.logits(self._hidden)
+        elif self._heads is not None and exit_index is not None:
+            del self.exit_rows[exit_index:]
+            unit = self._text.layers[index + 1].input_norm.unit(self._hidden)
+            self.exit_rows.append(self._heads.logits(exit_index, unit))
 
     def _begin(self) -> None:
         tokens, positions, visible, self._places = self._inputs.unbind()
@@ -223,6 +232,25 @@ class DirectLauncher:
                 pause()
 
 
+class Lead:
+    """How many segments wait in a device's queue while its host takes in news: as few as keep it at work.
+
+    How long the host takes over that, and the device over a segment, differs from machine to machine.
+    """
+
+    def __init__(self) -> None:
+        self.segments = 1
+        self._at_work = 0
+
+    def on_look(self, idle: bool) -> None:
+        """The host has come to queue more, and found the device with nothing to do or not."""
+        self._at_work = 0 if idle else self._at_work + 1
+        if idle:
+            self.segments = min(self.segments + 1, MOST_AHEAD)
+        elif self._at_work == LOOKS_AT_WORK:
+            self.segments, self._at_work = max(1, self.segments - 1), 0
+
+
 class GraphLauncher:
     """Each segment a CUDA graph; exits are read and copied to pinned memory beside the later segments."""
 
@@ -239,32 +267,36 @@ class GraphLauncher:
         self._exit_after, self._exits = step.exit_after, list(step.exit_rows)
         self._computed = [torch.cuda.Event() for _ in self._graphs[1:]]
         self._copied = [torch.cuda.Event() for _ in self._exits]
+        self._lead = Lead()
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
-        """Where exits are heard or a pause is asked for, SEGMENTS_AHEAD more wait in the device's queue: it
-        never stands idle, and little is left to run out where a listener ends the step.
+        """Where exits are heard or a pause is asked for, few more segments wait in the device's queue, so
+        that little is left to run out where a listener ends the step. Once all do, nothing is to be saved,
+        and there are no more pauses.
         """
-        launched = 0
+        launched, whole = 0, len(self._graphs)
         for number, computed in enumerate(self._computed):
             index = None if heard is None else self._exit_after.get(number)
-            if index is None and pause is None:
+            if index is None and (pause is None or launched == whole):
                 continue
-            launched = self._launch(launched, number + 1 + SEGMENTS_AHEAD)
+            launched = self._launch(launched, number + 1)
             if heard is not None and index is not None:
                 self._read(number, index, heard)
-            else:
+            if pause is not None and launched < whole:
                 computed.synchronize()
-            if pause is not None:
                 pause()
-        self._launch(launched, len(self._graphs))
+        self._launch(launched, whole)
 
     def _launch(self, first: int, end: int) -> int:
-        """Queue the segments from `first` to before `end`; the next one's number."""
-        for number, graph in enumerate(self._graphs[first:end], first):
+        """Queue the segments from `first` to before `end`, and the lead; the next one's number."""
+        if 0 < first < len(self._graphs):
+            self._lead.on_look(self._computed[first - 1].query())
+        queued = self._graphs[first : end + self._lead.segments]
+        for number, graph in enumerate(queued, first):
             graph.replay()
             if number < len(self._computed):
                 self._computed[number].record()
-        return max(first, min(end, len(self._graphs)))
+        return first + len(queued)
 
     def _read(self, number: int, index: int, heard: Heard) -> None:
         """Tell of the exit that ends a segment while the device computes on.

@@ -71,7 +71,7 @@ class PacedDraftWorker(DraftWorker):
             choices = super().run(job, pause)
             self._pacer.wait_until(whole_s, pause)
         except GivenUp:
-            self._pacer.wait_until(self._compute.left_s(self._pacer.elapsed_s, whole_s))
+            self._pacer.wait_until(self._compute.draft_queue.left_s(self._pacer.elapsed_s, whole_s))
             raise
         return choices
 
@@ -103,7 +103,7 @@ class PacedTargetWorker(TargetWorker):
             after_s = duration_s * self._shares[hint.exit]
             self._pacer.wait_until(after_s)
             if on_hint(job, hint) and len(jobs) == 1:
-                self._pacer.wait_until(self._compute.left_s(after_s, duration_s))
+                self._pacer.wait_until(self._compute.target_queue.left_s(after_s, duration_s))
                 return [GivenUp()]
         self._pacer.wait_until(duration_s)
         return results

@@ -11,9 +11,10 @@ from msgspec import Meta, Struct
 
 from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
+from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
 from outrider.decoding.virtual import ComputeProfile
-from outrider.models.steps import SEGMENTS_AHEAD
+from outrider.models.steps import SEGMENTS_OF_LAYER
 from outrider.runtime.links import load_network
 from outrider.runtime.paths import benchmark_file
 
@@ -22,8 +23,8 @@ BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
 EXITS_COST = 0.06
 """What asking all exits adds to a forward, of a step: the shipped target's (`outrider eval exits`)."""
-RUNS_ON = SEGMENTS_AHEAD / 28
-"""What of a forward that is left runs on: so many of a 7B's 28 layers wait in a GPU's queue."""
+HOST_S = 0.5e-3
+"""What a host needs for an early exit's word or other news, while its GPU computes on."""
 _BYTES_PER_MEGABIT = 125_000.0
 _UNLIMITED = float("inf")
 
@@ -45,6 +46,13 @@ class Exits(Struct, frozen=True, forbid_unknown_fields=True):
     in_verification: bool = False
 
 
+class Layers(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of the two models: between and within them a forward may be left."""
+
+    draft: _Whole
+    target: _Whole
+
+
 class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One entry of the file; its head explains the fields. Either `tokens_per_round` or `acceptance_rate`."""
 
@@ -63,6 +71,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tokens_per_round: float | None = None
     acceptance_rate: _Share | None = None
     exits: Exits
+    layers: Layers
     vocab_size: _Whole
     bytes_per_probability: _Whole = 2
     measured: dict[str, float]
@@ -124,7 +133,8 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             step_s=self.step_s,
             step_exits_s=EXITS_COST * self.step_s,
             verify_exits_s=self._verify_exits_s,
-            runs_on=RUNS_ON,
+            draft_queue=_queue(self.layers.draft),
+            target_queue=_queue(self.layers.target),
         )
 
     @property
@@ -153,6 +163,10 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.temperature == 0.0:
             return 0.0
         return distribution_s(num_rows, self.vocab_size, self.bytes_per_probability, link.bytes_per_s)
+
+
+def _queue(layers: int) -> DeviceQueue:
+    return DeviceQueue(SEGMENTS_OF_LAYER * layers, HOST_S)
 
 
 def _bytes_per_s(mbps: float | None) -> float:

@@ -15,6 +15,7 @@ from outrider.core.ports import Array, Chunk, ExitReader, Pause
 from outrider.core.values import Decoded, LinkState, Verified
 from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.driver import LinkedDecoder, ignore_verified, never_cancelled
 from outrider.decoding.service import VerifierService
 from outrider.decoding.toy import ToyModel
@@ -237,11 +238,11 @@ def test_an_owner_who_raises_in_the_midst_of_a_draft_is_heard_and_can_go_on():
     assert robot.write().token_ids == own_text(robot.target, request(max_new_tokens=30))
 
 
-@pytest.mark.parametrize("runs_on", [0.0, 0.125])
-def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(runs_on):
+@pytest.mark.parametrize("segments", [0, 20])
+def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(segments):
     """A draft that a verdict makes useless ends where that comes, but for what waits in a device's queue."""
     target, plain = toy_pair(5, 0.0, eos_bias=-9.0)
-    compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55, runs_on=runs_on)
+    compute = ComputeProfile(draft_token_s=1.0, verify_s=0.55, step_s=0.55, draft_queue=DeviceQueue(segments))
     events: list[tuple[str, float, float]] = []
     decoder = VirtualDecoder(
         target,
@@ -253,4 +254,7 @@ def test_on_the_virtual_clock_the_next_draft_begins_with_the_news(runs_on):
     decoder.decode(request(max_new_tokens=12))
     commits = {start_s for kind, start_s, _ in events if kind == "commit"}
     left = [end_s for kind, start_s, end_s in events if kind == "draft" and end_s - start_s < 0.99]
-    assert left and {end_s - runs_on for end_s in left} <= commits
+    assert left
+    for end_s in left:
+        news_s = max(at_s for at_s in commits if at_s <= end_s + 1e-9)
+        assert segments * (end_s - news_s) == pytest.approx(1.5 if segments else 0.0, abs=0.5 + 1e-6)

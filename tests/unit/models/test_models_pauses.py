@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from support.captured import Graph, stand_in_for_cuda
+from support.captured import Event, Graph, stand_in_for_cuda
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.ports import Chunk, LanguageModel
 from outrider.models import QwenModel, load_graph_model, load_model, steps
 from outrider.models.constrained import constrain
-from outrider.models.steps import SEGMENTS_AHEAD, GraphLauncher
+from outrider.models.steps import GraphLauncher
 
 LAYERS = 3
 
@@ -35,13 +35,13 @@ def stepped(folder: Path) -> QwenModel:
 
 
 PAUSES = LAYERS - 1
-KINDS: dict[str, tuple[Callable[[Path], LanguageModel], float]] = {
-    "eager": (eager, 0.0),
-    "constrained": (lambda folder: constrain(eager(folder)), 0.0),
-    "steps": (stepped, 0.0),
-    "graphs": (load_graph_model, 1e-5),
+KINDS: dict[str, tuple[Callable[[Path], LanguageModel], int, float]] = {
+    "eager": (eager, PAUSES, 0.0),
+    "constrained": (lambda folder: constrain(eager(folder)), PAUSES, 0.0),
+    "steps": (stepped, 2 * LAYERS - 1, 0.0),
+    "graphs": (load_graph_model, PAUSES, 1e-5),
 }
-"""How to load it, and by how much the same prompt may differ where graphs switch in its midst."""
+"""How to load it, its pauses, and by how much the same prompt may differ where graphs switch in its midst."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
     folder: Path, cache: None, kind: str
 ) -> None:
-    load, tolerance = KINDS[kind]
+    load, pauses, tolerance = KINDS[kind]
     model = load(folder)
     session, fresh = model.open_session(), model.open_session()
     for one in (session, fresh):
@@ -64,8 +64,8 @@ def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
         model.forward_together([Chunk(one, [7, 8])])
     heard: list[None] = []
     [expected] = model.forward_together([Chunk(fresh, [9, 10])], pause=lambda: heard.append(None))
-    assert len(heard) == PAUSES
-    for last in range(PAUSES):
+    assert len(heard) == pauses
+    for last in range(pauses):
         left = [last]
 
         def stop(left: list[int] = left) -> None:
@@ -107,6 +107,7 @@ def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     launched: list[Graph] = []
     replay = Graph.replay
     stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(Event, "query", lambda event: False)
     monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
     monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
     model = stepped(build_tiny_model(tmp_path / "draft", TinySize(layers=16)))
@@ -114,8 +115,10 @@ def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     session.prefill(random_prompt(1))
     model.forward_together([Chunk(session, [7])])
     launched.clear()
-    model.forward_together([Chunk(session, [8])])
-    assert len(launched) == 16
+    heard: list[None] = []
+    model.forward_together([Chunk(session, [8])], pause=lambda: heard.append(None))
+    assert len(launched) == 32
+    assert len(heard) == 30, "no pauses once there is nothing to be saved"
 
     def stop() -> None:
         raise InterruptedError
@@ -123,4 +126,4 @@ def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     launched.clear()
     with pytest.raises(InterruptedError):
         model.forward_together([Chunk(session, [9])], pause=stop)
-    assert len(launched) == 1 + SEGMENTS_AHEAD
+    assert len(launched) == 2

@@ -9,21 +9,23 @@ from typing import Any
 
 import pytest
 import torch
-from support.captured import Graph, stand_in_for_cuda
+from support.captured import Event, Graph, stand_in_for_cuda
 from support.tiny_models import TinySize, add_exits, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError
-from outrider.core.ports import Chunk, ExitReader, Reading
+from outrider.core.ports import Chunk, ExitReader, ModelSession, Reading
 from outrider.models import QwenModel, load_model, steps
 from outrider.models.attention import Segment
 from outrider.models.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.cache import CachePool, CacheShape
 from outrider.models.matrices import DenseMatrix
 from outrider.models.steps import (
-    SEGMENTS_AHEAD,
+    LOOKS_AT_WORK,
+    MOST_AHEAD,
     STEP_ROWS,
     Fused,
     GraphLauncher,
+    Lead,
     SegmentedStep,
     StepTokens,
     step_span,
@@ -224,10 +226,11 @@ def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: 
 
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
-    """Steps are captured; the segments that are launched."""
+    """Steps are captured; the segments that are launched, on a device that is never found idle."""
     launched: list[Graph] = []
     replay = Graph.replay
     stand_in_for_cuda(monkeypatch)
+    monkeypatch.setattr(Event, "query", lambda event: False)
     monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
     monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
     return launched
@@ -235,10 +238,19 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
 
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> QwenModel:
-    """Six segments."""
+    """Twelve segments."""
     folder = build_tiny_model(tmp_path_factory.mktemp("deep") / "target", TinySize(layers=6))
     add_exits(folder, (1, 2, 3, 4, 5), torch.arange(5, 60))
     return load_model(folder, sessions=2)
+
+
+def queued_past_exits(session: ModelSession, launches: list[Graph]) -> list[int]:
+    """Of a step over one token; all of its segments are launched once."""
+    launches.clear()
+    ahead: list[int] = []
+    session.forward([9], lambda index, logits: ahead.append(len(launches) - 2 * (index + 1)))
+    assert len(launches) == len(set(map(id, launches))) == 12
+    return ahead
 
 
 def test_little_is_queued_past_the_exit_that_is_heard(deep: QwenModel, launches: list[Graph]) -> None:
@@ -246,11 +258,35 @@ def test_little_is_queued_past_the_exit_that_is_heard(deep: QwenModel, launches:
     session.prefill(random_prompt(1))
     session.forward([7, 8])
     for _ in range(2):
-        launches.clear()
-        ahead: list[int] = []
-        session.forward([9], lambda index, logits, ahead=ahead: ahead.append(len(launches) - index - 1))
-        assert ahead == [SEGMENTS_AHEAD] * 4 + [1]
-        assert len(launches) == len(set(map(id, launches))) == 6
+        assert queued_past_exits(session, launches) == [1] * 5
+
+
+def test_a_device_that_is_found_idle_is_given_more(
+    deep: QwenModel, launches: list[Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stepping(deep).open_session()
+    session.prefill(random_prompt(1))
+    session.forward([7, 8])
+    monkeypatch.setattr(Event, "query", lambda event: True)
+    assert queued_past_exits(session, launches) == [1, 2, 3, 4, 2]
+    monkeypatch.setattr(Event, "query", lambda event: False)
+    assert queued_past_exits(session, launches) == [4, 4, 4, 4, 2]
+
+
+def test_a_queue_is_as_short_as_keeps_the_device_at_work() -> None:
+    """This one's host is as slow as three segments are long."""
+    lead, idle = Lead(), 0
+    for _ in range(10 * LOOKS_AT_WORK):
+        idle += lead.segments < 3
+        lead.on_look(idle=lead.segments < 3)
+    assert lead.segments in (2, 3)
+    assert idle <= 2 + 10
+    for _ in range(100):
+        lead.on_look(idle=True)
+    assert lead.segments == MOST_AHEAD
+    for _ in range(20 * LOOKS_AT_WORK):
+        lead.on_look(idle=False)
+    assert lead.segments == 1
 
 
 @pytest.mark.parametrize("stops_at", range(5))
@@ -277,7 +313,7 @@ def test_a_listener_that_raises_ends_a_captured_step(
     launches.clear()
     with pytest.raises(InterruptedError):
         model.forward_together([Chunk(session, [9, 10, 11])], reader)
-    assert len(launches) == min(stops_at + 1 + SEGMENTS_AHEAD, 6)
+    assert len(launches) == 2 * (stops_at + 1) + 1
     assert session.length == fresh.length
     rows, expected = ([], [])
     for one, own in ((session, rows), (fresh, expected)):

@@ -7,6 +7,7 @@ from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.jobs import (
     DraftTokens,
     ExitHint,
@@ -82,11 +83,13 @@ def test_texts_are_the_targets_and_take_the_profiles_time(fake: FakeTime) -> Non
     assert cloud.now_s == pytest.approx(0.5 + 4 * 1.0)
 
 
-@pytest.mark.parametrize(("runs_on", "end_s"), [(0.0, 0.5), (0.1, 0.6), (0.7, 1.0)])
+@pytest.mark.parametrize(
+    ("queue", "end_s"), [(DeviceQueue(), 0.5), (DeviceQueue(10), 0.6), (DeviceQueue(10, 0.7), 1.0)]
+)
 def test_a_verification_given_up_takes_the_time_to_its_exit_and_what_runs_on(
-    fake: FakeTime, runs_on: float, end_s: float
+    fake: FakeTime, queue: DeviceQueue, end_s: float
 ) -> None:
-    compute = replace(COMPUTE, runs_on=runs_on)
+    compute = replace(COMPUTE, target_queue=queue)
     target, asked = toy_pair(5, 1.0, eos_bias=-9.0)[0], request(max_new_tokens=20)
     worker, text = PacedTargetWorker(target, compute, fake.pacer()), own_text(target, asked)
     heard: list[int] = []
@@ -114,10 +117,10 @@ def test_a_verification_given_up_takes_the_time_to_its_exit_and_what_runs_on(
     assert sorted(heard) == [0, 0, 0, 1, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("runs_on", [0.0, 0.2])
-def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, runs_on: float) -> None:
+@pytest.mark.parametrize(("segments", "end_s"), [(0, 0.052), (10, 0.07)])
+def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, segments: int, end_s: float) -> None:
     draft = ToyModel(ToySettings(seed=5))
-    worker = PacedDraftWorker(draft, replace(COMPUTE, runs_on=runs_on), fake.pacer())
+    worker = PacedDraftWorker(draft, replace(COMPUTE, draft_queue=DeviceQueue(segments)), fake.pacer())
     worker.run(PrefillDraft(1, request().prompt, 20))
     job = DraftTokens(1, ((),), 1, "greedy", Sampling())
     whole = worker.run(job)
@@ -129,5 +132,5 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, runs_on: float) 
 
     with pytest.raises(GivenUp):
         worker.run(job, leave)
-    assert fake.now_s - began_s == pytest.approx(0.052 + 0.1 * runs_on)
+    assert fake.now_s - began_s == pytest.approx(end_s)
     assert worker.run(job, lambda: None) == whole

@@ -16,6 +16,7 @@ one:
   num_draft_tokens: 4
   temperature: 0
   exits: {number: 8, miss_rate: 0.3, average: 3, workers: 2}
+  layers: {draft: 4, target: 9}
   vocab_size: 100
   measured: {}
 """
@@ -44,6 +45,18 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
     assert cheap.verify_s() == pytest.approx(1.06 * cheap.step_s)
     for regime in (go2, cheap):
         assert regime.compute().step_exits_s == pytest.approx(0.06 * regime.step_s)
+
+
+def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
+    """Or for what its host needs: a layer of `lan`'s draft is over in 3.9 ms, one of the target's in 0.6."""
+    regimes = load_regimes()
+    go2, lan = regimes["fsd-go2"].compute(), regimes["lan"].compute()
+    assert go2.target_queue.left_s(0.354 / 28, 0.354) == pytest.approx(1.5 * 0.354 / 28)
+    assert go2.draft_queue.left_s(0.001, 0.072) == pytest.approx(0.072 / 28)
+    assert lan.target_queue.left_s(0.0, lan.verify_s) == pytest.approx(lan.verify_s / 32)
+    assert lan.draft_queue.left_s(0.0, lan.draft_token_s) == pytest.approx(lan.draft_token_s / 4)
+    for regime in regimes.values():
+        assert regime.exits.number < regime.layers.target
 
 
 def test_acceptance_gives_the_papers_length() -> None:
