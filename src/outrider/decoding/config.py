@@ -173,8 +173,11 @@ class DecodingConfig:
 
     @property
     def scheme(self) -> AcceptanceName:
-        """The acceptance scheme in force."""
-        return self.acceptance or self.plan.acceptance
+        """The acceptance scheme in force: `greedy` for `rejection` where nothing is drawn, which accepts the
+        same and needs none of the distributions.
+        """
+        own = self.plan.acceptance
+        return self.acceptance or ("greedy" if own == "rejection" and self.temperature == 0.0 else own)
 
     def sampling_for(self, prompt: Prompt, number: int = 0) -> Sampling:
         """How the tokens of one text, a session's `number`-th, are drawn: each prompt has noise of its own
