@@ -42,9 +42,11 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
     go2, cheap = regimes["fsd-go2"], regimes["fsd-go2-cheap-exits"]
     assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
     assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
-    assert cheap.verify_s() == pytest.approx(1.06 * cheap.step_s)
+    assert cheap.verify_s() == pytest.approx((1.0 + 27 / 28 * 0.072) * cheap.step_s)
     for regime in (go2, cheap):
-        assert regime.compute().step_exits_s == pytest.approx(0.06 * regime.step_s)
+        assert regime.compute().step_exits_s == pytest.approx(27 / 28 * 0.072 * regime.step_s)
+    seven = regimes["dssd-ntt20-100mbps"]
+    assert seven.compute().verify_exits_s == pytest.approx(7 / 32 * 0.072 * seven.step_s)
 
 
 def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
