@@ -18,7 +18,7 @@ import zmq
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, Cancelled, ConfigError, FrameError, LinkError, ModelError
-from outrider.core.frames import Verdict
+from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.limits import CloudLimits
@@ -30,6 +30,7 @@ from outrider.wire.keys import create_keys
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
 LEAST_BYTES = wire_bytes(encode(Verdict(1, 1, 0, 0, (1,), 0, 0, 0)))
+LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 # In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
 import sys, types
@@ -87,7 +88,19 @@ def test_the_text_is_the_targets_own_and_bytes_are_counted(endpoint, strategy):
             assert decoded.link is LinkState.CONNECTED
             assert decoded.prefill_s > 0
         assert all(stats.bytes_down >= LEAST_BYTES for stats in decoded.rounds)
-        assert strategy != "sd" or all(15 < stats.bytes_up < 300 for stats in decoded.rounds)
+        assert strategy != "sd" or all(LEAST_BYTES_UP <= stats.bytes_up < 20 for stats in decoded.rounds)
+
+
+def test_distributions_go_up_where_rejection_is_asked_for(endpoint):
+    config = DecodingConfig(strategy="sd", acceptance="rejection")
+    with verifier(endpoint):
+        decoder = connect_decoder(endpoint, DRAFT, config)
+        try:
+            decoded = decoder.decode(request())
+        finally:
+            decoder.close()
+    assert decoded.token_ids == own_text(TARGET, request())
+    assert all(20 <= stats.bytes_up < 300 for stats in decoded.rounds if stats.drafted == 4)
 
 
 def test_several_robots_share_one_verifier(endpoint):

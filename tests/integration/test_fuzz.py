@@ -130,7 +130,7 @@ def test_a_hundred_thousand_hostile_frames_change_nothing_for_the_healthy():
             verifier.link(b"robot %d" % number),
             verifier.draft,
             verifier.target.tokenizer,
-            DecodingConfig(strategy=strategy),
+            DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance),
             session=number,
             where="the besieged",
             clock=lambda: 0.0,
