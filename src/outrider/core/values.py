@@ -68,12 +68,15 @@ class Odometry:
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive); inf where free."""
+    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive); inf where free, -inf
+    where something is nearer than `range_min`, the least that is measured (REP 117).
+    """
 
     ranges: tuple[float, ...]
     angle_min: float
     angle_step: float
     stamp_s: float
+    range_min: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,11 @@ def measures(scan: RangeScan) -> bool:
 
 
 def scan_points(scan: RangeScan, reach_m: float = 2.5) -> Points:
-    """The points of a scan within reach; infinite and invalid ranges are free."""
+    """The points of a scan within reach; infinite and invalid ranges are free. What is too near to be
+    measured counts as far as it may be: within the body's own outline, where that is less, it is no obstacle.
+    """
     ranges = np.asarray(scan.ranges, dtype=float)
+    ranges = np.where(np.isneginf(ranges), scan.range_min, ranges)
     hits = np.flatnonzero(np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < reach_m))
     angles = scan.angle_min + hits * scan.angle_step
     return np.stack([ranges[hits] * np.cos(angles), ranges[hits] * np.sin(angles)], axis=1)

@@ -78,7 +78,8 @@ def odometry_message(odometry: Odometry, stamp: Time) -> OdometryMsg:
 
 
 def scan_of(message: LaserScan, received_s: float) -> RangeScan:
-    return RangeScan(tuple(message.ranges), message.angle_min, message.angle_increment, received_s)
+    angles = message.angle_min, message.angle_increment
+    return RangeScan(tuple(message.ranges), *angles, received_s, message.range_min)
 
 
 def scan_message(scan: RangeScan, stamp: Time, range_max_m: float) -> LaserScan:

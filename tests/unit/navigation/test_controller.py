@@ -71,6 +71,18 @@ def test_a_scan_that_shows_no_place_moves_nothing(scan):
     assert command.done and command.velocity == Velocity() and "scan" in (command.error or "")
 
 
+@pytest.mark.parametrize(("range_min", "moves"), [(0.45, False), (0.1, True)])
+def test_what_is_too_near_to_be_measured_is_in_the_way_unless_it_is_the_body_itself(range_min, moves):
+    step = math.tau / 72
+    ranges = tuple(-math.inf if abs(ray - 36) < 8 else math.inf for ray in range(72))
+    scan = RangeScan(ranges, -math.pi, step, 0.0, range_min)
+    controller = MotionController(Motion(forward_m=0.5))
+    odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)
+    controller.start(odometry, 0.0)
+    command = controller.update(odometry, scan, 0.0)
+    assert (command.velocity.vx > 0.0) == moves
+
+
 def test_facing_a_wall_at_once_it_stays_where_it_is():
     robot = Flatland(walls=[wall(0.45, -3, 0.45, 3)])
     assert carry_out(robot, Motion(forward_m=0.75)).blocked
