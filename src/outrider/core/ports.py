@@ -41,7 +41,7 @@ ExitReader = Callable[[int, Sequence[tuple[int, Array]]], Reading | None]
 (M, S) on the model's device. It may not wait for the device. None: nobody listens."""
 
 Pause = Callable[[], None]
-"""Called in mid-forward, between layers or blocks of them. What it raises breaks the forward off."""
+"""Called in mid-forward, between layers, parts or blocks of them. What it raises breaks the forward off."""
 
 
 @dataclass(frozen=True, eq=False)

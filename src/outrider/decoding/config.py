@@ -84,10 +84,10 @@ class Sampling:
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """A strategy with its sizes. `acceptance` is the strategy's own where left open. `workers`: how many
-    branches are drafted on in one batch; more than one pays where the draft model batches them. `drafters`:
-    where drafts come from in every strategy that drafts, the draft model and sources of retrieved text, which
-    are used where they are surer than the model has proved to be.
+    """A strategy with its sizes. `acceptance` is the strategy's own where left open (`scheme`). `workers`:
+    how many branches are drafted on in one batch; more than one pays where the draft model batches them.
+    `drafters`: where drafts come from in every strategy that drafts, the draft model and sources of retrieved
+    text, which are used where they are surer than the model has proved to be.
 
     `wanted_model`: the target by the name that its verifier prints, empty for any.
     After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the

@@ -293,7 +293,9 @@ class TargetText:
 
     def _may_step(self, now_s: float) -> bool:
         if self._rules.when_idle == "wait":
-            return self._step_wanted == self._text.digest
+            # What was drafted for the last token of all, by an edge that was alone, only asks for that one.
+            last = not self._room and bool(self._pool.best(self._text.digest, 1)[0])
+            return last or self._step_wanted == self._text.digest
         free = not len(self._text)
         return self._rules.when_idle == "step" or free or self._pace.wait_until_s(now_s) <= now_s
 

@@ -295,10 +295,11 @@ class VirtualDecoder:
             tokens = hint.accepted + 1
             self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
         self._reply(replies)
-        if self._service.gives_up(job):
+        compute = self._world.compute
+        whole_s = compute.target_s(job)
+        free_s = self._free_s(running, compute.target_queue, whole_s)
+        if free_s < running.started_s + whole_s and self._service.gives_up(job):
             running.left = True
-            compute = self._world.compute
-            free_s = self._free_s(running, compute.target_queue, compute.target_s(job))
             self._at(free_s, self._finish_cloud_job, running, GivenUp())
 
     def _finish_cloud_job(self, running: _Running[CloudJob], result: CloudResult) -> None:

@@ -41,7 +41,7 @@ SEGMENTS_OF_LAYER = 2
 """Up to what attention reads, and from there on."""
 MOST_AHEAD = 16
 """Segments that wait in the device's queue past the exit that is heard, or the pause."""
-LOOKS_AT_WORK = 1000
+LOOKS_AT_WORK = 200
 """Having found the device at work so often, its queue is tried one shorter."""
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots:
 
 class Launcher(Protocol):
     """Runs the segments of a step; what is read of an exit is heard when it has come to the host. With a
-    `pause` after each segment but the last.
+    `pause` between segments, as long as there is anything to be saved.
     """
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None: ...
@@ -289,8 +289,11 @@ class GraphLauncher:
 
     def _launch(self, first: int, end: int) -> int:
         """Queue the segments from `first` to before `end`, and the lead; the next one's number."""
-        if 0 < first < len(self._graphs):
+        whole = len(self._graphs)
+        if 0 < first < whole:
             self._lead.on_look(self._computed[first - 1].query())
+        elif first == 0 and end < whole <= end + self._lead.segments:
+            self._lead.on_look(idle=False)  # all at once: nothing else would ever shorten it
         queued = self._graphs[first : end + self._lead.segments]
         for number, graph in enumerate(queued, first):
             graph.replay()

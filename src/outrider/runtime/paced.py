@@ -67,11 +67,19 @@ class PacedDraftWorker(DraftWorker):
     def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
         self._pacer.start()
         whole_s = self._compute.draft_s(job)
+
+        def left_s() -> float:
+            return self._compute.draft_queue.left_s(self._pacer.elapsed_s, whole_s)
+
+        def glance() -> None:
+            if pause is not None and left_s() < whole_s:
+                pause()
+
         try:
-            choices = super().run(job, pause)
-            self._pacer.wait_until(whole_s, pause)
+            choices = super().run(job, glance)
+            self._pacer.wait_until(whole_s, glance)
         except GivenUp:
-            self._pacer.wait_until(self._compute.draft_queue.left_s(self._pacer.elapsed_s, whole_s))
+            self._pacer.wait_until(left_s())
             raise
         return choices
 

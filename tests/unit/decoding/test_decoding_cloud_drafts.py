@@ -53,6 +53,17 @@ def test_the_longest_waiting_branch_is_verified():
     assert (verdict.drafted, verdict.tokens) == (5, text[:6])
 
 
+def test_a_draft_for_the_last_token_of_all_asks_for_that_token():
+    """An edge that was alone may have drafted there; where the cloud waits for drafts, nothing else comes."""
+    cloud = service()
+    text = own()
+    opened(cloud, tokens=text[:19])
+    cloud.receive(ALICE, draft(19, text[19:20], digest=extend_digest(ROOT, text[:19])))
+    [verdict] = frames(step(cloud))
+    assert (verdict.drafted, verdict.tokens) == (0, text[19:20])
+    assert step(cloud) == []
+
+
 def test_a_draft_that_overtakes_the_prefill_is_kept():
     cloud = service()
     text = own()

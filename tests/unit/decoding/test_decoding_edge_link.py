@@ -8,7 +8,7 @@ from edge_machine import PROMPT, ROOT, draft, drafted, edge, grow, hint, prefill
 
 from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
 from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
 from outrider.decoding.estimates import DraftOdds
 from outrider.decoding.jobs import Choices
@@ -140,7 +140,8 @@ def test_after_silence_it_repeats_what_may_be_lost():
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
-    config = DecodingConfig(strategy=strategy, num_draft_tokens=MAX_CHUNK_TOKENS, workers=8)
+    sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8}
+    config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))
     machine._outlook.odds = DraftOdds((1.0, 1.0))
     machine._outlook._purse.earn(10**9)

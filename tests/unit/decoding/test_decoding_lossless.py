@@ -79,7 +79,7 @@ def configs(draw, strategies=tuple(sorted(STRATEGIES))):
         plan = STRATEGIES[strategy]
         schemes += ["greedy"]
         schemes += ["rejection"] if plan.when_idle == "wait" else []
-        schemes += ["split", "sparse"] if plan.when_idle == "wait" and not plan.hints else []
+        schemes += ["split", "sparse"] if plan.when_idle == "wait" and plan.hints == "none" else []
     return DecodingConfig(
         strategy=strategy,
         num_draft_tokens=draw(st.integers(1, 9)),

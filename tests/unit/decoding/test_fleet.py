@@ -57,7 +57,8 @@ def texts_of(robot: int, number: int = TEXTS) -> Iterator[FleetText]:
 )
 def test_batches_change_no_text(strategy: str, temperature: float) -> None:
     target, draft = toy_pair(3, 0.7)
-    config = DecodingConfig(strategy=strategy, temperature=temperature)
+    own = STRATEGIES[strategy].acceptance
+    config = DecodingConfig(strategy=strategy, acceptance=own, temperature=temperature)
     fleet = Fleet(target, world())
     records = [fleet.add(texts_of(robot), draft, config) for robot in range(6)]
     fleet.run()

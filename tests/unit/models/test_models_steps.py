@@ -273,6 +273,23 @@ def test_a_device_that_is_found_idle_is_given_more(
     assert queued_past_exits(session, launches) == [4, 4, 4, 4, 2]
 
 
+def test_where_all_is_queued_at_once_the_queue_grows_short_again(
+    deep: QwenModel, launches: list[Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stepping(deep).open_session()
+    session.prefill(random_prompt(1))
+    session.forward([7, 8])
+    monkeypatch.setattr(steps, "LOOKS_AT_WORK", 3)
+    monkeypatch.setattr(Event, "query", lambda event: True)
+    while queued_past_exits(session, launches)[0] < 10:
+        session.truncate(session.length - 1)
+    monkeypatch.setattr(Event, "query", lambda event: False)
+    for _ in range(30):
+        session.truncate(session.length - 1)
+        last = queued_past_exits(session, launches)
+    assert last == [1] * 5
+
+
 def test_a_queue_is_as_short_as_keeps_the_device_at_work() -> None:
     """This one's host is as slow as three segments are long."""
     lead, idle = Lead(), 0

@@ -55,7 +55,7 @@ def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
     go2, lan = regimes["fsd-go2"].compute(), regimes["lan"].compute()
     assert go2.target_queue.left_s(0.354 / 28, 0.354) == pytest.approx(1.5 * 0.354 / 28)
     assert go2.draft_queue.left_s(0.001, 0.072) == pytest.approx(0.072 / 28)
-    assert lan.target_queue.left_s(0.0, lan.verify_s) == pytest.approx(lan.verify_s / 32)
+    assert lan.target_queue.left_s(0.0, lan.verify_s) == pytest.approx(lan.verify_s / 28)
     assert lan.draft_queue.left_s(0.0, lan.draft_token_s) == pytest.approx(lan.draft_token_s / 4)
     for regime in regimes.values():
         assert regime.exits.number < regime.layers.target
