@@ -48,7 +48,7 @@ def fsd_figures(
     """FSD with other settings than the regime's."""
     config = replace(configuration(regime, "fsd"), **changes)
     world = one_frame_at_a_time(world_of(regime, config.scheme, seed), regime)
-    return figures_of(regime, "fsd", decode_all(config, pair, world, requests), None)
+    return figures_of(regime, "fsd", decode_all(config, pair, world, requests), {})
 
 
 def plain_figures(
@@ -56,7 +56,7 @@ def plain_figures(
 ) -> Figures:
     config = configuration(regime, strategy)
     world = world_of(regime, config.scheme, seed)
-    return figures_of(regime, strategy, decode_all(config, pair, world, requests), None)
+    return figures_of(regime, strategy, decode_all(config, pair, world, requests), {})
 
 
 def ablate_workers(

@@ -98,7 +98,8 @@ def measure_all(
         own = measure_regime(regime, replayed, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
         result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
-        bound = bound_figures(schedule_bound(regime), limit_of(regime, "outrider"), made_up)
+        limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)
+        bound = bound_figures(schedule_bound(regime), limit, made_up)
         result["bounds"][name] = asdict(bound)
         print_regime(console, name, regime, made_up, own, bound)
     return result
@@ -184,7 +185,7 @@ def print_regime(
 
 LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-draft cache;
 first exit that foretold the outcome; target passes and bytes up and down per
-token; share of the limit, tau / max(verify, drafts); ratio to the paper's model,
+token; share of the limit, tau of sd / max(verify, drafts); ratio to the paper's model,
 and to it mended by what it leaves out (FSD: a hit waits for unfinished drafts;
 PicoSpec: parts of a batch are verified, and where all drafts stand there is no
 token of the target's own); what the paper measured."""

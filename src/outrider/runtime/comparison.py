@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
@@ -41,8 +41,8 @@ _JPEG = b"\xff\xd8"
 class Figures:
     """One strategy in one regime. Speeds leave out the prompt; None is what does not apply or is not known.
 
-    `fraction_of_limit` is of tokens per round / max(verification, drafts of a round). `formula` is the
-    paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves out
+    `fraction_of_limit` is of tokens per round of `sd` / max(verification, drafts of a round). `formula` is
+    the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves out
     (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
     """
 
@@ -160,9 +160,9 @@ def decode_all(
 
 
 def figures_of(
-    regime: Regime, strategy: str, texts: Sequence[Decoded], ar_tokens_per_s: float | None
+    regime: Regime, strategy: str, texts: Sequence[Decoded], before: Mapping[str, Figures]
 ) -> Figures:
-    """`ar_tokens_per_s`: of the same run; None where this is it."""
+    """`before`: those of `ar` and `sd` on the same texts, where this is not one of them."""
     tokens = sum(len(text.token_ids) for text in texts)
     rounds = [one for text in texts for one in text.rounds]
     foresight = [text.speculation for text in texts]
@@ -170,17 +170,19 @@ def figures_of(
     judged = misses + sum(one.hint_hits + one.guess_hits for one in foresight)
     exits = [exit_index + 1 for one in foresight for exit_index in one.hit_exits]
     tokens_per_s = tokens / sum(text.elapsed_s for text in texts)
+    tokens_per_round = sum(one.emitted for one in rounds) / len(rounds)
+    of_a_chunk = before["sd"].tokens_per_round if "sd" in before else tokens_per_round
     formula = formula_tokens_per_s(regime, strategy)
     return Figures(
         tokens_per_s=tokens_per_s,
-        speedup_vs_ar=tokens_per_s / (ar_tokens_per_s or tokens_per_s),
-        tokens_per_round=sum(one.emitted for one in rounds) / len(rounds),
+        speedup_vs_ar=tokens_per_s / before["ar"].tokens_per_s if "ar" in before else 1.0,
+        tokens_per_round=tokens_per_round,
         cache_miss_rate=misses / judged if judged else None,
         avg_exit=statistics.mean(exits) if exits else None,
         target_passes_per_token=sum(text.target_passes for text in texts) / tokens,
         bytes_up_per_token=sum(one.bytes_up for one in foresight) / tokens,
         bytes_down_per_token=sum(one.bytes_down for one in foresight) / tokens,
-        fraction_of_limit=tokens_per_s / limit_of(regime, strategy),
+        fraction_of_limit=tokens_per_s / limit_of(regime, strategy, of_a_chunk),
         formula_tokens_per_s=formula,
         ratio_to_formula=_ratio(tokens_per_s, formula),
         ratio_to_mended=_ratio(tokens_per_s, mended_tokens_per_s(regime, strategy)),
@@ -199,11 +201,10 @@ def measure_regime(
     seed: int,
     drafters: Sequence[str] = (MODEL,),
 ) -> dict[str, Figures]:
-    """All strategies, `ar` first, on the same texts."""
+    """All strategies, `ar` and `sd` first, on the same texts."""
     figures: dict[str, Figures] = {}
     for strategy in STRATEGIES:
         config = configuration(regime, strategy, drafters)
         texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
-        ar_tokens_per_s = figures["ar"].tokens_per_s if figures else None
-        figures[strategy] = figures_of(regime, strategy, texts, ar_tokens_per_s)
+        figures[strategy] = figures_of(regime, strategy, texts, figures)
     return figures

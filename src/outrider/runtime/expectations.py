@@ -60,8 +60,8 @@ def _verify_s(regime: Regime, strategy: str) -> float:
     return regime.verify_s(heard=STRATEGIES[strategy].hints == "all")
 
 
-def limit_of(regime: Regime, strategy: str) -> float:
-    """Tokens per second of the slower machine alone."""
+def limit_of(regime: Regime, strategy: str, tokens_per_round: float) -> float:
+    """Tokens per second of the slower machine alone, where a round of the regime's drafts yields so many."""
     if strategy == "ar":
         return 1.0 / regime.step_s
-    return limit_tokens_per_s(regime.expected_tokens, regime.draft_s, _verify_s(regime, strategy))
+    return limit_tokens_per_s(tokens_per_round, regime.draft_s, _verify_s(regime, strategy))

@@ -48,7 +48,7 @@ def test_formulas_of_the_papers() -> None:
     assert expectations.formula_round_s(regime, "fsd") == pytest.approx(0.24 + 0.5563 * 0.288 + 0.62)
     assert expectations.formula_tokens_per_s(regime, "ar") == pytest.approx(1 / 0.354)
     assert expectations.formula_tokens_per_s(regime, "outrider") is None
-    assert expectations.limit_of(regime, "outrider") == pytest.approx(2.92 / 0.62)
+    assert expectations.limit_of(regime, "outrider", 2.92) == pytest.approx(2.92 / 0.62)
 
 
 def test_mended_formulas_expect_less_where_the_papers_leave_something_out() -> None:
@@ -65,7 +65,7 @@ def test_picospec_is_as_fast_as_its_formula_with_fast_verification(name: str) ->
     config = comparison.configuration(regime, "picospec")
     pair, world = comparison.synthetic_models(regime, 0), comparison.world_of(regime, config.scheme, 0)
     texts = comparison.decode_all(config, pair, world, comparison.synthetic_requests(4))
-    row = comparison.figures_of(regime, "picospec", texts, None)
+    row = comparison.figures_of(regime, "picospec", texts, {})
     assert row.ratio_to_mended == pytest.approx(1.0, abs=0.1)
 
 
@@ -103,7 +103,10 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
     figures = json.loads(file.read_text())
     for part in ("regimes", "replayed"):
         assert set(figures[part]["fsd-go2"]) == set(STRATEGIES)
-        assert figures[part]["fsd-go2"]["sd"]["tokens_per_round"] > 1.0
+        sd, row = (figures[part]["fsd-go2"][strategy] for strategy in ("sd", "outrider"))
+        assert sd["tokens_per_round"] > 1.0
+        limit = sd["tokens_per_round"] / 0.62
+        assert row["fraction_of_limit"] == pytest.approx(row["tokens_per_s"] / limit)
     bound, row = figures["bounds"]["fsd-go2"], figures["regimes"]["fsd-go2"]["outrider"]
     assert bound["outrider"] == pytest.approx(row["speedup_vs_ar"] / bound["speedup_vs_ar"])
     assert bound["outrider"] == pytest.approx(row["fraction_of_limit"] / bound["fraction_of_limit"])
