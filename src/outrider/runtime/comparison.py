@@ -42,8 +42,8 @@ class Figures:
     """One strategy in one regime. Speeds leave out the prompt; None is what does not apply or is not known.
 
     `fraction_of_limit` is of tokens per round of `sd` / max(verification, drafts of a round). `formula` is
-    the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves out
-    (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
+    the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves
+    out (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
     """
 
     tokens_per_s: float
