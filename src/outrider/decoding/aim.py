@@ -1,4 +1,4 @@
-"""When a running verification should be given up for one that is aimed better.
+"""When a running verification, or step, should be given up for one that is aimed better or goes further.
 
 Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it
 begins again, with the end foretold as its draft and the branch that lies ready after it, or none. That costs
@@ -6,15 +6,30 @@ the time since the verification began and saves the next one where the exits wer
 the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
 above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
 arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
+
+Where more of the running draft has come in the meantime, beginning again with all of it foretells nothing: it
+costs the time as well, and spares a forward where the draft stands as far as the new tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
+
+
+class _Better(NamedTuple):
+    """The tokens to begin with that no draft need hold, and their chance; when that was found, and the tokens
+    it gains.
+    """
+
+    tokens: Tokens
+    chance: float
+    found_s: float
+    gain: float
 
 
 class Aim:
@@ -29,8 +44,7 @@ class Aim:
         """Nothing is foretold any more."""
         self.tokens: Tokens = ()
         self.chance = 1.0
-        self._better: tuple[Tokens, float, float, float] | None = None
-        """The tokens and their chance, when that was found, and what it gains."""
+        self._better: _Better | None = None
         self._left_s: float | None = None
         self.ends: tuple[int, ...] = ()
         """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
@@ -61,7 +75,6 @@ class Aim:
         """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
         ready after one, or nothing. `drafts`: this one first, and what is verified beside it.
         """
-        most = 0.0
         for tokens, chance in outcomes:
             ready = after(tokens)
             whole = tokens + ready
@@ -70,8 +83,19 @@ class Aim:
             followed = max(drafts, key=partial(common_length, tokens))
             lengths = len(followed), len(tokens), len(ready)
             gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
-            if gain > most:
-                most, self._better = gain, (tokens, chance, now_s, gain)
+            self._weigh(_Better(tokens, chance, now_s, gain))
+
+    def look_at_more(self, num_drafted: int, num_more: int, chance: float, now_s: float) -> None:
+        """So many tokens have come that go on from the running draft, of so many; with that `chance` they do
+        so as far as the first of them.
+        """
+        running_s = self.running_s(now_s)
+        gain = self._pace.gain_of_more(chance, num_drafted, num_more, running_s)
+        self._weigh(_Better(self.tokens, self.chance, now_s, gain))
+
+    def _weigh(self, found: _Better) -> None:
+        if found.gain > (self._better.gain if self._better is not None else 0.0):
+            self._better = found
 
     def take(self) -> float:
         """The verification has been given up: what was better is what the next one begins with. Tokens that
@@ -79,6 +103,8 @@ class Aim:
         """
         if self._better is None:
             return 0.0
-        self.tokens, self.chance, self._left_s, gain = self._better
-        self.ends = (*self.ends, len(self.tokens) - 1)
+        tokens, chance, self._left_s, gain = self._better
+        if tokens != self.tokens:
+            self.ends = (*self.ends, len(tokens) - 1)
+        self.tokens, self.chance = tokens, chance
         return gain

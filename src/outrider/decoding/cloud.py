@@ -95,18 +95,30 @@ class _Session:
 class CloudMachine:
     """Frames and finished jobs in, replies out. Robots with work share the model fairly."""
 
-    def __init__(self, name: str, tokenizer: Tokenizer, limits: CloudLimits, branches: bool = False) -> None:
-        """`branches`: whether the model judges several drafts of a text in one forward."""
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Tokenizer,
+        limits: CloudLimits,
+        branches: bool = False,
+        exits: bool = False,
+    ) -> None:
+        """`branches`: whether the model judges several drafts of a text in one forward. `exits`: whether it
+        has early exits, so that a forward can be left.
+        """
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
         self._branches = branches
+        self._exits = exits
         self._sessions: dict[SessionKey, _Session] = {}
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
         self._alone = True
         """Whether the batch that runs has one job."""
+        self._meanwhile = False
+        """Whether that is a step which nobody asked for."""
         self._batch_time = BatchTime()
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
@@ -144,8 +156,21 @@ class CloudMachine:
             jobs = [_without_hints(job) for job in jobs]
         elif len(jobs) == 1:
             jobs = [self._widened(jobs[0])]
+        self._meanwhile = not jobs
+        jobs = jobs or self._steps_meanwhile(now_s)
         self._begin(jobs, now_s)
         return jobs
+
+    def _steps_meanwhile(self, now_s: float) -> list[CloudJob]:
+        """Where a robot has the model to itself, and waits for a draft: a step that can be left for it."""
+        if not self._exits or self._limits.tokens_per_s != math.inf or self._num_unfinished != 1:
+            return []
+        job = next(text for text in self._texts() if not text.finished).step_meanwhile(now_s)
+        return [job] if job is not None else []
+
+    @property
+    def _num_unfinished(self) -> int:
+        return sum(not text.finished for text in self._texts())
 
     def _texts(self) -> list[TargetText]:
         return [session.text for session in self._sessions.values() if session.text is not None]
@@ -189,7 +214,7 @@ class CloudMachine:
         most = min(MOST_BESIDE, limits.max_sessions - len(self._sessions))
         if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
             return job
-        if limits.tokens_per_s != math.inf or sum(not one.finished for one in self._texts()) > 1:
+        if limits.tokens_per_s != math.inf or self._num_unfinished > 1:
             return job
         job = text.widened(job, most, limits.shared_tokens - 1)
         while job.num_rows > limits.batch_tokens and job.beside:
@@ -242,9 +267,11 @@ class CloudMachine:
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def gives_up(self, job: Verify) -> bool:
-        """Whether there is reason to leave a running verification in its midst."""
+        """Whether there is reason to leave a running verification in its midst. What runs while its robot is
+        waited for must not keep another one waiting.
+        """
         text = self._text_of(job.key, job.epoch)
-        return text is None or text.gives_up(job)
+        return text is None or text.gives_up(job) or (self._meanwhile and self._num_unfinished > 1)
 
     def given_up(self, job: CloudJob, now_s: float) -> None:
         """A verification was left in its midst: its rows are the robot's to spend again."""

@@ -21,12 +21,13 @@ Outcome = tuple[Tokens, float]
 
 class Left(NamedTuple):
     """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
-    foretold before, and what exits said of it.
+    foretold before, and what exits said of it. `again`: the next one judges its draft once more.
     """
 
     drafts: tuple[Tokens, ...]
     known: int
     said: list[Said]
+    again: bool = False
 
 
 class Foretold:
@@ -93,13 +94,24 @@ class Foretold:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
         self._aim.look(drafts, outcomes, after, now_s)
 
+    def look_at_more(self, said: Said, draft: Tokens, offered: Tokens, now_s: float) -> None:
+        """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
+        it; see `Aim.look_at_more`.
+        """
+        num_drafted = len(draft)
+        if len(offered) > num_drafted and offered[:num_drafted] == draft:
+            tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)
+            chance = self._pace.trust.stands(*said, tokens, known, self._aim.chance)
+            self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
+
     def leave(self, drafts: tuple[Tokens, ...]) -> float:
         """A verification was given up; what exits said of it will be compared with what comes of the next.
         Tokens that this is taken to gain.
         """
-        self._left.append(Left(drafts, len(self._aim.tokens), self._said))
+        known, gain = len(self._aim.tokens), self._aim.take()
+        self._left.append(Left(drafts, known, self._said, again=len(self._aim.tokens) == known))
         self._said = []
-        return self._aim.take()
+        return gain
 
     def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
         """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known
@@ -120,6 +132,8 @@ def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
     for hint, runs in left.said:
         pace.trust.on_judged(hint, runs, left.drafts, new, left.known)
+    if left.again:
+        return
     draft = left.drafts[0]
     stood = common_length(draft, new)
     pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))

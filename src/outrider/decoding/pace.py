@@ -150,6 +150,27 @@ class Pace:
         second, as much as usually lies ready by then; else whatever else the draft had right is lost. To
         begin again takes its time too.
         """
+        sizes = num_drafted, num_named, num_ready
+        return self._gain_of_leaving(chance, *sizes, elapsed_s, LOST_BY_WRONG_AIM)
+
+    def gain_of_more(self, chance: float, num_drafted: int, num_more: int, elapsed_s: float) -> float:
+        """Tokens gained by giving up the verification of so many after so long for one that goes on with so
+        many more, the first of which it judges right with that `chance`. Where it does not, only time is
+        lost.
+        """
+        sizes = num_drafted, num_drafted + 1, num_more - 1
+        return self._gain_of_leaving(chance, *sizes, elapsed_s, lost=0.0)
+
+    def _gain_of_leaving(
+        self,
+        chance: float,
+        num_drafted: int,
+        num_named: int,
+        num_ready: int,
+        elapsed_s: float,
+        lost: float,
+    ) -> float:
+        """`lost`: tokens, where it was wrong."""
         if not self.times.step_known:
             return 0.0
         rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
@@ -158,13 +179,18 @@ class Pace:
         to_come = max(0.0, usual - num_ready) * max(0.0, 1.0 - elapsed_s / running_s)
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self.times.draft_s(num_ready) - whole_s) - fewer
-        wrong = LOST_BY_WRONG_AIM + speed * max(0.0, whole_s - running_s)
+        wrong = lost + speed * max(0.0, whole_s - running_s)
         return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""
-        awaited = self._waiting.awaited(self.times.step_s) if self.times.known else None
+        awaited = self._awaited
         return awaited.until_s if awaited is not None and self._pays(awaited, now_s) else now_s
+
+    def comes_soon(self, now_s: float) -> bool:
+        """Whether the draft that is waited for should come before a step begun now would end."""
+        awaited = self._awaited
+        return awaited is not None and awaited.since_s + awaited.delay_s <= now_s + self.times.step_s
 
     def _pays(self, awaited: Awaited, now_s: float) -> bool:
         """Whether waiting, maybe in vain, beats a step, which may contradict the draft awaited.
@@ -180,6 +206,11 @@ class Pace:
         missed = step - speed * max(0.0, awaited.until_s - now_s)
         rest = expected_tokens(rate, num_drafted - 1) - speed * verify_s
         return chance * came + (1.0 - chance) * missed > step + chance * rate * rest
+
+    @property
+    def _awaited(self) -> Awaited | None:
+        """The draft that is waited for, once what it is weighed against is known."""
+        return self._waiting.awaited(self.times.step_s) if self.times.known else None
 
     @property
     def _tokens_per_s(self) -> float:

@@ -32,8 +32,8 @@ _IDLE_WAIT_S = 0.1
 
 @dataclass(frozen=True)
 class ServiceStats:
-    """Counters since the start. `given_up`: verifications left in their midst, for ones aimed better or for
-    nothing where their text has ended. `smallest_margin`: how near to a tie any verified decision was.
+    """Counters since the start. `given_up`: verifications and steps left in their midst, for better ones or
+    for nothing where their text has ended. `smallest_margin`: how near to a tie any verified decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
     `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
@@ -86,7 +86,11 @@ class VerifierService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._machine = CloudMachine(
-            model.name, model.tokenizer, limits or CloudLimits(), model.shares_prompts
+            model.name,
+            model.tokenizer,
+            limits or CloudLimits(),
+            branches=model.shares_prompts,
+            exits=model.exits is not None,
         )
         self._worker = TargetWorker(model)
         self._clock = clock

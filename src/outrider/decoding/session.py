@@ -20,7 +20,7 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.branch_pool import BranchPool
+from outrider.decoding.branch_pool import BranchPool, Evidence
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.foretold import Foretold
@@ -65,6 +65,8 @@ class TargetText:
         self._residue: Residue | None = None
         self._foretold = Foretold(pace)
         self._telling = Telling(frame.rules.hints, tokenizer.vocab_size)
+        self._grown = False
+        """Whether drafts have come since the running verification began."""
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
         """What `_after` has found, until the text or the branches change."""
         self._prefill_us: int | None = None
@@ -145,14 +147,27 @@ class TargetText:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
         if self.finished or self._residue is not None:
             return None
+        draft, evidence = self._offered()
+        return self._verification(draft, evidence) if draft or self._may_step(now_s) else None
+
+    def step_meanwhile(self, now_s: float) -> CloudJob | None:
+        """A step to begin while a draft is waited for: what its exits say can be told and aimed by, and when
+        the draft comes it can be left.
+        """
+        begins = self.may_grow and self._hears(0) and self._pace.comes_soon(now_s)
+        return self._verification((), ()) if begins else None
+
+    def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
+        """The draft to verify next, with its evidence; none for a step."""
         draft, evidence = self._pool.best(self._text.digest, self._room)
         if self._foretold.tokens:
             draft = self._foretold.tokens + self._after(self._foretold.tokens)
-            evidence = (None,) * len(draft)
-        elif self._rules.when_idle == "adaptive":
+            return draft, (None,) * len(draft)
+        if self._rules.when_idle == "adaptive":
             draft = draft[: self._pace.chunk_length(len(draft))]
-        if not draft and not self._may_step(now_s):
-            return None
+        return draft, evidence
+
+    def _verification(self, draft: tuple[int, ...], evidence: tuple[Evidence, ...]) -> Verify:
         rules = self._rules
         return Verify(
             self._key,
@@ -202,6 +217,7 @@ class TargetText:
 
     def on_begun(self, now_s: float) -> None:
         """A verification of this text begins."""
+        self._grown = False
         self._foretold.begin(now_s)
 
     def on_hint(self, job: Verify, hint: ExitHint, longest: int, now_s: float) -> list[Hint]:
@@ -216,6 +232,8 @@ class TargetText:
             if self._rules.when_idle == "adaptive":
                 goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens, longest)]
                 self._foretold.look(job.drafts, goes_on, self._after, now_s)
+                if self._grown:
+                    self._foretold.look_at_more(heard, job.draft, self._offered()[0][:longest], now_s)
         said = []
         for tokens, chance in outcomes:
             frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
@@ -301,6 +319,7 @@ class TargetText:
 
     def _note_arrival(self, now_s: float) -> None:
         self._ready.clear()
+        self._grown = True
         if self._pool.best(self._text.digest, 1)[0]:
             self._pace.on_draft(now_s)
 

@@ -74,6 +74,16 @@ class Trust:
                     alive *= self.chance(confidence, "overruled", run)
         return ends
 
+    def stands(
+        self, hint: ExitHint, runs: Runs, tokens: Tokens, known: int = 0, known_chance: float = 1.0
+    ) -> float:
+        """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
+        choices, confidences = hint.words[0]
+        for at in range(known, len(tokens)):
+            stance: Stance = "agrees" if choices[at] == tokens[at] else "overruled"
+            known_chance *= self.chance(confidences[at], stance, runs[0][at])
+        return known_chance
+
     def on_judged(
         self, hint: ExitHint, runs: Runs, drafts: Sequence[Tokens], new: Tokens, known: int = 0
     ) -> None:

@@ -9,53 +9,19 @@ from cloud_machine import (
     BOB,
     ROOT,
     USEFUL,
-    Clock,
     branched,
     draft,
-    frames,
-    opened,
     opening,
-    own,
     proposal,
+    running,
     verdicts,
 )
-from support.toys import toy_pair
 
 from outrider.core.frames import Cancel, Close, Verdict
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.limits import CloudLimits
-from outrider.decoding.service import VerifierService
 
 pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
-
-
-class Speaking:
-    """Runs steps of a service; what comes in mid-forward is handed over when an exit speaks."""
-
-    def __init__(self, cloud: VerifierService) -> None:
-        self.cloud = cloud
-        self.arriving: list = []
-        self.replies: list = []
-        cloud.listen(lambda: self.take_in())
-
-    def step(self) -> list:
-        self.replies = []
-        assert self.cloud.step(self.replies.append)
-        return frames(self.replies)
-
-    def take_in(self) -> None:
-        arriving, self.arriving = self.arriving, []
-        for peer, frame in arriving:
-            self.replies += self.cloud.receive(peer, frame)
-
-
-def running(limits: CloudLimits | None = None, **options) -> tuple[Speaking, tuple[int, ...]]:
-    """A service where every exit says what the last layer says, and the text."""
-    target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
-    target.exit_row = lambda index, digest: target.row(digest)
-    cloud, text = VerifierService(target, limits, clock=Clock()), own()
-    opened(cloud, **{**USEFUL, **options})
-    return Speaking(cloud), text
 
 
 def test_a_branch_that_comes_in_mid_forward_is_aimed_at_in_that_very_run():

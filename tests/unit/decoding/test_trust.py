@@ -50,6 +50,19 @@ def test_what_exits_repeat_is_learnt_to_be_worth_more():
     assert once < 0.1 < 0.9 < twice
 
 
+def test_a_draft_and_what_goes_on_from_it_stand_as_far_as_exits_that_said_so_were_right():
+    trust = Trust()
+    for _ in range(300):
+        trust.on_outcome(0.5, "agrees", 1, right=True)
+        trust.on_outcome(0.5, "overruled", 1, right=False)
+    hint = exit_word(4, 5, 6)
+    assert trust.stands(hint, ONCE, (4, 5, 6)) > 0.7
+    assert trust.stands(hint, ONCE, (4, 5, 7)) < 0.1, "the exit would go on otherwise"
+    assert trust.stands(hint, ONCE, (4, 7, 6)) < 0.1, "or leave the draft"
+    known = trust.stands(hint, ONCE, (4, 7, 6), known=2, known_chance=0.5)
+    assert 0.4 < known < 0.5, "what is known is not doubted twice"
+
+
 def exit_word(*choices: int, exit: int = 3) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.5, (Word(choices, (0.5,) * len(choices)),))
 
