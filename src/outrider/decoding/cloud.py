@@ -101,16 +101,16 @@ class CloudMachine:
         tokenizer: Tokenizer,
         limits: CloudLimits,
         branches: bool = False,
-        exits: bool = False,
+        steps_meanwhile: bool = False,
     ) -> None:
-        """`branches`: whether the model judges several drafts of a text in one forward. `exits`: whether it
-        has early exits, so that a forward can be left.
+        """`branches`: whether the model judges several drafts of a text in one forward. `steps_meanwhile`:
+        whether it steps while a draft is waited for, which needs early exits to leave such a step at.
         """
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
         self._branches = branches
-        self._exits = exits
+        self._steps_meanwhile = steps_meanwhile
         self._sessions: dict[SessionKey, _Session] = {}
         self._shares = FairShares()
         self._buckets: dict[str | bytes, TokenBucket] = {}
@@ -118,7 +118,7 @@ class CloudMachine:
         self._alone = True
         """Whether the batch that runs has one job."""
         self._meanwhile = False
-        """Whether that is a step which nobody asked for."""
+        """Whether nothing runs, or a step alone that nobody asked for."""
         self._batch_time = BatchTime()
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
@@ -157,15 +157,15 @@ class CloudMachine:
         elif len(jobs) == 1:
             jobs = [self._widened(jobs[0])]
         self._meanwhile = not jobs
-        jobs = jobs or self._steps_meanwhile(now_s)
+        jobs = jobs or self._step_meanwhile()
         self._begin(jobs, now_s)
         return jobs
 
-    def _steps_meanwhile(self, now_s: float) -> list[CloudJob]:
-        """Where a robot has the model to itself, and waits for a draft: a step that can be left for it."""
-        if not self._exits or self._limits.tokens_per_s != math.inf or self._num_unfinished != 1:
+    def _step_meanwhile(self) -> list[CloudJob]:
+        """Where a robot has the model to itself, and its draft is waited for: a step that is left for it."""
+        if not self._steps_meanwhile or self._limits.tokens_per_s != math.inf or self._num_unfinished != 1:
             return []
-        job = next(text for text in self._texts() if not text.finished).step_meanwhile(now_s)
+        job = next(text for text in self._texts() if not text.finished).step_meanwhile()
         return [job] if job is not None else []
 
     @property
@@ -280,7 +280,7 @@ class CloudMachine:
             bucket.give_back(job.num_rows)
         text = self._text_of(job.key, job.epoch)
         if text is not None and isinstance(job, Verify):
-            text.on_given_up(job, now_s)
+            text.on_given_up(job, now_s, asked=not self._meanwhile)
 
     def complete(
         self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float

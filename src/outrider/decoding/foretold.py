@@ -21,13 +21,12 @@ Outcome = tuple[Tokens, float]
 
 class Left(NamedTuple):
     """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
-    foretold before, and what exits said of it. `again`: the next one judges its draft once more.
+    foretold before, and what exits said of it.
     """
 
     drafts: tuple[Tokens, ...]
     known: int
     said: list[Said]
-    again: bool = False
 
 
 class Foretold:
@@ -99,17 +98,19 @@ class Foretold:
         it; see `Aim.look_at_more`.
         """
         num_drafted = len(draft)
-        if len(offered) > num_drafted and offered[:num_drafted] == draft:
+        heard = len(said[0].words[0].choices) > num_drafted
+        if heard and len(offered) > num_drafted and offered[:num_drafted] == draft:
             tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)
             chance = self._pace.trust.stands(*said, tokens, known, self._aim.chance)
             self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
 
     def leave(self, drafts: tuple[Tokens, ...]) -> float:
-        """A verification was given up; what exits said of it will be compared with what comes of the next.
-        Tokens that this is taken to gain.
+        """A verification was given up. What exits said of it will be compared with what comes of the next,
+        unless that one begins with the same draft: they will say it again. Tokens that this is taken to gain.
         """
-        known, gain = len(self._aim.tokens), self._aim.take()
-        self._left.append(Left(drafts, known, self._said, again=len(self._aim.tokens) == known))
+        known, gain = self._aim.tokens, self._aim.take()
+        if self._aim.tokens != known:
+            self._left.append(Left(drafts, len(known), self._said))
         self._said = []
         return gain
 
@@ -132,8 +133,6 @@ def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
     for hint, runs in left.said:
         pace.trust.on_judged(hint, runs, left.drafts, new, left.known)
-    if left.again:
-        return
     draft = left.drafts[0]
     stood = common_length(draft, new)
     pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))

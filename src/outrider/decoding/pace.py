@@ -184,13 +184,8 @@ class Pace:
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""
-        awaited = self._awaited
+        awaited = self._waiting.awaited(self.times.step_s) if self.times.known else None
         return awaited.until_s if awaited is not None and self._pays(awaited, now_s) else now_s
-
-    def comes_soon(self, now_s: float) -> bool:
-        """Whether the draft that is waited for should come before a step begun now would end."""
-        awaited = self._awaited
-        return awaited is not None and awaited.since_s + awaited.delay_s <= now_s + self.times.step_s
 
     def _pays(self, awaited: Awaited, now_s: float) -> bool:
         """Whether waiting, maybe in vain, beats a step, which may contradict the draft awaited.
@@ -206,11 +201,6 @@ class Pace:
         missed = step - speed * max(0.0, awaited.until_s - now_s)
         rest = expected_tokens(rate, num_drafted - 1) - speed * verify_s
         return chance * came + (1.0 - chance) * missed > step + chance * rate * rest
-
-    @property
-    def _awaited(self) -> Awaited | None:
-        """The draft that is waited for, once what it is weighed against is known."""
-        return self._waiting.awaited(self.times.step_s) if self.times.known else None
 
     @property
     def _tokens_per_s(self) -> float:

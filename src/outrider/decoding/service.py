@@ -32,8 +32,9 @@ _IDLE_WAIT_S = 0.1
 
 @dataclass(frozen=True)
 class ServiceStats:
-    """Counters since the start. `given_up`: verifications and steps left in their midst, for better ones or
-    for nothing where their text has ended. `smallest_margin`: how near to a tie any verified decision was.
+    """Counters since the start. `given_up`: verifications and steps left in their midst, for better ones, for
+    other robots, or for nothing where their text has ended. `smallest_margin`: how near to a tie any verified
+    decision was.
 
     `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
     `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
@@ -84,13 +85,15 @@ class VerifierService:
         model: LanguageModel,
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        shared: bool = False,
     ) -> None:
+        """`shared`: the machine has other work than this, which must not wait for what nobody asked for."""
         self._machine = CloudMachine(
             model.name,
             model.tokenizer,
             limits or CloudLimits(),
             branches=model.shares_prompts,
-            exits=model.exits is not None,
+            steps_meanwhile=not shared and model.exits is not None,
         )
         self._worker = TargetWorker(model)
         self._clock = clock

@@ -150,12 +150,12 @@ class TargetText:
         draft, evidence = self._offered()
         return self._verification(draft, evidence) if draft or self._may_step(now_s) else None
 
-    def step_meanwhile(self, now_s: float) -> CloudJob | None:
+    def step_meanwhile(self) -> CloudJob | None:
         """A step to begin while a draft is waited for: what its exits say can be told and aimed by, and when
         the draft comes it can be left.
         """
-        begins = self.may_grow and self._hears(0) and self._pace.comes_soon(now_s)
-        return self._verification((), ()) if begins else None
+        can_be_left = self.may_grow and self._rules.hints == "useful" and self._hears(0)
+        return self._verification((), ()) if can_be_left and self._residue is None else None
 
     def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The draft to verify next, with its evidence; none for a step."""
@@ -245,11 +245,15 @@ class TargetText:
         """Whether the running verification is of no use any more, or one that is aimed better of more."""
         return self._foretold.is_better or job.tokens != self._text.tokens
 
-    def on_given_up(self, job: Verify, now_s: float) -> None:
-        """It has been left; what exits said of it will be compared with what comes of the next one."""
+    def on_given_up(self, job: Verify, now_s: float, asked: bool = True) -> None:
+        """It has been left; what exits said of it will be compared with what comes of the next one. What ran
+        without being `asked` for is no trial of what asking exits gains: the model would have stood idle.
+        """
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
-            self._pace.on_exits_gained(len(job.draft), self._foretold.leave(job.drafts))
+            gain = self._foretold.leave(job.drafts)
+            if asked:
+                self._pace.on_exits_gained(len(job.draft), gain)
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""

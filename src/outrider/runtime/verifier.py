@@ -80,7 +80,7 @@ class Verifier:
 def _service(
     model: LanguageModel, limits: CloudLimits | None, knowledge: Knowledge | None
 ) -> VerifierService | JointService:
-    verifier = VerifierService(model, limits)
+    verifier = VerifierService(model, limits, shared=knowledge is not None)
     if knowledge is None:
         return verifier
     return JointService(verifier, AggregationService(knowledge.model, knowledge.documents(), limits))

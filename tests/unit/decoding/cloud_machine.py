@@ -141,10 +141,14 @@ class Speaking:
             self.replies += self.cloud.receive(peer, frame)
 
 
-def running(limits: CloudLimits | None = None, **options) -> tuple[Speaking, tuple[int, ...]]:
-    """A service where every exit says what the last layer says, and the text."""
+def running(
+    limits: CloudLimits | None = None, exits: bool = True, shared: bool = False, **options
+) -> tuple[Speaking, tuple[int, ...]]:
+    """A service where every exit, if there are `exits`, says what the last layer says; and the text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
-    cloud, text = VerifierService(target, limits, clock=Clock()), own()
+    if not exits:
+        target.exits = None
+    cloud, text = VerifierService(target, limits, Clock(), shared), own()
     opened(cloud, **{**USEFUL, **options})
     return Speaking(cloud), text

@@ -128,19 +128,18 @@ AIMED = ("drafts", "steps", "right", "wrong", "grown", "meanwhile")
 @pytest.fixture
 def aims(monkeypatch) -> Counter[str]:
     """What exits foretell is aimed at where a branch lies ready after it, or where they are the least bit
-    sure, and what goes on from a draft is always begun with; while a draft is awaited a step always runs.
-    What comes of that.
+    sure, and what goes on from a draft is always begun with. What comes of that.
     """
     seen: Counter[str] = Counter()
 
-    def on_given_up(text, job, now_s, plain=TargetText.on_given_up):
+    def on_given_up(text, job, now_s, asked, plain=TargetText.on_given_up):
         seen["drafts" if job.draft else "steps"] += 1
         foretold = text._foretold.tokens
-        plain(text, job, now_s)
+        plain(text, job, now_s, asked)
         seen["grown"] += text._foretold.tokens == foretold
 
-    def step_meanwhile(text, now_s, plain=TargetText.step_meanwhile):
-        job = plain(text, now_s)
+    def step_meanwhile(text, plain=TargetText.step_meanwhile):
+        job = plain(text)
         seen["meanwhile"] += job is not None
         return job
 
@@ -155,7 +154,6 @@ def aims(monkeypatch) -> Counter[str]:
 
     monkeypatch.setattr(Pace, "gain_of_aim", gain)
     monkeypatch.setattr(Pace, "gain_of_more", lambda pace, chance, *sizes: 3.0)
-    monkeypatch.setattr(Pace, "comes_soon", lambda pace, now_s: True)
     monkeypatch.setattr(TargetText, "step_meanwhile", step_meanwhile)
     monkeypatch.setattr(TargetText, "on_given_up", on_given_up)
     monkeypatch.setattr(TargetText, "on_judged", on_judged)

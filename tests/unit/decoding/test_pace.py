@@ -82,14 +82,6 @@ def test_it_waits_where_waiting_pays_and_not_for_ever(reason):
     assert waiting.wait_until_s(until_s + 1e-3) <= until_s + 1e-3
 
 
-def test_a_draft_comes_soon_that_should_come_within_a_step():
-    policy = pace(4, 0.07)
-    assert [policy.comes_soon(1000.0 + after_s) for after_s in (0.0, 0.01, 0.03)] == [False, False, True]
-    policy.on_draft(1000.04)
-    assert not policy.comes_soon(1000.04), "it has come"
-    assert not Pace().comes_soon(0.0) and not pace(4).comes_soon(1000.0)
-
-
 def test_a_step_taken_meanwhile_does_not_delay_the_answer_to_a_surprise():
     policy = pace(4, 0.07)
     assert policy.wait_until_s(1000.0) == 1000.0, "a step fits in before the draft comes"
