@@ -163,14 +163,15 @@ class CloudMachine:
 
     def _step_meanwhile(self) -> list[CloudJob]:
         """Where a robot has the model to itself, and its draft is waited for: a step that is left for it."""
-        if not self._steps_meanwhile or self._limits.tokens_per_s != math.inf or self._num_unfinished != 1:
-            return []
-        job = next(text for text in self._texts() if not text.finished).step_meanwhile()
+        text = self._only_text() if self._steps_meanwhile else None
+        job = text.step_meanwhile() if text is not None else None
         return [job] if job is not None else []
 
-    @property
-    def _num_unfinished(self) -> int:
-        return sum(not text.finished for text in self._texts())
+    def _only_text(self) -> TargetText | None:
+        """What a robot writes that has the model to itself and may use all of its time."""
+        unfinished = [text for text in self._texts() if not text.finished]
+        alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
+        return unfinished[0] if alone else None
 
     def _texts(self) -> list[TargetText]:
         return [session.text for session in self._sessions.values() if session.text is not None]
@@ -214,7 +215,7 @@ class CloudMachine:
         most = min(MOST_BESIDE, limits.max_sessions - len(self._sessions))
         if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
             return job
-        if limits.tokens_per_s != math.inf or self._num_unfinished > 1:
+        if self._only_text() is None:
             return job
         job = text.widened(job, most, limits.shared_tokens - 1)
         while job.num_rows > limits.batch_tokens and job.beside:
@@ -271,7 +272,7 @@ class CloudMachine:
         waited for must not keep another one waiting.
         """
         text = self._text_of(job.key, job.epoch)
-        return text is None or text.gives_up(job) or (self._meanwhile and self._num_unfinished > 1)
+        return text is None or text.gives_up(job) or (self._meanwhile and self._only_text() is None)
 
     def given_up(self, job: CloudJob, now_s: float) -> None:
         """A verification was left in its midst: its rows are the robot's to spend again."""

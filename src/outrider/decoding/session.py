@@ -159,10 +159,10 @@ class TargetText:
 
     def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The draft to verify next, with its evidence; none for a step."""
-        draft, evidence = self._pool.best(self._text.digest, self._room)
         if self._foretold.tokens:
             draft = self._foretold.tokens + self._after(self._foretold.tokens)
             return draft, (None,) * len(draft)
+        draft, evidence = self._pool.best(self._text.digest, self._room)
         if self._rules.when_idle == "adaptive":
             draft = draft[: self._pace.chunk_length(len(draft))]
         return draft, evidence
@@ -245,7 +245,7 @@ class TargetText:
         """Whether the running verification is of no use any more, or one that is aimed better of more."""
         return self._foretold.is_better or job.tokens != self._text.tokens
 
-    def on_given_up(self, job: Verify, now_s: float, asked: bool = True) -> None:
+    def on_given_up(self, job: Verify, now_s: float, asked: bool) -> None:
         """It has been left; what exits said of it will be compared with what comes of the next one. What ran
         without being `asked` for is no trial of what asking exits gains: the model would have stood idle.
         """
