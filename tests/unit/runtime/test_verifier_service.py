@@ -1,4 +1,4 @@
-"""What a verifier is made of."""
+"""What a verifier is made of, by what it is to do."""
 
 from __future__ import annotations
 
