@@ -173,11 +173,12 @@ class DecodingConfig:
 
     @property
     def scheme(self) -> AcceptanceName:
-        """The acceptance scheme in force: `greedy` for `rejection` where nothing is drawn, which accepts the
-        same and needs none of the distributions.
+        """The acceptance scheme in force: where nothing is drawn `greedy` for one that tests distributions,
+        which accepts the same and needs none of them.
         """
         own = self.plan.acceptance
-        return self.acceptance or ("greedy" if own == "rejection" and self.temperature == 0.0 else own)
+        tests_nothing = self.temperature == 0.0 and own not in DETERMINISTIC
+        return self.acceptance or ("greedy" if tests_nothing else own)
 
     def sampling_for(self, prompt: Prompt, number: int = 0) -> Sampling:
         """How the tokens of one text, a session's `number`-th, are drawn: each prompt has noise of its own

@@ -23,8 +23,9 @@ class Due:
 
 
 def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
-    """All that is worth sending, once some branch must leave to be there when the cloud may need it.
+    """All that is worth its bytes, once some branch must leave to be there when the cloud may need it.
 
+    Second choices that nothing follows yet go along: verified beside the first, one may win a token.
     `growing`: whether a further token may still come, and with it another occasion to send.
     """
     branches = useful_branches(tree, outlook)
@@ -36,24 +37,29 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) ->
             return Due([], leave_s)
     elif not any(is_time(tree, branch, outlook, now_s) for branch in branches):
         return Due([])
-    nodes = sorted((node for branch in branches for node in branch), key=lambda node: -node.likelihood)
+    nodes = sorted(_untold(tree, outlook), key=lambda node: -node.likelihood)
     return Due(_fitting(tree, nodes[: max(0, int(outlook.affords))]))
 
 
 def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:
-    """What is worth telling of each branch, outward.
+    """What is worth telling of each branch, outward, of those that are worth a frame.
 
     The first unsent token of a branch only says which outcome it is for; those after it save time.
     """
     branches: dict[int, list[Node]] = {}
-    for node in tree.likely(outlook.least_worth):
-        if node.sent_s is None and node is not tree.root:
-            branches.setdefault(node.turn, []).append(node)
+    for node in _untold(tree, outlook):
+        branches.setdefault(node.turn, []).append(node)
     if not branches:
         return []
     least = outlook.least_useful
     found = [sorted(nodes, key=lambda node: node.length) for nodes in branches.values()]
     return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
+
+
+def _untold(tree: DraftTree, outlook: Outlook) -> list[Node]:
+    """What is worth its bytes and has not been sent; with it, what connects it."""
+    likely = tree.likely(outlook.least_worth)
+    return [node for node in likely if node.sent_s is None and node is not tree.root]
 
 
 def is_time(tree: DraftTree, branch: list[Node], outlook: Outlook, now_s: float) -> bool:

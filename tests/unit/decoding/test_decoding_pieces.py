@@ -211,3 +211,13 @@ def test_patience():
     assert patience.verdict(True, 3, 25.1) == "ask again"
     assert patience.verdict(False, 3, 26.0) is None
     assert patience.verdict(False, 3, 26.2) == "go alone"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scheme"),
+    [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")],
+)
+def test_where_nothing_is_drawn_nothing_is_tested(strategy: str, scheme: str) -> None:
+    assert DecodingConfig(strategy=strategy).scheme == "greedy"
+    assert DecodingConfig(strategy=strategy, temperature=0.5).scheme == scheme
+    assert DecodingConfig(strategy=strategy, acceptance=scheme).scheme == scheme

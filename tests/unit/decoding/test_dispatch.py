@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from outrider.core.frames import MAX_RUNS_BYTES
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.dispatch import SURELY_FIT, useful_branches
+from outrider.decoding.dispatch import SURELY_FIT, due_ahead, useful_branches
 from outrider.decoding.draft_tree import DraftTree, branches_to
 from outrider.decoding.outlook import Outlook
 from outrider.decoding.token_runs import pack_runs
@@ -50,3 +50,15 @@ def test_the_useful_branches_are_all_that_is_unsent_and_likely_enough(steps):
             turns[node.turn].append(node.length)
     kept = {turn for turn, lengths in turns.items() if lengths and max(lengths) - min(lengths) >= 1}
     assert set(found) == {node for node in wanted if node.turn in kept and node is not tree.root}
+
+
+def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send():
+    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(num_draft_tokens=2), 2.0)
+    tip = tree.add(tree.root, 1, 0.9, "draft")
+    guess = tree.add(tip, 7, 0.3, "guess")
+    unlikely = tree.add(tip, 8, outlook.least_worth / 2, "guess")
+    tip = tree.add(tip, 2, 0.9, "draft")
+    assert due_ahead(tree, outlook, True, 0.0).nodes == []
+    tree.add(tip, 3, 0.9, "draft")
+    due = due_ahead(tree, outlook, True, 0.0).nodes
+    assert guess in due and unlikely not in due and len(due) == 4
