@@ -69,7 +69,9 @@ def test_overhead_of_rounds_over_sockets(monkeypatch: pytest.MonkeyPatch) -> Non
     with serving(bench_overhead.synthetic_service()) as endpoint:
         waiting = bench_overhead.measure_overhead(endpoint, "sd", texts=1)
         streaming = bench_overhead.measure_overhead(endpoint, "outrider", texts=1)
+        sampled = bench_overhead.measure_overhead(endpoint, "dssd", texts=1, temperature=1.0)
         lines = bench_overhead.profile_edge(endpoint, texts=1)
+    assert sampled.rounds >= 6 and sampled.median_ms > 0.0
     assert waiting.rounds >= 6 and waiting.p90_ms >= waiting.median_ms > 0.0
     assert streaming.rounds >= 6 and streaming.edge_cpu_ms > 0.0
     assert any(line.function.startswith("decoding/edge.py") for line in lines)

@@ -6,7 +6,7 @@ import cProfile
 import pstats
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ the others the two run at once, so no more is taken off than the longer of them:
 is left.
 """
 TEXT_TOKENS = 200
+SAMPLED = 1.0
+"""A temperature at which schemes test distributions."""
 PROFILE_LINES = 12
 TEXT_S = 600.0
 _PACKAGE = str(Path(outrider.__file__).parent)
@@ -66,10 +68,10 @@ def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
     ]
 
 
-def measure_overhead(endpoint: str, strategy: str, texts: int) -> Overhead:
+def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> Overhead:
     """Decode some texts over a running verifier."""
     cpu_s = time.process_time()
-    decoded = _decode(endpoint, strategy, texts)
+    decoded = _decode(endpoint, strategy, texts, temperature)
     cpu_s = time.process_time() - cpu_s
     rounds = sum(len(text.rounds) for text in decoded)
     waits = strategy in WAITING
@@ -96,9 +98,9 @@ def own_lines(profile: cProfile.Profile) -> list[ProfileLine]:
     return sorted(lines, key=lambda line: -line.own_s)
 
 
-def _decode(endpoint: str, strategy: str, texts: int) -> list[Decoded]:
+def _decode(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> list[Decoded]:
     target, draft = synthetic_pair(SETTINGS)
-    config = DecodingConfig(strategy=strategy)
+    config = DecodingConfig(strategy=strategy, temperature=temperature)
     decoder = connect_decoder(
         endpoint, draft if config.needs_model else None, config, tokenizer=target.tokenizer
     )
@@ -118,25 +120,40 @@ def bench_overhead(texts: int = 5) -> dict[str, Any]:
     """Measure and print."""
     started_s = time.monotonic()
     with verifier_process(synthetic_service) as endpoint:
-        rows = [measure_overhead(endpoint, strategy, texts) for strategy in STRATEGIES if strategy != "ar"]
+        rows = {
+            temperature: [
+                measure_overhead(endpoint, strategy, texts, temperature)
+                for strategy in STRATEGIES
+                if strategy != "ar"
+            ]
+            for temperature in (0.0, SAMPLED)
+        }
         lines = profile_edge(endpoint, texts)[:PROFILE_LINES]
     print_overhead(Console(), rows, lines)
     return {
-        "strategies": {row.strategy: asdict(row) for row in rows},
+        "strategies": {row.strategy: asdict(row) for row in rows[0.0]},
+        "sampled": {row.strategy: asdict(row) for row in rows[SAMPLED]},
         "profile": [asdict(line) for line in lines],
         "seconds": time.monotonic() - started_s,
     }
 
 
-def print_overhead(console: Console, rows: Sequence[Overhead], lines: Sequence[ProfileLine]) -> None:
-    console.print("\n[bold]engine beside the models[/bold], ZeroMQ on loopback", highlight=False)
-    for row in rows:
-        beside = "beside the models" if row.strategy in WAITING else "beside the longer of the two"
+def print_overhead(
+    console: Console, rows: Mapping[float, Sequence[Overhead]], lines: Sequence[ProfileLine]
+) -> None:
+    """`rows`: by the temperature."""
+    for temperature, some in rows.items():
         console.print(
-            f"  {row.strategy:9} {row.median_ms:6.2f} median {row.p90_ms:6.2f} p90, ms a round {beside}; "
-            f"{row.edge_cpu_ms:.2f} ms of the edge's processor ({row.rounds} rounds)",
+            f"\n[bold]engine beside the models[/bold], ZeroMQ on loopback, temperature {temperature:g}",
             highlight=False,
         )
+        for row in some:
+            beside = "beside the models" if row.strategy in WAITING else "beside the longer of the two"
+            console.print(
+                f"  {row.strategy:9} {row.median_ms:6.2f} median {row.p90_ms:6.2f} p90, ms a round {beside}; "
+                f"{row.edge_cpu_ms:.2f} ms of the edge's processor ({row.rounds} rounds)",
+                highlight=False,
+            )
     console.print("edge under cProfile, outrider: own ms, with callees, calls", highlight=False)
     for line in lines:
         console.print(
