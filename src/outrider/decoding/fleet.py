@@ -90,12 +90,17 @@ class RobotRecord:
 
 @dataclass
 class CloudRecord:
-    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between."""
+    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between.
+
+    `others_s`: the processor's time in the midst of batches that was spent on what robots and links do; it is
+    part of no batch's.
+    """
 
     batches: list[int] = field(default_factory=list)
     batch_s: list[float] = field(default_factory=list)
     prompt_s: list[float] = field(default_factory=list)
     prompts: int = 0
+    others_s: float = 0.0
 
 
 class Agenda:
@@ -186,6 +191,7 @@ class FleetCloud:
             self._wire(said, answers)
             took_s = spent_s(1.0)
         self._note(jobs, results, took_s)
+        self.record.others_s += others_s
         self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
 
     def _take_in(self) -> list[Reply]:

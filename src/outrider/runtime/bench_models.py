@@ -24,6 +24,7 @@ from outrider.runtime.bench_plots import draw_ratios
 from outrider.runtime.figures import write_figures
 from outrider.runtime.graph_ratios import graph_agreement, graph_ratios, graph_trial
 from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
+from outrider.runtime.host_overhead import PROMPT_DRAFT_S, TARDY_DRAFT_S, HostTime, measure_host
 from outrider.runtime.paths import models_folder
 from outrider.runtime.ratios import Ratio, cpu_seconds, forward_seconds, median_ms
 from outrider.runtime.speculation import verifications
@@ -98,7 +99,7 @@ def bench_models(
         "static_graphs": asdict(trial),
         "target_step": asdict(step),
         "packed_verify_s": packed_s,
-        "host_overhead_ms": beside,
+        "host_overhead": {what: asdict(host) for what, host in beside.items()},
     }
     print_figures(Console(), ratios, draftings)
     write_figures(json_file, figures)
@@ -187,23 +188,26 @@ def check_device(device: str) -> None:
     find_device(device)
 
 
-def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[str, float]:
-    """Milliseconds of a step that verifies a draft, and of one that has none."""
+def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[str, HostTime]:
+    """Of a step that verifies a draft, and of one that has none."""
     from outrider.models import load_model
-    from outrider.runtime.host_overhead import PROMPT_DRAFT_S, TARDY_DRAFT_S, measure_overhead_ms
 
     pair = Pair(load_model(folder, device=device), load_model(folder.parent / "draft", role="draft"))
     cases = {"verification": PROMPT_DRAFT_S, "bare step": TARDY_DRAFT_S}
-    return {
-        what: measure_overhead_ms(pair, prompts, draft_token_s=draft_s) for what, draft_s in cases.items()
-    }
+    return {what: measure_host(pair, prompts, draft_token_s=draft_s) for what, draft_s in cases.items()}
 
 
-def overhead_ratios(overhead_ms: Mapping[str, float], device: str) -> list[Ratio]:
-    detail = f"shipped target on {device}: frames, hints, judging"
+def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio]:
+    """What a GPU waits for; hints are heard while it computes on."""
     return [
-        Ratio(f"host's time beside the model, ms a {what}", value, 0.5, True, detail)
-        for what, value in overhead_ms.items()
+        Ratio(
+            f"host's time from forward to forward, ms a {what}",
+            host.between_ms,
+            0.5,
+            True,
+            f"shipped target on {device}: frames, judging; hints amid a forward {host.amid_ms:.2f} ms",
+        )
+        for what, host in overhead.items()
     ]
 
 

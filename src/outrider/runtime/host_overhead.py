@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.link_profile import LinkProfile
@@ -31,13 +32,23 @@ STRATEGY = "outrider"
 PROMPT_DRAFT_S, TARDY_DRAFT_S = 0.0005, 1.0
 
 
+@dataclass(frozen=True)
+class HostTime:
+    """Mean milliseconds of a step: between two forwards, and amid one, while a GPU computes on."""
+
+    between_ms: float
+    amid_ms: float
+
+
 class TimedModel:
-    """A LanguageModel that counts the seconds of this thread in its batches, their readers' left out."""
+    """A LanguageModel that counts the seconds of this thread in its batches, and those of their readers."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.name, self.vocab_size, self.eos_id = model.name, model.vocab_size, model.eos_id
         self.max_length, self.shares_prompts = model.max_length, model.shares_prompts
         self.seconds: list[float] = []
+        """Of each batch, its reader's left out."""
+        self.reading_s: list[float] = []
         self._model = model
         self._reading_s = 0.0
 
@@ -62,6 +73,7 @@ class TimedModel:
             float(logits[-1][-1, 0])
         finally:  # one that is left in its midst has run until then
             self.seconds.append(time.thread_time() - began_s - self._reading_s)
+            self.reading_s.append(self._reading_s)
         return logits
 
     def _timed(self, read: ExitReader) -> ExitReader:
@@ -85,14 +97,14 @@ class TimedModel:
             self._reading_s += time.thread_time() - began_s
 
 
-def measure_overhead_ms(
+def measure_host(
     pair: Pair,
     prompts: Sequence[Prompt],
     strategy: str = STRATEGY,
     draft_token_s: float = PROMPT_DRAFT_S,
-) -> float:
-    """Mean milliseconds of a verifier's step on this thread beside the model's, with one robot that writes
-    a text after each prompt.
+) -> HostTime:
+    """What a verifier's step takes on this thread beside the model, with one robot that writes a text after
+    each prompt.
 
     A robot whose draft takes PROMPT_DRAFT_S a token has a draft there for most steps; with TARDY_DRAFT_S the
     verifier takes its steps alone.
@@ -102,9 +114,11 @@ def measure_overhead_ms(
     fleet = Fleet(timed, FleetWorld(frame_bytes, compute, link, unpacking=unpacking))
     texts = (FleetText(prompt) for prompt in (prompts[0], *prompts))
     robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))
-    turns = fleet.cloud.record.batch_s
+    cloud = fleet.cloud.record
     fleet.agenda.run(math.inf, lambda: bool(robot.texts or robot.failure))
-    warm = len(turns), len(timed.seconds)
+    turns, forwards, others_s = len(cloud.batch_s), len(timed.seconds), cloud.others_s
     fleet.run()
-    beside_s = sum(turns[warm[0] :]) - sum(timed.seconds[warm[1] :])
-    return 1e3 * beside_s / len(turns[warm[0] :])
+    amid_s = sum(timed.reading_s[forwards:]) - (cloud.others_s - others_s)
+    between_s = sum(cloud.batch_s[turns:]) - sum(timed.seconds[forwards:]) - amid_s
+    steps = len(cloud.batch_s) - turns
+    return HostTime(1e3 * between_s / steps, 1e3 * amid_s / steps)

@@ -13,7 +13,7 @@ from outrider.decoding.jobs import GivenUp
 from outrider.models import load_model
 from outrider.runtime import host_overhead
 from outrider.runtime.held_out import Pair
-from outrider.runtime.host_overhead import TimedModel, measure_overhead_ms
+from outrider.runtime.host_overhead import TimedModel, measure_host
 
 
 class Clock:
@@ -57,6 +57,7 @@ def test_reading_exits_is_the_hosts_time(monkeypatch: pytest.MonkeyPatch) -> Non
     timed.forward_together([chunk], read)
     timed.forward_together([chunk])
     assert timed.seconds == [10.0, 10.0]
+    assert timed.reading_s == [5.0, 0.0]
     assert clock.now_s == 25.0
 
 
@@ -72,6 +73,7 @@ def test_a_batch_that_is_left_in_its_midst_has_run_until_then(monkeypatch: pytes
     with pytest.raises(GivenUp):
         timed.forward_together([Chunk(None, [1])], lambda index, rows: Reading(rows[0][1], leave))  # type: ignore[arg-type]
     assert timed.seconds == [5.0]
+    assert timed.reading_s == [2.0]
     assert clock.now_s == 7.0
 
 
@@ -79,4 +81,6 @@ def test_a_robots_texts_are_timed(tmp_path: Path) -> None:
     folder = build_tiny_pair(tmp_path)
     add_exits(folder / "target", (1,), torch.arange(20))
     pair = Pair(load_model(folder / "target"), load_model(folder / "draft", role="draft"))
-    assert 0.0 < measure_overhead_ms(pair, [random_prompt(1)], "sd") < 1000.0
+    host = measure_host(pair, [random_prompt(1)], "fsd")
+    assert 0.0 < host.between_ms < 1000.0
+    assert 0.0 < host.amid_ms < 1000.0
