@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class TokenBucket:
-    """Refills at a rate up to a burst; may be overdrawn once. Seconds on any monotonic clock."""
+    """Refills at a rate up to a burst; may be overdrawn. Seconds on any monotonic clock."""
 
     def __init__(self, units_per_s: float, burst_units: float, now_s: float) -> None:
         self._units_per_s = units_per_s
@@ -18,6 +18,11 @@ class TokenBucket:
             return False
         self._units -= units
         return True
+
+    def spend(self, units: float, now_s: float) -> None:
+        """Take it in any case: what the bucket has not is owed, and nothing is there until it is paid."""
+        self.ready_s(now_s)
+        self._units -= units
 
     def give_back(self, units: float) -> None:
         """Some of what was taken has not been used."""

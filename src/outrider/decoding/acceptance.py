@@ -41,11 +41,14 @@ class Outcome(NamedTuple):
     margin: float = math.inf
 
 
-def judge_decided(decided: Sequence[Sequence[float]], draft: Sequence[int]) -> Outcome:
+def judge_decided(
+    decided: Sequence[Sequence[float]], draft: Sequence[int], with_bonus: bool = True
+) -> Outcome:
     """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
 
     `decided` (`decisions.decide`): of each row the choice and its margin; row i predicts draft[i], the last
-    one what follows a wholly accepted draft. Raises ModelError for logits that are no numbers.
+    one what follows a wholly accepted draft, where there is a bonus. Raises ModelError for logits that are no
+    numbers.
     """
     accepted = 0
     while accepted < len(draft) and draft[accepted] == decided[accepted][0]:
@@ -53,7 +56,8 @@ def judge_decided(decided: Sequence[Sequence[float]], draft: Sequence[int]) -> O
     margins = [margin for _, margin in decided[: accepted + 1]]
     if any(map(math.isnan, margins)):
         raise broken_logits()
-    return Outcome(accepted, int(decided[accepted][0]), margin=min(margins))
+    follows = accepted < len(draft) or with_bonus
+    return Outcome(accepted, int(decided[accepted][0]) if follows else None, margin=min(margins))
 
 
 def judge_rejection(

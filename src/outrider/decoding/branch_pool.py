@@ -15,6 +15,10 @@ from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
 
 MAX_TOKENS = 1024
+MOST_CHOICES = 16
+"""Tokens that are kept after one text, the likeliest."""
+ROW_TOKENS = 8
+"""A token with the distribution that it was drawn from counts as so many."""
 SECOND_CHOICE_COST = 5
 """A branch that leaves a better one is about as likely as so many more tokens of that one."""
 Evidence = Any
@@ -31,10 +35,11 @@ class _Place:
 
 
 class BranchPool:
-    """A bounded set of branches. Where digests collide, once in billions, a draft is merely rejected."""
+    """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
 
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
+        self._size = 0
 
     def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
         """Branches that grow from the text with this length and digest."""
@@ -100,18 +105,34 @@ class BranchPool:
 
     def drop_before(self, length: int) -> None:
         """Forget what can no longer follow a text of this length."""
-        self._places = {digest: place for digest, place in self._places.items() if place.length >= length}
+        for digest in [digest for digest, place in self._places.items() if place.length < length]:
+            self._drop(digest)
 
     def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
         """Keep a token after a text; the digest of both."""
         place = self._places.get(digest)
         if place is None:
-            if len(self._places) >= MAX_TOKENS:
-                del self._places[next(iter(self._places))]
             place = self._places[digest] = _Place(length)
         known = place.offers.get(token)
         after = next_digest(digest, token) if known is None else known[1]
+        if known is not None:
+            self._size -= _room(known[0])
+        elif len(place.offers) == MOST_CHOICES:
+            if not preferred:
+                return after
+            _, (least, _) = place.offers.popitem()
+            self._size -= _room(least)
         if preferred:
             place.offers = {token: (evidence, after), **place.offers}
         place.offers[token] = evidence, after
+        self._size += _room(evidence)
+        while self._size > MAX_TOKENS:
+            self._drop(next(iter(self._places)))
         return after
+
+    def _drop(self, digest: int) -> None:
+        self._size -= sum([_room(evidence) for evidence, _ in self._places.pop(digest).offers.values()])
+
+
+def _room(evidence: Evidence) -> int:
+    return 1 if evidence is None or isinstance(evidence, float) else ROW_TOKENS

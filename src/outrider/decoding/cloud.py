@@ -238,7 +238,7 @@ class CloudMachine:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
             if isinstance(job, Verify):
                 session.left_out = 0
-                self._bucket(job.key.peer, now_s).take(job.num_rows, now_s)
+                self._bucket(job.key.peer, now_s).spend(job.num_rows, now_s)
                 if session.text is not None:
                     session.text.on_begun(now_s)
             else:

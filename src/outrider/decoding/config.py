@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
@@ -189,17 +187,6 @@ class DecodingConfig:
         if self.sources and self.scheme not in DETERMINISTIC:
             seed = mixed_seed(seed, number)
         return Sampling(self.temperature, self.top_p, seed)
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> DecodingConfig:
-        """From parsed options or a parameter file; unknown names are refused."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise ConfigError(
-                f"unknown decoding option(s) {', '.join(unknown)}; known: {', '.join(sorted(known))}"
-            )
-        return cls(**values)
 
 
 def drafter_names(text: str) -> tuple[str, ...]:

@@ -425,6 +425,8 @@ class EdgeMachine:
             self._learn_from(verdict, new, awaited, now_s)
         self._settled = new[-1] if isinstance(verdict, Unsettled) else None
         self.done = new[-1] == self._eos_id or len(self._text) >= self._max_new_tokens
+        if self.done and self._settled is not None:  # the cloud does not know the last token
+            return [commit, Send(self._wording.cancel())]
         if self.done or self._alone:
             return [commit]
         early = self._early.pop(len(self._text), None)

@@ -11,9 +11,9 @@ about 0.003 for a peaked row of 151,936 tokens at temperature 1, up to 0.1 for a
 Two peers that aggregate send each other a very coarse grid (10 bits), rounded at random and without bias
 (`unbiased_grid`), so that what is drawn follows the distributions as they were.
 
-The target's grid defines what the text is distributed as under `rejection`, `split` and `sparse`, and under
-`ar` with them. It is fine (32 bits): the total variation distance to the softmax is at most (number of tokens
-with mass) * 2^-33, under 2e-5 for 151,936 tokens.
+The target's grid defines what the text is distributed as under `rejection`, `split` and `sparse`. It is fine
+(32 bits): the total variation distance to the softmax is at most (number of tokens with mass) * 2^-33, under
+2e-5 for 151,936 tokens.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class JudgedBatch:
         try:
             if decided is None:
                 return judge(job, rows)
-            outcome = judge_decided(decided, job.draft)
+            outcome = judge_decided(decided, job.draft, job.bonus)
         except Exception as error:
             return error
         kept = kept_run(job.draft, [choice for choice, _ in decided], outcome.accepted)
@@ -200,7 +200,11 @@ class JudgedBatch:
         self._tell(job, ExitHint(index, accepted, own.choices[accepted], chance, (own, *beside)))
 
     def _tell(self, job: Verify, hint: ExitHint) -> None:
-        """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward."""
+        """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward. What is no number
+        is not told.
+        """
+        if math.isnan(hint.confidence):
+            return
         try:
             gives_up = self._on_hint(job, hint)
         except Exception as error:

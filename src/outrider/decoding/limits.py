@@ -28,9 +28,10 @@ class CloudLimits:
     tokens_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("max_sessions", "batch_tokens", "shared_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}={getattr(self, name)} must be at least 1")
+        least = {"max_sessions": 1, "batch_tokens": 2, "shared_tokens": 2}  # a draft and what follows it
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise ConfigError(f"{name}={getattr(self, name)} must be at least {value}")
         for name in ("idle_s", "rest_s", "tokens_per_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name}={getattr(self, name)} must be positive")

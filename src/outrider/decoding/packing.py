@@ -4,7 +4,7 @@ Probabilities travel as counts in units of their grid, so they arrive as they we
 number of tokens with mass, their ids as gaps and their counts, all varints; or, where most tokens have mass,
 a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Several are one over their
 vocabularies end to end. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only
-outcome of bytes that do not spell a distribution over the vocabulary, and memory stays in proportion to them.
+outcome of bytes that do not spell a distribution over the vocabulary, of which each is unpacked whole.
 """
 
 from __future__ import annotations

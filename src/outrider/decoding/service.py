@@ -103,13 +103,14 @@ class VerifierService:
         self._smallest_margin = float("inf")
         self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
         self._compute_s = self._waited_s = 0.0
-        self._prefill_s: dict[SessionKey, float] = {}
+        self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
+        """Of prompts that are begun: the epoch, and what their parts have taken."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
         self._frames += 1
         replies = self._machine.receive(peer, frame, self._clock())
         if not self._running:
-            self._worker.keep_only(self._machine.keys)
+            self._drop_gone()
         return replies
 
     def next_jobs(self) -> list[CloudJob]:
@@ -161,9 +162,10 @@ class VerifierService:
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
         if isinstance(job, PrefillTarget):
-            compute_s += self._prefill_s.pop(job.key, 0.0)
+            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+            compute_s += before_s if epoch == job.epoch else 0.0
         if isinstance(result, Unfinished):
-            self._prefill_s[job.key] = compute_s
+            self._prefill_s[job.key] = job.epoch, compute_s
             return []
         if isinstance(result, GivenUp):
             self._machine.given_up(job, self._clock())
@@ -225,7 +227,13 @@ class VerifierService:
 
     def evict_idle(self) -> None:
         self._machine.evict_idle(self._clock())
+        self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Keep nothing of sessions that hold no place any more."""
         self._worker.keep_only(self._machine.keys)
+        for key in self._prefill_s.keys() - self._machine.keys:
+            del self._prefill_s[key]
 
     @property
     def stats(self) -> ServiceStats:

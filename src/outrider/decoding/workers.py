@@ -170,23 +170,30 @@ class TargetWorker:
             sequence.ask(job.tokens + job.draft, len(job.draft))
             for job, sequence in zip(jobs, sequences, strict=True)
         ]
-        batch = self._batch(jobs, asked, on_hint)
+        try:
+            batch = self._batch(jobs, asked, on_hint)
+        except Exception as error:
+            return [error] * len(jobs)
         new = iter(self._forward(jobs, asked, batch, on_hint))
         rows: list[Array | Exception] = []
         for sequence, one in zip(sequences, asked, strict=True):
             own = None if one.chunk is None else next(new)
             rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
-        return batch.judge(rows)
+        try:
+            return batch.judge(rows)
+        except Exception as error:
+            return [error] * len(jobs)
 
     def _sequences_beside(self, job: Verify) -> list[CachedSequence]:
         """One for each draft beside the job's own, as far as there is room."""
+        followed: list[CachedSequence] = []
         with suppress(OutOfMemoryError):
-            while len(self._beside) < len(job.beside):
-                self._beside.append(CachedSequence(self._model))
-        beside = self._beside[: len(job.beside)]
-        for sequence in beside:
-            sequence.follow(self._sequences[job.key], job.tokens)
-        return beside
+            for number in range(len(job.beside)):
+                if number == len(self._beside):
+                    self._beside.append(CachedSequence(self._model))
+                self._beside[number].follow(self._sequences[job.key], job.tokens)
+                followed.append(self._beside[number])
+        return followed
 
     def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
         device = self._sequences[jobs[0].key].device

@@ -48,6 +48,7 @@ from outrider.runtime.serving import (
 )
 
 ROBOTS = (1, 2, 4, 8)
+STRATEGIES = ("sd", "outrider")
 PAUSES_S = (1.0, 0.0)
 TEXT_AFTER_TEXT = ", 0 s"
 LINK = "wifi6"
@@ -89,7 +90,8 @@ def bench_serving(
     rows, record = measure_rows(partial(_load, models), prompts, compute, network)
     print_rows(console, rows)
     print_limits(console, rows)
-    sharing = measure_sharing(pair, prompts[: max(ROBOTS)], compute, network, fitted(record))
+    cost, few = fitted(record), prompts[: max(ROBOTS)]
+    sharing = {one: measure_sharing(one, pair, few, compute, network, cost) for one in STRATEGIES}
     print_sharing(console, sharing)
     published = measure_published()
     print_published(console, published)
@@ -99,7 +101,7 @@ def bench_serving(
         "frames": frames,
         "seed": seed,
         "rows": {name: [asdict(row) for row in some] for name, some in rows.items()},
-        "sharing": asdict(sharing),
+        "sharing": {strategy: asdict(one) for strategy, one in sharing.items()},
         "published": published,
         "passes_per_token": passes,
         "cost": cost_table(passes),
@@ -143,7 +145,7 @@ def measure_rows(
     """
     rows: dict[str, list[ServingRow]] = {}
     whole = CloudRecord()
-    cases = [(strategy, pause_s) for strategy in ("sd", "outrider") for pause_s in PAUSES_S]
+    cases = [(strategy, pause_s) for strategy in STRATEGIES for pause_s in PAUSES_S]
     for strategy, pause_s in track(cases, "fleets", console=Console(stderr=True)):
         name = f"{strategy}, {pause_s:g} s"
         config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
@@ -173,6 +175,7 @@ def fitted(record: CloudRecord) -> BatchCost:
 
 
 def measure_sharing(
+    strategy: str,
     pair: Pair,
     prompts: Sequence[Prompt],
     compute: ComputeProfile,
@@ -191,7 +194,7 @@ def measure_sharing(
                 prompts, robot * step, number if is_last else _ENDLESS, 0.0, length if is_last else 96
             )
             num_draft_tokens = drafted if is_last else NUM_DRAFT_TOKENS
-            fleet.add(some, texts.draft, DecodingConfig(strategy="sd", num_draft_tokens=num_draft_tokens))
+            fleet.add(some, texts.draft, DecodingConfig(strategy=strategy, num_draft_tokens=num_draft_tokens))
         fleet.run(FLEET_S)
         return [tokens_until(robot.record, FLEET_S) for robot in fleet.robots]
 
@@ -266,10 +269,13 @@ def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> 
         )
 
 
-def print_sharing(console: Console, sharing: Sharing) -> None:
-    console.print(f"eight alike: the most over the least {sharing.unfairness:.3f}")
-    for what, share in sharing.beside.items():
-        console.print(f"an eighth robot {what}: the others write {share:.2f} of what they did")
+def print_sharing(console: Console, sharing: Mapping[str, Sharing]) -> None:
+    for strategy, one in sharing.items():
+        console.print(f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}")
+        for what, share in one.beside.items():
+            console.print(
+                f"{strategy}, an eighth robot {what}: the others write {share:.2f} of what they did"
+            )
 
 
 def print_published(console: Console, published: Mapping[str, Any]) -> None:

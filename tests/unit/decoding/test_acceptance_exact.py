@@ -194,3 +194,10 @@ def test_impossible_reports_are_refused():
     residue = sparse.sparse_residue(target, 3, chance, 4, 2)
     with pytest.raises(ProtocolError, match="the same"):
         sparse.resample_sparse(residue, target, 3, chance)
+
+
+def test_a_choice_follows_a_whole_draft_only_where_there_is_a_bonus() -> None:
+    decided = [(4, 1.0), (5, 2.0), (6, 0.5)]
+    assert acceptance.judge_decided(decided, (4, 5))[:2] == (2, 6)
+    assert acceptance.judge_decided(decided, (4, 5), with_bonus=False)[:2] == (2, None)
+    assert acceptance.judge_decided(decided, (4, 9), with_bonus=False)[:2] == (1, 5)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding import branch_pool
-from outrider.decoding.branch_pool import MAX_TOKENS, BranchPool
+from outrider.decoding.branch_pool import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchPool
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.token_runs import Run
 
@@ -142,3 +143,25 @@ def test_digests_that_collide_cost_no_time(monkeypatch):
     for token in (1, 2):
         pool.add_branch(0, ROOT, (token,) * 40, (None,) * 40)
     assert pool.best(ROOT, 64)[0] == (1,) * 40
+
+
+def test_what_a_peer_offers_after_one_text_is_bounded_too():
+    pool = BranchPool()
+    for token in range(5 * MAX_TOKENS):
+        pool.add_branch(0, ROOT, (token,), (None,))
+    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
+    assert found == [(token,) for token in range(MOST_CHOICES)], "the first are the likeliest"
+    pool.add_runs(0, ROOT, [Run(0, (7777,), preferred=True)])
+    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
+    assert found == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
+
+
+def test_tokens_with_distributions_take_more_room():
+    pool = BranchPool()
+    for number in range(MAX_TOKENS):
+        pool.add_branch(0, number << 8, (5,), (torch.ones(1),))
+        pool.add_branch(0, number << 8, (5,), (torch.zeros(1),))
+    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(MAX_TOKENS)) == MAX_TOKENS // ROW_TOKENS
+    pool.drop_before(1)
+    add(pool, (1, 2))
+    assert pool._size == 2

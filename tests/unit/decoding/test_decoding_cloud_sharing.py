@@ -20,12 +20,13 @@ from cloud_machine import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES
+from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
@@ -292,3 +293,44 @@ def test_a_text_without_memory_is_refused_for_the_time_being():
     [refusal] = cloud.finish(next_job(cloud), OutOfMemoryError("no room for a cache"), 0.1)
     assert refusal.frame.reason == "busy"
     opened(cloud)
+
+
+def test_more_sessions_bring_a_robot_no_higher_rate():
+    cloud = service(tokens_per_s=4.0)
+    for session in (5, 6, 7):
+        cloud.receive(ALICE, replace(opening(max_new_tokens=40), session=session))
+    while step(cloud):
+        pass
+    cloud._clock.now_s += 60.0
+    for session in (5, 6, 7):
+        cloud.receive(ALICE, replace(draft(0, own()[:3]), session=session))
+    assert len(step(cloud)) == 3, "at once they may be overdrawn"
+    cloud.receive(ALICE, replace(draft(4, (1,), digest=extend_digest(ROOT, own()[:4])), session=5))
+    assert step(cloud) == []
+    assert cloud.next_look_s() == pytest.approx(2.0, abs=0.01), "12 tokens, of which 4 were there"
+
+
+def test_a_prompts_time_is_its_own(monkeypatch):
+    cloud = service()
+
+    def in_parts(session: ToySession, prompt: Prompt):
+        for _ in range(3):
+            yield
+        return session.prefill(prompt)
+
+    monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
+
+    def part() -> list[Reply]:
+        jobs = cloud.next_jobs()
+        return cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 1.0)
+
+    cloud.receive(ALICE, opening())
+    assert part() == part() == []
+    cloud.receive(ALICE, Cancel(5, 1))
+    cloud.receive(ALICE, opening(epoch=2))
+    told = [reply.frame for _ in range(4) for reply in part()]
+    assert [frame.prefill_us for frame in told] == [4_000_000]
+    cloud.receive(BOB, opening())
+    part()
+    cloud.receive(BOB, Close(5, 1))
+    assert not cloud._prefill_s

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from edge_machine import ROOT, edge, prefill, verdict
+from edge_machine import ROOT, TOKENIZER, edge, prefill, verdict
 
 from outrider.core.errors import ProtocolError
-from outrider.core.frames import Open, Opened, Proposal, Resume, Unsettled, Verdict
+from outrider.core.frames import Cancel, Open, Opened, Proposal, Resume, Unsettled, Verdict
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.edge import Commit, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import Choices
@@ -116,3 +116,14 @@ def test_a_token_settled_before_going_on_alone_is_no_longer_special():
     assert [type(action.frame) for action in machine.ask_again(3.0)] == [Open]
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 3.0, 0.01)
     assert sent == [Send(proposal((9, 5), None, (6,)))]
+
+
+def test_a_text_that_ends_with_a_drawn_token_is_ended_at_the_cloud_too():
+    machine, _ = settling("split")
+    answer = unsettled((3,), 0, pack_target_row(one_hot(TOKENIZER.eos_id)))
+    commit, last = machine.receive(answer, 1.0)
+    assert machine.done and commit.tokens == (3, TOKENIZER.eos_id)
+    assert last == Send(Cancel(5, 1))
+    machine, _ = settling("split")
+    told = verdict((3, TOKENIZER.eos_id), 0, drafted=1)
+    assert [type(action) for action in machine.receive(told, 1.0)] == [Commit], "it knows its own"

@@ -38,7 +38,7 @@ from outrider.decoding.toy import ToyModel, ToySettings
 )
 def test_a_wrong_option_is_named_with_its_value(field, value):
     with pytest.raises(ConfigError, match=f"{field}={value!r}"):
-        DecodingConfig.from_mapping({field: value})
+        DecodingConfig(**{field: value})
 
 
 def test_a_wanted_model_that_would_not_pass_the_wire_is_refused():
@@ -47,9 +47,7 @@ def test_a_wanted_model_that_would_not_pass_the_wire_is_refused():
         DecodingConfig(wanted_model="x" * 501)
 
 
-def test_unknown_and_contradicting_options_are_refused():
-    with pytest.raises(ConfigError, match=r"unknown decoding option.* gamma; known: acceptance"):
-        DecodingConfig.from_mapping({"gamma": 4})
+def test_contradicting_options_are_refused():
     with pytest.raises(ConfigError, match="draft_only"):
         DecodingConfig(strategy="ar", link_loss="draft_only")
 

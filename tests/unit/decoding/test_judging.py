@@ -142,6 +142,17 @@ def test_one_sessions_broken_logits_are_no_others():
     assert batch.judge([failed, *rows[1:]])[0] is failed
 
 
+def test_an_exit_that_says_no_number_says_nothing():
+    one, heard = job(5, "greedy", Sampling(), (4,)), []
+    chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
+    batch = JudgedBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
+    rows = rows_of(1, 2, len(EXITS.token_ids))
+    batch.read(0, [(0, rows * float("nan"))])
+    assert not heard
+    batch.read(1, [(0, rows)])
+    assert len(heard) == 1
+
+
 class DeviceAlone(TorchDispatchMode):
     """Fails where anything is made on the host, brought from it or read by it: a GPU would be waited for."""
 

@@ -10,6 +10,7 @@ from support.toys import toy_pair
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array, Chunk
+from outrider.decoding import judging
 from outrider.decoding.config import Sampling
 from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.toy import ToyModel, ToySession
@@ -194,3 +195,20 @@ def test_a_listener_that_fails_leaves_what_has_run_before_it_as_it_was(sessions,
         one.run(jobs, on_hint)
     assert [session.length for session in sessions] == before
     assert [stands(each, TEXT[:4]) for each in one.run(jobs, never)] == [True, True]
+
+
+@pytest.mark.parametrize("failing", ["draws_on", "decide"])
+def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing):
+    """As where a device has no memory left for it."""
+    work = worker(ALICE, BOB)
+    jobs = [verify(0, TEXT[:3]), verify(0, TEXT[:3], BOB)]
+    error = RuntimeError("out of memory")
+
+    def fail(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(judging, failing, fail)
+        assert work.run(jobs, never) == [error, error]
+        assert work.run(jobs[:1], never) == [error]
+    assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))

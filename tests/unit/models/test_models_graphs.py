@@ -172,6 +172,17 @@ def test_a_missing_provider_says_what_is_there(folder: Path) -> None:
         load_graph_model(folder, provider="npu")
 
 
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_does_not_start_is_no_cpu_under_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where onnxruntime-gpu is installed without the libraries of TensorRT."""
+    names = ["TensorrtExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(providers.onnxruntime, "get_available_providers", lambda: names)
+    with pytest.raises(ConfigError, match="TensorrtExecutionProvider does not start here"):
+        load_graph_model(folder, provider="tensorrt")
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

@@ -18,6 +18,7 @@ from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
 from outrider.runtime.bench_serving import (
     ROBOTS,
+    STRATEGIES,
     draw_throughput,
     fitted,
     measure_sharing,
@@ -66,11 +67,13 @@ def test_a_verifier_is_fitted_by_the_batches_that_were_seen() -> None:
     assert (cost([]), cost.prompt_parts) == (0.007, 4)
 
 
-def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_eight_robots_share_a_verifier_and_none_slows_the_others(monkeypatch, strategy: str) -> None:
     monkeypatch.setattr("outrider.runtime.bench_serving.FLEET_S", 3.0)
     pair = Pair(*toy_pair(3, 0.8))
     compute = ComputeProfile(draft_prefill_s=0.03, draft_token_s=0.01)
-    sharing = measure_sharing(pair, PROMPTS, compute, Network(), BatchCost(0.01, 0.0, 0.0005, 0.02))
+    cost = BatchCost(0.01, 0.0, 0.0005, 0.02)
+    sharing = measure_sharing(strategy, pair, PROMPTS, compute, Network(), cost)
     assert 1.0 <= sharing.unfairness < 1.5
     assert all(share > 0.9 for share in sharing.beside.values())
 

@@ -49,7 +49,8 @@ def find_provider(name: str) -> Provider:
 def open_graph(path: Path, provider: Provider, threads: int) -> Any:
     """A session on a graph file. What a provider cannot run goes to the CPU.
 
-    Raises OutOfMemoryError, ModelError for a damaged file.
+    Raises ConfigError for a provider that does not start, for which onnxruntime would take the CPU,
+    OutOfMemoryError, ModelError for a damaged file.
     """
     map_weights_apart()
     options = onnxruntime.SessionOptions()
@@ -60,11 +61,17 @@ def open_graph(path: Path, provider: Provider, threads: int) -> Any:
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     names = list(dict.fromkeys((provider.name, "CPUExecutionProvider")))
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=names)
+        session = onnxruntime.InferenceSession(str(path), options, providers=names)
     except Exception as error:  # the library has its own exception for each of its failures
         if says_out_of_memory(error):
             raise _no_room(f"load {path.name}") from None
         raise damaged(path, error) from error
+    if provider.name not in session.get_providers():
+        raise ConfigError(
+            f"{provider.name} does not start here: install the libraries that {provider.package} needs, "
+            "or use provider=cpu"
+        )
+    return session
 
 
 def run_graph(session: Any, feeds: dict[str, Any]) -> list[Any]:
