@@ -124,6 +124,7 @@ class EdgeMachine:
         self._hinted: dict[tuple[int, ...], int] = {}
         self._settled: int | None = None
         self._asked_at = self._chunk_at = -1
+        self._asked_s = 0.0
         self._look_s: float | None = None
         self._draft_ready = self._alone = self._opened = self.done = False
         self.turned_away: OutriderError | None = None
@@ -364,7 +365,7 @@ class EdgeMachine:
         """Commit what is new in it; after a gap or a contradiction tell the cloud where this side stands."""
         text = self._text
         if verdict.base > len(text):
-            return self._on_gap(verdict)
+            return self._on_gap(verdict, now_s)
         overlap = len(text) - verdict.base
         known = text.tokens[verdict.base :]
         if (
@@ -380,12 +381,12 @@ class EdgeMachine:
             return self._settle(new, verdict, now_s)
         return self._commit(new, verdict, now_s) if new else []
 
-    def _on_gap(self, verdict: Verdict | Unsettled) -> list[EdgeAction]:
-        """Keep a verdict that came too early, and ask once for what lies between."""
+    def _on_gap(self, verdict: Verdict | Unsettled, now_s: float) -> list[EdgeAction]:
+        """Keep a verdict that came too early, and ask for what lies between, if not just done."""
         self._early[verdict.base] = verdict
-        if self._asked_at == len(self._text):
+        if self._asked_at == len(self._text) and now_s - self._asked_s < self._config.silence_s / 4.0:
             return []
-        self._asked_at = len(self._text)
+        self._asked_at, self._asked_s = len(self._text), now_s
         return [Send(self._wording.resume(self._settled))]
 
     def _settle(self, new: tuple[int, ...], verdict: Unsettled, now_s: float) -> list[EdgeAction]:

@@ -26,6 +26,15 @@ def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
     assert [commit.tokens for commit in committed] == [(3, 4), (5, 6)]
 
 
+def test_a_gap_is_asked_for_again_where_the_answer_does_not_come():
+    machine = edge(strategy="ar", silence_s=2.0)
+    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.0)
+    text = (3, 4, 5, 6, 7)
+    asked = [Send(Resume(5, 1, 0, ROOT))]
+    answers = [machine.receive(verdict(text[: base + 1], base), 0.2 * base) for base in (1, 2, 3, 4)]
+    assert answers == [asked, [], [], asked], "a quarter of the silence it stands is long enough"
+
+
 def test_prefill_again_sends_the_text_so_far_and_the_waiting_chunk():
     machine = edge(num_draft_tokens=1)
     draft(machine, 3)
