@@ -231,8 +231,9 @@ class VerifierService:
 
     def _drop_gone(self) -> None:
         """Keep nothing of sessions that hold no place any more."""
-        self._worker.keep_only(self._machine.keys)
-        for key in self._prefill_s.keys() - self._machine.keys:
+        keys = self._machine.keys
+        self._worker.keep_only(keys)
+        for key in self._prefill_s.keys() - keys:
             del self._prefill_s[key]
 
     @property

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.toys import JPEG, own_text, request, toy_pair
 
-from outrider.core.errors import OutOfMemoryError
+from outrider.core.errors import ConfigError, OutOfMemoryError
 from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
 from outrider.core.values import Prompt
 from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, Reply
@@ -334,3 +334,15 @@ def test_a_prompts_time_is_its_own(monkeypatch):
     part()
     cloud.receive(BOB, Close(5, 1))
     assert not cloud._prefill_s
+
+
+def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
+    for limits in ({"shared_tokens": 1}, {"batch_tokens": 1}):
+        with pytest.raises(ConfigError, match="must be at least 2"):
+            service(**limits)
+    cloud = service(batch_tokens=2, shared_tokens=2)
+    both_opened(cloud)
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, draft(0, own()[:3]))
+    served = {reply.peer for _ in range(2) for reply in step(cloud)}
+    assert served == {ALICE, BOB}
