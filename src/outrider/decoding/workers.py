@@ -46,6 +46,7 @@ class DraftWorker:
         Raises FrameError or ConfigError for a prompt that cannot be used.
         """
         if isinstance(job, PrefillDraft):
+            self._leave_branches()
             self._prefill, self._num_prefilled = job, 0
             first = self._sequence(0, pause)
             return first.expected(job.num_expected) if job.num_expected else Successors()
@@ -55,9 +56,14 @@ class DraftWorker:
         )
 
     def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
-        """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C, or in turn."""
+        """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C. In turn where
+        the model gains nothing by it or has no room for so many.
+        """
         if self._model.shares_prompts:
-            return self._together(self._nearest(prefixes, pause), prefixes, pause)
+            try:
+                return self._together(self._nearest(prefixes, pause), prefixes, pause)
+            except OutOfMemoryError:
+                self._leave_branches()
         first = self._sequence(0, pause)
         return [row for prefix in prefixes for row in self._together([first], [prefix], pause)]
 
@@ -81,6 +87,11 @@ class DraftWorker:
             chosen.append(max(free, key=lambda sequence: sequence.shared(prefix)))
             free.remove(chosen[-1])
         return chosen
+
+    def _leave_branches(self) -> None:
+        """All sequences but the first."""
+        del self._sequences[1:]
+        self._num_prefilled = min(self._num_prefilled, 1)
 
     def _sequence(self, index: int, pause: Pause | None) -> CachedSequence:
         """With the prompt in it."""

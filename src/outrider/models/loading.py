@@ -28,6 +28,7 @@ from outrider.models.exits import ExitAdapters, read_exits, write_exits
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
+from outrider.models.graphs.slots import BRANCH_SLOTS
 from outrider.models.graphs.store import GraphRequest, are_built, find_graphs
 from outrider.models.hub import model_name
 from outrider.models.images import Preprocessing
@@ -207,7 +208,7 @@ def load_graph_model(
     how = read_preprocessing(folder, config.vision_config, max_length)
     config = config.text_config
     check_text_config(folder, config, tokenizer.vocab_size, precision)
-    num_slots = next_span(max_length - 1)
+    num_slots = next_span(max_length - 1) + BRANCH_SLOTS
     request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)
     shape, rotary = text_shape(config), rotary_table(config)
     cache = CacheShape(shape.num_layers, num_slots, shape.num_kv_heads, shape.head_dim)

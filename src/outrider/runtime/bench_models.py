@@ -18,7 +18,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.model_options import PRECISIONS
-from outrider.core.ports import Chunk
+from outrider.core.ports import Chunk, LanguageModel
 from outrider.core.values import Prompt
 from outrider.runtime.bench_plots import draw_ratios
 from outrider.runtime.figures import write_figures
@@ -83,9 +83,10 @@ def bench_models(
     ratios = [
         draft_over_generate(folder / "draft", prompts[0]),
         verify_over_step(pair, prompts[0]),
-        branches_at_once(pair, prompts[0]),
+        branches_at_once(pair.draft, prompts[0], "branches"),
         *precision_ratios(draftings),
         *graph_agreement(folder / "draft", prompts),
+        branches_at_once(_graphs(folder), prompts[0], "branches on static graphs"),
         *graph_ratios(trial),
         *step_ratios(step),
         *packed_ratios(packed_s, step),
@@ -140,21 +141,21 @@ def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
     return Ratio("verify of 5 tokens with exits over a step", value, 1.35, True, detail)
 
 
-def branches_at_once(pair: Pair, prompt: Prompt) -> Ratio:
+def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
     """Steps of NUM_BRANCHES branches one after the other over one forward of them all."""
-    sessions = [pair.draft.open_session() for _ in range(NUM_BRANCHES)]
+    sessions = [draft.open_session() for _ in range(NUM_BRANCHES)]
     for session in sessions:
         session.prefill(prompt)
     in_turn, together = [], []
     for _ in range(REPEATS):
         in_turn.append(sum(forward_seconds(session, 1) for session in sessions))
-        chunks = [Chunk(session, [10]) for session in sessions]
-        together.append(cpu_seconds(partial(pair.draft.forward_together, chunks)))
+        chunks = [Chunk(session, [10 + index]) for index, session in enumerate(sessions)]
+        together.append(cpu_seconds(partial(draft.forward_together, chunks)))
         for session in sessions:
             session.truncate(session.length - 1)
     value = statistics.median(turn / one for turn, one in zip(in_turn, together, strict=True))
     detail = f"{median_ms(in_turn)} against {median_ms(together)} ms"
-    return Ratio(f"{NUM_BRANCHES} branches in turn over at once", value, 2.0, False, detail)
+    return Ratio(f"{NUM_BRANCHES} {what} in turn over at once", value, 2.0, False, detail)
 
 
 def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:
@@ -231,3 +232,9 @@ def _draft(folder: Path, precision: Any) -> Any:
     from outrider.models import load_model
 
     return load_model(folder / "draft", role="draft", precision=precision)
+
+
+def _graphs(folder: Path) -> LanguageModel:
+    from outrider.models import load_graph_model
+
+    return load_graph_model(folder / "draft")

@@ -136,7 +136,7 @@ def test_switching_changes_no_bit_of_the_prompt_beyond_rounding(folder: Path) ->
     token_ids = list(range(10, 10 + 300)) + [5] * 200
     hidden = language.embed(token_ids)
     positions = torch.arange(len(token_ids)).expand(3, -1)
-    rows = language.rows(hidden, positions, 0)
+    rows = language.first_rows(hidden, positions)
     whole = language.blocks.prefill(rows, language.open_cache(), language.profile, switch=False)
     switched = language.blocks.prefill(rows, language.open_cache(), language.profile)
     assert torch.allclose(torch.from_numpy(whole), torch.from_numpy(switched), atol=1e-4, rtol=1e-3)

@@ -82,12 +82,12 @@ def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
 
 
 def test_on_static_graphs_no_session_of_a_batch_has_changed(folder: Path, cache: None) -> None:
-    """They run one after the other: the first has ended when the second is broken off."""
+    """After different prompts they run in turn: the first has ended when the second is broken off."""
     model = load_graph_model(folder)
     sessions = [model.open_session(), model.open_session()]
     lengths = []
-    for session in sessions:
-        session.prefill(random_prompt(1))
+    for seed, session in enumerate(sessions):
+        session.prefill(random_prompt(seed))
         lengths.append(session.length)
     left = [LAYERS]
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from outrider.models.graphs.schedule import Profile, plan_switch, prefers_decode
 
 Phase = Literal["prefill", "decode"]
 Floats = NDArray[np.float32]
+Slots = NDArray[np.int64]
 HEAD_FILE = "head.onnx"
 
 
@@ -35,33 +36,48 @@ class GraphSizes:
         return self.prefill_rows if phase == "prefill" else self.decode_rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Strand:
+    """Rows `begin` to before `end` follow each other in one text; `seen` (N,) are the slots before them."""
+
+    begin: int
+    end: int
+    seen: Slots
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Embedded tokens (M, H) with their rotation (M, 1, D), to be run from cache slot `start` on."""
+    """Embedded tokens (M, H) with their rotation (M, 1, D), to be run into cache `slots` (M,).
+
+    Each row sees its strand's rows before it and what the strand sees.
+    """
 
     hidden: Floats
     cos: Floats
     sin: Floats
-    start: int
+    slots: Slots
+    strands: tuple[Strand, ...]
 
-    def part(self, begin: int, end: int) -> Rows:
-        return Rows(self.hidden[begin:end], self.cos[begin:end], self.sin[begin:end], self.start + begin)
-
-    def padded(self, count: int) -> Rows:
-        """With the last row repeated up to `count` rows; no token sees the repetitions."""
-        spare = count - len(self.hidden)
-        if not spare:
-            return self
-        hidden, cos, sin = (
-            np.concatenate([each, np.repeat(each[-1:], spare, axis=0)])
-            for each in (self.hidden, self.cos, self.sin)
-        )
-        return Rows(hidden, cos, sin, self.start)
+    def masks(self, begin: int, end: int, num_rows: int, num_slots: int) -> tuple[Floats, Floats]:
+        """What `begin` to before `end` see when run together, padded to `num_rows`: of the slots that are
+        filled by then (num_rows, num_slots), and of each other (num_rows, num_rows). Padding sees nothing.
+        """
+        past = np.full((num_rows, num_slots), HIDDEN_SCORE, dtype=np.float32)
+        own = np.full((num_rows, num_rows), HIDDEN_SCORE, dtype=np.float32)
+        for strand in self.strands:
+            first, last = max(begin, strand.begin), min(end, strand.end)
+            if first >= last:
+                continue
+            here = slice(first - begin, last - begin)
+            past[here, strand.seen] = 0.0
+            past[here, self.slots[strand.begin : first]] = 0.0
+            own[here, here] = np.triu(own[here, here], k=1)
+        return past, own
 
 
 @dataclass(frozen=True, eq=False)
 class GraphCache:
-    """Keys and values (layers, kv_heads, slots, head_dim) of one sequence."""
+    """Keys and values (layers, kv_heads, slots, head_dim)."""
 
     keys: Floats
     values: Floats
@@ -118,33 +134,32 @@ class GraphBlocks:
         with self._lock:
             chunks = list(_cuts(len(rows.hidden), self.sizes.prefill_rows))
             loads = self._prepare(profile, len(chunks)) if switch else {}
-            parts = [rows.part(begin, end) for begin, end in chunks]
+            running = _copied(rows)
             for step in range(len(chunks) * len(self._blocks)):
                 chunk, index = divmod(step, len(self._blocks))
                 if step in loads:
                     self._begin_load(loads[step], "decode")
-                parts[chunk] = self._advance(index, parts[chunk], cache)
+                self._advance(index, running, *chunks[chunk], cache)
             if switch:
                 self.settle("decode")
-            return np.concatenate([part.hidden for part in parts])
+            return running.hidden
 
     def decode(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Floats:
         """Run a forward's rows, with a `pause` between blocks; the last layer's output (M, H)."""
         with self._lock:
+            running = _copied(rows)
             for index in range(len(self._blocks)):
                 if pause is not None and index:
                     pause()
-                rows = self._advance(index, rows, cache)
-            return rows.hidden
+                self._advance(index, running, 0, len(rows.hidden), cache)
+            return running.hidden
 
     def logits(self, hidden: Floats) -> Floats:
         """Logits (M, V) of the last layer's output (M, H)."""
         count = self.sizes.decode_rows
         parts = []
         for begin, end in _cuts(len(hidden), count):
-            padded = np.concatenate(
-                [hidden[begin:end], np.repeat(hidden[end - 1 : end], count - end + begin, 0)]
-            )
+            padded = _padded(hidden[begin:end], count)
             parts.append(run_graph(self._head, {"hidden": padded})[0][: end - begin])
         return np.concatenate(parts)
 
@@ -156,7 +171,7 @@ class GraphBlocks:
         self._begin_load(index, phase)
         self._wait(index)
         loaded_s = time.monotonic()
-        self._advance(index, rows, cache)
+        self._advance(index, _copied(rows), 0, len(rows.hidden), cache)
         return loaded_s - began_s, time.monotonic() - loaded_s
 
     def _prepare(self, profile: Profile, num_chunks: int) -> dict[int, int]:
@@ -203,34 +218,43 @@ class GraphBlocks:
             if coming is not None:
                 coming.exception()
 
-    def _advance(self, index: int, rows: Rows, cache: GraphCache) -> Rows:
-        """Rows after one block, on whichever graph it has: several forwards of a smaller one are the same."""
+    def _advance(self, index: int, rows: Rows, begin: int, end: int, cache: GraphCache) -> None:
+        """Take some rows through a block, on whichever graph it has: several forwards of a smaller one are
+        the same.
+        """
         if self._blocks[index].session is None and self._blocks[index].coming is None:
             self._begin_load(index, self._blocks[index].phase)  # an earlier load has failed
         self._wait(index)
         count = self.sizes.rows(self._blocks[index].phase)
-        outputs = [
-            self._run(index, rows.part(begin, end), count, cache)
-            for begin, end in _cuts(len(rows.hidden), count)
-        ]
-        return Rows(np.concatenate(outputs), rows.cos, rows.sin, rows.start)
+        for first, last in _cuts(end - begin, count):
+            self._run(index, rows, begin + first, begin + last, count, cache)
 
-    def _run(self, index: int, rows: Rows, count: int, cache: GraphCache) -> Floats:
+    def _run(self, index: int, rows: Rows, begin: int, end: int, count: int, cache: GraphCache) -> None:
         """One forward of a block's graph; its keys and values go into the cache."""
-        num_rows, end, padded = len(rows.hidden), rows.start + len(rows.hidden), rows.padded(count)
+        here, num_rows, slots = slice(begin, end), end - begin, rows.slots[begin:end]
         first, num_layers = self._first_layer[index], self.sizes.layers[index]
-        past = np.full((1, cache.keys.shape[2]), HIDDEN_SCORE, dtype=np.float32)
-        past[:, : rows.start] = 0.0
-        feeds = {"hidden": padded.hidden, "cos": padded.cos, "sin": padded.sin, "past": past}
+        past, own = rows.masks(begin, end, count, cache.keys.shape[2])
+        feeds = {name: _padded(getattr(rows, name)[here], count) for name in ("hidden", "cos", "sin")}
+        feeds |= {"past": past, "own": own}
         for number in range(num_layers):
             feeds[f"keys_{number}"] = cache.keys[first + number]
             feeds[f"values_{number}"] = cache.values[first + number]
         outputs = run_graph(self._blocks[index].session, feeds)
         for number in range(num_layers):
-            feeds[f"keys_{number}"][:, rows.start : end] = outputs[2 * number][:, :num_rows]
-            feeds[f"values_{number}"][:, rows.start : end] = outputs[2 * number + 1][:, :num_rows]
-        hidden: Floats = outputs[-1][:num_rows]
-        return hidden
+            feeds[f"keys_{number}"][:, slots] = outputs[2 * number][:, :num_rows]
+            feeds[f"values_{number}"][:, slots] = outputs[2 * number + 1][:, :num_rows]
+        rows.hidden[here] = outputs[-1][:num_rows]
+
+
+def _copied(rows: Rows) -> Rows:
+    """What blocks may write into as they go."""
+    return replace(rows, hidden=rows.hidden.copy())
+
+
+def _padded(rows: Floats, count: int) -> Floats:
+    """With the last one repeated up to `count`."""
+    spare = count - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
 
 def graph_file(index: int, phase: Phase) -> str:

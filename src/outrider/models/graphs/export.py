@@ -1,9 +1,9 @@
 """Blocks of decoder layers as ONNX graphs of fixed shapes, with the KV cache explicit.
 
-A block of M rows and S slots takes `hidden` (M, H), `cos` and `sin` (M, 1, D), `past` (1, S), 0 where a slot
-is valid and very low elsewhere, and for each layer `keys_i`, `values_i` (kv, S, D). It gives `out` (M, H) and
-each layer's `new_keys_i`, `new_values_i` (kv, M, D): the caller writes them into its cache. It computes what
-`text_stack` does.
+A block of M rows and S slots takes `hidden` (M, H), `cos` and `sin` (M, 1, D), and for each layer `keys_i`,
+`values_i` (kv, S, D). `past` (M, S) and `own` (M, M) are 0 where a row sees a slot, or one of the rows, and
+very low elsewhere: rows may be of several texts. It gives `out` (M, H) and each layer's `new_keys_i`,
+`new_values_i` (kv, M, D): the caller writes them into its cache. It computes what `text_stack` does.
 """
 
 from __future__ import annotations
@@ -166,14 +166,15 @@ def export_block(
         "hidden": (num_rows, hidden_size),
         "cos": (num_rows, 1, shape.head_dim),
         "sin": (num_rows, 1, shape.head_dim),
-        "past": (1, num_slots),
+        "past": (num_rows, num_slots),
+        "own": (num_rows, num_rows),
     }
     outputs: dict[str, tuple[str, Sequence[int]]] = {}
-    hidden, causal = "hidden", build.constant(_causal(num_rows, shape))
+    hidden, masks = "hidden", _masks(build, shape)
     for index, layer in enumerate(layers):
         for name in ("keys", "values"):
             inputs[f"{name}_{index}"] = (*cached, shape.head_dim)
-        hidden, keys, values = _layer(build, layer, shape, num_rows, num_slots, hidden, causal, index)
+        hidden, keys, values = _layer(build, layer, shape, num_rows, num_slots, hidden, masks, index)
         outputs[f"new_keys_{index}"] = keys, (*fresh, shape.head_dim)
         outputs[f"new_values_{index}"] = values, (*fresh, shape.head_dim)
     outputs["out"] = hidden, (num_rows, hidden_size)
@@ -188,10 +189,11 @@ def export_head(final_norm: RmsNorm, head: Matrix, num_rows: int, packs: bool, p
     build.save(path, {"hidden": (num_rows, hidden_size)}, {"logits": (logits, (num_rows, vocab_size))})
 
 
-def _causal(num_rows: int, shape: TextShape) -> np.ndarray:
-    """Additive mask (group * M, M) among a forward's own rows."""
-    mask = np.triu(np.full((num_rows, num_rows), HIDDEN_SCORE, dtype=np.float32), k=1)
-    return np.tile(mask, (shape.num_heads // shape.num_kv_heads, 1))
+def _masks(build: GraphBuilder, shape: TextShape) -> tuple[str, str]:
+    """`past` and `own` for each of the query heads that share keys: (group * M, S) and (group * M, M)."""
+    repeats = build.constant(np.array([shape.num_heads // shape.num_kv_heads, 1], dtype=np.int64))
+    past, own = (build.node("Tile", [name, repeats]) for name in ("past", "own"))
+    return past, own
 
 
 def _layer(
@@ -201,12 +203,12 @@ def _layer(
     num_rows: int,
     num_slots: int,
     hidden: str,
-    causal: str,
+    masks: tuple[str, str],
     index: int,
 ) -> tuple[str, str, str]:
     """The layer's output, keys and values."""
     queries, keys, values = _project(build, layer, shape, num_rows, hidden)
-    mixed = _attend(build, shape, num_rows, num_slots, queries, (keys, values), causal, index)
+    mixed = _attend(build, shape, num_rows, num_slots, queries, (keys, values), masks, index)
     hidden = build.node("Add", [hidden, build.product(mixed, layer.attention_out)])
     both = build.product(build.norm(hidden, layer.mlp_norm), layer.gate_up)
     width = layer.gate_up.shape[1] // 2
@@ -242,13 +244,13 @@ def _attend(
     num_slots: int,
     queries: str,
     fresh: tuple[str, str],
-    causal: str,
+    masks: tuple[str, str],
     index: int,
 ) -> str:
     """Attention over the cache and the rows themselves, (M, heads * D); no copy of the cache is made."""
     (keys, values), slots = fresh, (f"keys_{index}", f"values_{index}")
-    past = build.node("Add", [_scores(build, queries, slots[0]), "past"])
-    own = build.node("Add", [_scores(build, queries, keys), causal])
+    past = build.node("Add", [_scores(build, queries, slots[0]), masks[0]])
+    own = build.node("Add", [_scores(build, queries, keys), masks[1]])
     weights = build.node("Softmax", [build.node("Concat", [past, own], axis=2)], axis=2)
     of_past, of_own = build.split(weights, 2, num_slots, num_rows)
     mixed = build.node(

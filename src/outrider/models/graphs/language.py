@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from outrider.core.ports import Pause
-from outrider.models.graphs.blocks import GraphBlocks, GraphCache, GraphSizes, Phase, Rows
+from outrider.models.graphs.blocks import (
+    GraphBlocks,
+    GraphCache,
+    GraphSizes,
+    Phase,
+    Rows,
+    Slots,
+    Strand,
+)
 from outrider.models.graphs.providers import find_provider
 from outrider.models.graphs.schedule import Profile
 from outrider.models.graphs.store import read_embeddings
@@ -44,7 +52,7 @@ class GraphLanguage:
         self.folder = folder
         self._shape = shape
         self._rotary = rotary
-        self._num_slots = num_slots
+        self.num_slots = num_slots
         self.blocks = GraphBlocks(folder, sizes, find_provider(provider), threads)
         self._table = read_embeddings(folder)
         self.profile = self._find_profile(folder / f"profile-{provider}-{threads}.json", sizes.prefill_rows)
@@ -52,7 +60,7 @@ class GraphLanguage:
 
     def open_cache(self) -> GraphCache:
         shape = self._shape
-        size = (shape.num_layers, shape.num_kv_heads, self._num_slots, shape.head_dim)
+        size = (shape.num_layers, shape.num_kv_heads, self.num_slots, shape.head_dim)
         return GraphCache(np.zeros(size, dtype=np.float32), np.zeros(size, dtype=np.float32))
 
     def embed(self, token_ids: Sequence[int]) -> Tensor:
@@ -60,22 +68,27 @@ class GraphLanguage:
         return self._table[torch.tensor(token_ids, dtype=torch.long)].float()
 
     def prefill(self, hidden: Tensor, positions: Tensor, cache: GraphCache) -> Tensor:
-        """Run a prompt's embedded tokens from slot 0 on; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.prefill(self.rows(hidden, positions, 0), cache, self.profile))
+        """Run a prompt's embedded tokens into the first slots; the last layer's output (M, hidden)."""
+        return torch.from_numpy(self.blocks.prefill(self.first_rows(hidden, positions), cache, self.profile))
 
-    def forward(
-        self, hidden: Tensor, positions: Tensor, cache: GraphCache, start: int, pause: Pause | None = None
-    ) -> Tensor:
-        """Run embedded tokens that follow slot `start`; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.decode(self.rows(hidden, positions, start), cache, pause))
+    def forward(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Tensor:
+        """Run what follows prompts; the last layer's output (M, hidden)."""
+        return torch.from_numpy(self.blocks.decode(rows, cache, pause))
 
     def logits(self, hidden: Tensor) -> Tensor:
         return torch.from_numpy(self.blocks.logits(hidden.numpy()))
 
-    def rows(self, hidden: Tensor, positions: Tensor, start: int) -> Rows:
-        """Embedded tokens that follow slot `start`, as the blocks take them."""
+    def first_rows(self, hidden: Tensor, positions: Tensor) -> Rows:
+        """Embedded tokens that begin a text in slot 0."""
+        count = len(hidden)
+        return self.rows(
+            hidden, positions, np.arange(count), (Strand(0, count, np.empty(0, dtype=np.int64)),)
+        )
+
+    def rows(self, hidden: Tensor, positions: Tensor, slots: Slots, strands: tuple[Strand, ...]) -> Rows:
+        """Embedded tokens (M, hidden) at positions (3, M), as the blocks take them."""
         cos, sin = self._rotary.at(positions)
-        return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), start)
+        return Rows(hidden.numpy(), cos.numpy(), sin.numpy(), slots, strands)
 
     def _find_profile(self, path: Path, prefill_rows: int) -> Profile:
         """Measured once for each provider and number of threads; each time where it cannot be written."""
@@ -92,7 +105,7 @@ class GraphLanguage:
 
     def _measure(self, num_rows: int) -> Profile:
         hidden = torch.zeros(num_rows, self._table.shape[1])
-        rows = self.rows(hidden, torch.zeros(3, num_rows, dtype=torch.long), 0)
+        rows = self.first_rows(hidden, torch.zeros(3, num_rows, dtype=torch.long))
         cache = self.open_cache()
         loads: dict[Phase, list[float]] = {"decode": [], "prefill": []}
         chunks: dict[Phase, list[float]] = {"decode": [], "prefill": []}

@@ -27,7 +27,7 @@ from outrider.models.graphs.export import export_block, export_head
 from outrider.models.graphs.providers import damaged
 from outrider.models.text_stack import TextStack
 
-FORMAT = 3
+FORMAT = 4
 SIZES_FILE = "graphs.json"
 EMBEDDINGS_FILE = "embeddings.npy"
 UNFINISHED = "unfinished-"

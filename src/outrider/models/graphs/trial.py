@@ -17,6 +17,7 @@ import torch
 from outrider.models.batch import DECODE_ROWS, next_span
 from outrider.models.graphs.blocks import GraphSizes
 from outrider.models.graphs.language import GraphLanguage
+from outrider.models.graphs.slots import BRANCH_SLOTS
 from outrider.models.graphs.store import PREFILL_ROWS, block_layers, write_graphs
 from outrider.models.made_up import QWEN2_VL_2B, Widths, made_up_stack
 from outrider.models.text_stack import TextShape
@@ -68,11 +69,15 @@ def _sizes(widths: Widths) -> GraphSizes:
     return GraphSizes(block_layers(widths.num_layers), PREFILL_ROWS, DECODE_ROWS)
 
 
+def _num_slots(num_tokens: int) -> int:
+    return next_span(num_tokens) + BRANCH_SLOTS
+
+
 def _write(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> None:
     """Build and profile."""
     torch.set_num_threads(1)
     stack = made_up_stack(widths, "int4", exact=True)
-    num_slots = next_span(num_tokens)
+    num_slots = _num_slots(num_tokens)
     write_graphs(folder, stack, _sizes(widths), num_slots, packs=True)
     GraphLanguage(folder, _sizes(widths), stack.shape, stack.rotary, num_slots)
 
@@ -80,10 +85,10 @@ def _write(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> None:
 def _measure(folder: Path, widths: Widths, num_tokens: int, repeats: int) -> GraphTrial:
     torch.set_num_threads(1)
     before_mb = _held_mb()
-    language = _open(folder, widths, next_span(num_tokens))
+    language = _open(folder, widths, _num_slots(num_tokens))
     blocks, cache = language.blocks, language.open_cache()
     hidden = language.embed([index % VOCABULARY for index in range(num_tokens)])
-    rows = language.rows(hidden, torch.arange(num_tokens).expand(3, -1), 0)
+    rows = language.first_rows(hidden, torch.arange(num_tokens).expand(3, -1))
     trials = []
     for _ in range(repeats):
         blocks.settle("prefill")

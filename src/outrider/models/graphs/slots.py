@@ -1,0 +1,53 @@
+"""Which slot of a cache holds which token: texts that begin alike have the same slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+BRANCH_SLOTS = 128
+"""Room beside a text of full length for what else is drafted after its prompt."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A token after all before it, in a `slot`; `after` it come others, by their ids."""
+
+    slot: int
+    after: dict[int, Node] = field(default_factory=dict)
+
+
+class SlotTree:
+    """Texts in the slots `first` to before `end`. A text is the path of its tokens' nodes."""
+
+    def __init__(self, first: int, end: int) -> None:
+        self._root = Node(-1)
+        self._free = list(reversed(range(first, end)))
+
+    @property
+    def num_free(self) -> int:
+        return len(self._free)
+
+    def extend(self, path: Sequence[Node], token_ids: Iterable[int]) -> list[Node]:
+        """The nodes of tokens that follow a path, new ones where no text went on so: each takes a slot."""
+        node, added = path[-1] if path else self._root, []
+        for token_id in token_ids:
+            if token_id not in node.after:
+                node.after[token_id] = Node(self._free.pop())
+            node = node.after[token_id]
+            added.append(node)
+        return added
+
+    def keep_only(self, paths: Iterable[Sequence[Node]]) -> None:
+        """Free the slots of what lies on none of these paths."""
+        kept = {node for path in paths for node in path}
+        left, gone = [self._root], []
+        while left:
+            node = left.pop()
+            gone += [one for one in node.after.values() if one not in kept]
+            node.after = {token_id: one for token_id, one in node.after.items() if one in kept}
+            left += node.after.values()
+        while gone:
+            node = gone.pop()
+            self._free.append(node.slot)
+            gone += node.after.values()
