@@ -73,6 +73,10 @@ def pids(placement: RayPlacement) -> set[int]:
     return {placement.place_of(f"robot {number}").pid for number in range(20)}
 
 
+def endpoints(placement: RayPlacement) -> set[str]:
+    return {placement.endpoint_of(f"robot {number}") for number in range(20)}
+
+
 @pytest.mark.timeout(240)
 def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None:
     """One replica is killed when all robots are within a text, the other when they are further on."""
@@ -105,6 +109,9 @@ def test_killed_replicas_cost_no_token(served: tuple[str, RayPlacement]) -> None
     for number in range(len(robots)):
         assert texts[number] == own_text(target, request(f"task {number}", max_new_tokens=TOKENS))
     assert not {first, second} & pids(placement)
+    figures = placement.figures()
+    assert set(figures) == {endpoint.removeprefix("tcp://") for endpoint in endpoints(placement)}
+    assert 0 < sum(one["tokens"] for one in figures.values()) < len(robots) * TOKENS
 
 
 @pytest.mark.timeout(240)

@@ -27,7 +27,7 @@ from outrider.decoding.digest import prompt_digest
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.decoders import connect_decoder, probe_verifier
-from outrider.runtime.verifier import Verifier, log_figures
+from outrider.runtime.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.codec import encode
 from outrider.wire.gate import GateLimits
 from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
@@ -59,7 +59,7 @@ def connect(context: zmq.Context, endpoint: str) -> zmq.Socket:
 
 @contextmanager
 def serving(endpoint: str, **options) -> Iterator[Verifier]:
-    verifier = Verifier(TARGET, endpoint, **options)
+    verifier = open_verifier(TARGET, endpoint, **options)
     stop = threading.Event()
     thread = threading.Thread(target=verifier.serve, args=(stop,))
     thread.start()

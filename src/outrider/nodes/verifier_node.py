@@ -10,9 +10,9 @@ from outrider.core.ports import LanguageModel
 from outrider.decoding.limits import CloudLimits
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.knowledge import Knowledge, open_knowledge
-from outrider.runtime.metrics import metrics_page
+from outrider.runtime.metrics import metrics_page, only
 from outrider.runtime.paths import model_folder
-from outrider.runtime.verifier import Verifier, check_binding
+from outrider.runtime.verifier import check_binding, open_verifier
 
 
 class VerifierNode(OutriderNode):
@@ -53,7 +53,7 @@ class VerifierNode(OutriderNode):
             self._knowledge = None
 
     def activate(self) -> None:
-        self._verifier = Verifier(
+        self._verifier = open_verifier(
             self._model,
             self.value("endpoint"),
             self._limits,
@@ -69,7 +69,8 @@ class VerifierNode(OutriderNode):
             ending.callback(self._server.join)
             ending.callback(self._stop.set)
             if port := self.value("metrics_port"):
-                ending.enter_context(metrics_page(self._verifier.figures, self._limits.max_sessions, port))
+                page = metrics_page(only(self._verifier.figures), self._limits.max_sessions, port)
+                ending.enter_context(page)
             self._ending = ending.pop_all()
         self.get_logger().info(
             f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,9 @@ from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
-from outrider.runtime.metrics import metrics_page
-from outrider.runtime.replicas import check_replicas, serve_replicas
-from outrider.runtime.verifier import Verifier, check_binding, log_figures
+from outrider.runtime.metrics import metrics_page, only
+from outrider.runtime.replicas import RayPlacement, check_replicas, serve_replicas
+from outrider.runtime.verifier import check_binding, log_figures, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 from outrider.wire.keys import load_client_keys
@@ -94,7 +94,7 @@ def serve_verifier(
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
-    verifier = Verifier(model, endpoint, limits, key_file, knowledge)
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
     on_ready()
     verifier.serve(stop)
 
@@ -144,19 +144,19 @@ def serve(
     limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
     if replicas > 1:
         loading = False
-        if corpus or metrics_port:
-            raise ConfigError("corpus and metrics_port go with one verifier: leave --replicas away")
+        if corpus:
+            raise ConfigError("a corpus goes with one verifier: leave --replicas away")
         check_replicas(folder, replicas, **options)
-        _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file)
+        _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
     model = load()
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     loading = False
-    verifier = Verifier(model, endpoint, limits, key_file, knowledge)
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
-    page = metrics_page(verifier.figures, max_sessions, metrics_port) if metrics_port else nullcontext()
+    page = metrics_page(only(verifier.figures), max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
         with page:
             print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
@@ -181,20 +181,25 @@ def _serve_replicas(
     stop: threading.Event,
     limits: CloudLimits,
     key_file: Path | None,
+    metrics_port: int,
 ) -> None:
-    def on_ready(_: object) -> None:
-        print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
+    with ExitStack() as pages:
 
-    serve_replicas(
-        load,
-        endpoint,
-        replicas,
-        stop=stop,
-        device=device,
-        limits=limits,
-        key_file=key_file,
-        on_ready=on_ready,
-    )
+        def on_ready(placement: RayPlacement) -> None:
+            if metrics_port:
+                pages.enter_context(metrics_page(placement.figures, limits.max_sessions, metrics_port))
+            print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
+
+        serve_replicas(
+            load,
+            endpoint,
+            replicas,
+            stop=stop,
+            device=device,
+            limits=limits,
+            key_file=key_file,
+            on_ready=on_ready,
+        )
 
 
 @dataclass(frozen=True)

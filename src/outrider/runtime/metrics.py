@@ -1,4 +1,4 @@
-"""A verifier's figures for Prometheus: one page of text on the loopback."""
+"""Verifiers' figures for Prometheus: one page of text on the loopback."""
 
 from __future__ import annotations
 
@@ -39,28 +39,47 @@ _SUMMARIES = {
 _REFUSED = "refused_"
 
 
-class VerifierCollector(Collector):
-    """Reads the figures whenever somebody asks. They are up to half a second old."""
+Figures = Mapping[str, float]
 
-    def __init__(self, figures: Callable[[], Mapping[str, float]], max_sessions: int) -> None:
-        self._figures = figures
+
+class VerifierCollector(Collector):
+    """Reads the figures of each verifier, by its name, whenever somebody asks. They are up to half a second
+    old. A verifier without a name is the only one.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[str, Figures]], max_sessions: int) -> None:
+        self._read = read
         self._max_sessions = max_sessions
 
     def collect(self) -> Iterable[Metric]:
-        figures = self._figures()
+        verifiers = self._read()
+        names = ["replica"] if any(verifiers) else []
+        labelled = [([name] if name else [], figures) for name, figures in verifiers.items()]
         for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(f"outrider_{name}", text, value=figures[name])
+            counter = CounterMetricFamily(f"outrider_{name}", text, labels=names)
+            for label, figures in labelled:
+                counter.add_metric(label, figures[name])
+            yield counter
         for name, (count, total, text) in _SUMMARIES.items():
-            yield SummaryMetricFamily(
-                f"outrider_{name}", text, count_value=int(figures[count]), sum_value=figures[total]
-            )
-        yield GaugeMetricFamily("outrider_sessions", "Sessions that hold a place.", figures["open_sessions"])
-        yield GaugeMetricFamily("outrider_max_sessions", "Places for sessions.", self._max_sessions)
-        refusals = CounterMetricFamily("outrider_refusals", "Refusals by reason.", labels=["reason"])
-        for name, value in figures.items():
-            if name.startswith(_REFUSED):
-                refusals.add_metric([name.removeprefix(_REFUSED)], value)
-        yield refusals
+            summary = SummaryMetricFamily(f"outrider_{name}", text, labels=names)
+            for label, figures in labelled:
+                summary.add_metric(label, int(figures[count]), figures[total])
+            yield summary
+        open_sessions = GaugeMetricFamily("outrider_sessions", "Sessions that hold a place.", labels=names)
+        places = GaugeMetricFamily("outrider_max_sessions", "Places for sessions.", labels=names)
+        refusals = CounterMetricFamily("outrider_refusals", "Refusals by reason.", labels=[*names, "reason"])
+        for label, figures in labelled:
+            open_sessions.add_metric(label, figures["open_sessions"])
+            places.add_metric(label, self._max_sessions)
+            for name, value in figures.items():
+                if name.startswith(_REFUSED):
+                    refusals.add_metric([*label, name.removeprefix(_REFUSED)], value)
+        yield from (open_sessions, places, refusals)
+
+
+def only(figures: Callable[[], Figures]) -> Callable[[], Mapping[str, Figures]]:
+    """To be read as those of the only verifier."""
+    return lambda: {"": figures()}
 
 
 def check_port(port: int) -> None:
@@ -70,10 +89,10 @@ def check_port(port: int) -> None:
 
 
 @contextmanager
-def metrics_page(figures: Callable[[], Mapping[str, float]], max_sessions: int, port: int) -> Iterator[None]:
+def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, port: int) -> Iterator[None]:
     """Answers at http://127.0.0.1:PORT/metrics while inside. Raises ConfigError where the port is taken."""
     registry = CollectorRegistry()
-    registry.register(VerifierCollector(figures, max_sessions))
+    registry.register(VerifierCollector(read, max_sessions))
     with _naming(port):
         server, thread = start_http_server(port, _HOST, registry)
     try:

@@ -23,6 +23,7 @@ from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.relay import RelayService
 from outrider.runtime.supervisor import free_port
+from outrider.runtime.verifier import Verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.gate import GateLimits
 from outrider.wire.keys import ClientKeys, ServerKeys, load_server_keys, make_keys
@@ -53,15 +54,19 @@ class Replica:
 
         endpoint = f"tcp://{ray.util.get_node_ip_address()}:{free_port()}"
         self._place = Place(endpoint, os.getpid())
-        service = VerifierService(make_model(), limits)
         server = RouterServer(endpoint, keys, GateLimits(sessions_per_peer=limits.max_sessions))
+        self._verifier = Verifier(VerifierService(make_model(), limits), server)
         self._thread = threading.Thread(
-            target=serve_frames, args=(service, server, threading.Event()), name="verifier", daemon=True
+            target=self._verifier.serve, args=(threading.Event(),), name="verifier", daemon=True
         )
         self._thread.start()
 
     def __call__(self) -> Place:
         return self._place
+
+    def figures(self) -> tuple[str, dict[str, float]]:
+        """Of which replica, and what it has counted."""
+        return self._place.endpoint.removeprefix("tcp://"), self._verifier.figures()
 
     def check_health(self) -> None:
         """Asked by Ray, which restarts a replica that raises."""
@@ -82,6 +87,15 @@ class RayPlacement:
         except Exception as error:
             raise LinkError(f"no replica answers ({type(error).__name__}): trying again") from error
         return place
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """What each replica that answers has counted, by its address."""
+        try:
+            told = self._handle.broadcast("figures").results(timeout_s=_LOOKUP_S, return_exceptions=True)
+        except Exception as error:
+            _log.warning("no replica tells its figures (%s)", type(error).__name__)
+            return {}
+        return dict(one for one in told if not isinstance(one, Exception))
 
     def endpoint_of(self, owner: str) -> str:
         return self.place_of(owner).endpoint

@@ -29,7 +29,7 @@ LOG_PERIOD_S = 30.0
 
 
 def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
-    """Before a model is loaded for it: raises ConfigError as `Verifier` and the page of metrics will."""
+    """Before a model is loaded for it: raises ConfigError as `open_verifier` and the page of metrics will."""
     if key_file is not None:
         load_server_keys(key_file)
     check_guarded(endpoint, key_file is not None)
@@ -39,23 +39,12 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
 
 
 class Verifier:
-    """Bound when made; `serve` is for one thread and once, `figures` for any."""
+    """A service at its socket. `serve` is for one thread and once, `figures` for any."""
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        endpoint: str,
-        limits: CloudLimits | None = None,
-        key_file: Path | None = None,
-        knowledge: Knowledge | None = None,
-    ) -> None:
-        """With `knowledge` it also writes answers together with robots (`decoding.aggregation`).
-
-        Raises ConfigError where the endpoint cannot be bound or the key file is wrong.
-        """
-        self._service = _service(model, limits, knowledge)
-        self._server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
-        self._stats = self._service.stats
+    def __init__(self, service: VerifierService | JointService, server: RouterServer) -> None:
+        self._service = service
+        self._server = server
+        self._stats = service.stats
         self._sampled_s = time.monotonic()
 
     def serve(self, stop: threading.Event) -> None:
@@ -75,6 +64,22 @@ class Verifier:
         now_s = time.monotonic()
         if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
             self._sampled_s, self._stats = now_s, self._service.stats
+
+
+def open_verifier(
+    model: LanguageModel,
+    endpoint: str,
+    limits: CloudLimits | None = None,
+    key_file: Path | None = None,
+    knowledge: Knowledge | None = None,
+) -> Verifier:
+    """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`).
+
+    Raises ConfigError where the endpoint cannot be bound or the key file is wrong.
+    """
+    service = _service(model, limits, knowledge)
+    keys = load_server_keys(key_file) if key_file is not None else None
+    return Verifier(service, RouterServer(endpoint, keys))
 
 
 def _service(

@@ -17,7 +17,7 @@ from support.toys import toy_pair
 from outrider.core.errors import LinkError
 from outrider.runtime import decoders, doctor
 from outrider.runtime.graph_health import Check, Grade
-from outrider.runtime.verifier import Verifier
+from outrider.runtime.verifier import open_verifier
 from outrider.wire.keys import create_keys
 
 
@@ -114,7 +114,7 @@ def test_a_silent_verifier_is_a_warning_and_a_wrong_option_a_failure(
 
 @contextmanager
 def serving(endpoint: str, key_file: Path) -> Iterator[None]:
-    verifier, stop = Verifier(toy_pair(1, 0.8)[0], endpoint, key_file=key_file), threading.Event()
+    verifier, stop = open_verifier(toy_pair(1, 0.8)[0], endpoint, key_file=key_file), threading.Event()
     thread = threading.Thread(target=verifier.serve, args=(stop,))
     thread.start()
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -14,11 +15,13 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import BusyError, ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.limits import CloudLimits
+from outrider.decoding.service import VerifierService
 from outrider.runtime import decoders
 from outrider.runtime.decoders import connect_decoder, serve
-from outrider.runtime.metrics import metrics_page
+from outrider.runtime.metrics import metrics_page, only
 from outrider.runtime.supervisor import free_port
-from outrider.runtime.verifier import Verifier
+from outrider.runtime.verifier import open_verifier
+from outrider.wire.server import ServerCounters
 
 
 def read(port: int) -> dict[str, float]:
@@ -34,7 +37,7 @@ def read(port: int) -> dict[str, float]:
 def test_the_page_tells_what_the_verifier_did() -> None:
     target, draft = toy_pair(1, 0.8)
     endpoint, port, stop = f"tcp://127.0.0.1:{free_port()}", free_port(), threading.Event()
-    verifier = Verifier(target, endpoint, CloudLimits(max_sessions=1))
+    verifier = open_verifier(target, endpoint, CloudLimits(max_sessions=1))
     serving = threading.Thread(target=verifier.serve, args=(stop,))
     serving.start()
     first, second = (connect_decoder(endpoint, draft, DecodingConfig(strategy="sd")) for _ in range(2))
@@ -47,7 +50,7 @@ def test_the_page_tells_what_the_verifier_did() -> None:
         second.close()
         stop.set()
         serving.join()
-    with metrics_page(verifier.figures, 1, port):
+    with metrics_page(only(verifier.figures), 1, port):
         values = read(port)
     assert text == own_text(target, request())
     assert values["outrider_tokens_total"] == len(text)
@@ -57,6 +60,21 @@ def test_the_page_tells_what_the_verifier_did() -> None:
     assert values["outrider_refusals_totalbusy"] >= 1
     assert values["outrider_bytes_up_total"] > values["outrider_bytes_down_total"] > 0
     assert values["outrider_max_sessions"] == 1
+
+
+def test_replicas_have_their_names_as_labels() -> None:
+    stats = VerifierService(toy_pair(1, 0.8)[0]).stats
+    figures = asdict(stats) | ServerCounters().values()
+    port = free_port()
+    with metrics_page(
+        lambda: {"a:1": figures | {"tokens": 3}, "b:2": figures | {"refused_busy": 2}}, 8, port
+    ):
+        values = read(port)
+    assert (values["outrider_tokens_totala:1"], values["outrider_tokens_totalb:2"]) == (3, 0)
+    assert values["outrider_refusals_totalbusyb:2"] == 2
+    assert values["outrider_max_sessionsa:1"] == values["outrider_max_sessionsb:2"] == 8
+    with metrics_page(dict, 8, port):
+        assert not read(port)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
