@@ -63,12 +63,13 @@ class SessionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class PrefillTarget:
-    """Cloud: put the prompt into the target's cache."""
+    """Cloud: put the prompt into the target's cache, and after it what is final of a text that is resumed."""
 
     key: SessionKey
     epoch: int
     prompt: Prompt
     max_new_tokens: int
+    tokens: tuple[int, ...] = ()
 
 
 class Verify(NamedTuple):

@@ -12,6 +12,9 @@ from outrider.core.ports import Array, Chunk, LanguageModel, SharingSession
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
 
+CATCH_UP_TOKENS = 64
+"""Of a text that is resumed, in one forward: others wait for no more of it, nor are more logits held."""
+
 
 class Asked(NamedTuple):
     """`num_last` + 1 rows asked of a sequence: the first one where it is known, `chunk` for the rest."""
@@ -52,6 +55,12 @@ class CachedSequence:
                 f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
+
+    def catch_up(self, tokens: Sequence[int]) -> Iterator[None]:
+        """Take in a text after the prompt, in parts as the prompt's."""
+        for begin in range(0, len(tokens), CATCH_UP_TOKENS):
+            yield
+            self.logits(tokens[: begin + CATCH_UP_TOKENS], 0)
 
     @property
     def device(self) -> torch.device:

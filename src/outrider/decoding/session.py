@@ -144,7 +144,7 @@ class TargetText:
     def next_job(self, now_s: float) -> CloudJob | None:
         """What the target should run for this text now, if anything."""
         if self._prefill_us is None:
-            return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens)
+            return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
         if self.finished or self._residue is not None:
             return None
         draft, evidence = self._offered()

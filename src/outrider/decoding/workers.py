@@ -118,6 +118,11 @@ def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
     return max(whole, key=lambda one: one.accepted)
 
 
+def _parts(sequence: CachedSequence, job: PrefillTarget) -> Iterator[None]:
+    yield from sequence.prefill_parts(job.prompt, job.max_new_tokens)
+    yield from sequence.catch_up(job.tokens)
+
+
 class TargetWorker:
     """The cloud's target model with one sequence per session."""
 
@@ -152,7 +157,7 @@ class TargetWorker:
                 if job.key not in self._sequences:
                     self._beside.clear()  # a place may be needed
                     self._sequences[job.key] = CachedSequence(self._model)
-                parts = self._sequences[job.key].prefill_parts(job.prompt, job.max_new_tokens)
+                parts = _parts(self._sequences[job.key], job)
             next(parts)
         except StopIteration:
             return None

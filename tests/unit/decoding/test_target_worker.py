@@ -6,13 +6,22 @@ from collections.abc import Sequence
 
 import pytest
 from cloud_machine import ALICE, BOB, PROMPT, own
-from support.toys import toy_pair
+from support.toys import own_text, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array, Chunk
+from outrider.core.values import DecodeRequest
 from outrider.decoding import judging
 from outrider.decoding.config import Sampling
-from outrider.decoding.jobs import ExitHint, GivenUp, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.jobs import (
+    ExitHint,
+    GivenUp,
+    Judgement,
+    PrefillTarget,
+    SessionKey,
+    Unfinished,
+    Verify,
+)
 from outrider.decoding.toy import ToyModel, ToySession
 from outrider.decoding.workers import TargetWorker
 
@@ -212,3 +221,27 @@ def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing)
         assert work.run(jobs, never) == [error, error]
         assert work.run(jobs[:1], never) == [error]
     assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))
+
+
+def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
+    """Between which others have their turn, as between those of a prompt."""
+    target = toy_pair(1, 1.0, eos_bias=-9.0)[0]
+    text = own_text(target, DecodeRequest(PROMPT, 200))
+    sizes: list[int] = []
+    really = ToySession.forward
+
+    def counting(session: ToySession, token_ids: Sequence[int], *rest: object) -> Array:
+        sizes.append(len(token_ids))
+        return really(session, token_ids, *rest)
+
+    monkeypatch.setattr(ToySession, "forward", counting)
+    one, results = TargetWorker(target), []
+    while results[-1:] != [None]:
+        results += one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 200, text[:150])], never)
+    assert [isinstance(result, Unfinished) for result in results] == [True] * 3 + [False]
+    assert sizes == [64, 64, 22]
+    [judged] = one.run(
+        [verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)], never
+    )
+    assert stands(judged, text[150:154])
+    assert sizes[3:] == [3]
