@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.batch import DECODE_ROWS, next_span
 from outrider.models.cache import CacheShape
@@ -246,11 +246,3 @@ def install_exits(
         text = build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
     write_exits(folder, adapters, text)
     write_figures(folder, "exits", figures)
-
-
-def check_pair(target: QwenModel, draft: QwenModel) -> None:
-    """Raises ModelError where draft and target do not give every token the same id."""
-    if target.tokenizer.fingerprint != draft.tokenizer.fingerprint:
-        raise ModelError(
-            f"{draft.name} and {target.name} have different tokenizers: a draft must come with its target's"
-        )
