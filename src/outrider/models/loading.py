@@ -25,6 +25,7 @@ from outrider.models.checkpoint import (
     whole_dtype,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
+from outrider.models.foreign import check_products
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
@@ -75,6 +76,7 @@ def load_model(
     )
     torch.set_num_threads(threads)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    check_products(folder, checkpoint.modules, place)
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, place=place)
     vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint

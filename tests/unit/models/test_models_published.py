@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ModelError, OutOfMemoryError
+from outrider.core.model_options import PRECISIONS
 from outrider.decoding.refusals import reason_of
 from outrider.models import (
     ReferenceGenerator,
@@ -162,3 +163,11 @@ def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
     save_file(layers, tmp_path / "model.safetensors")
     needed = memory.bytes_needed(weight_files(tmp_path), precision).loading
     assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
+
+
+def test_integers_of_torchao_are_kept_as_they_are(tmp_path: Path) -> None:
+    integers = {f"layers.{i}.up_proj._weight_qdata": torch.zeros(9, 9, dtype=torch.int8) for i in range(5)}
+    save_file(integers, tmp_path / "model.safetensors")
+    for precision in PRECISIONS:
+        needed = memory.bytes_needed(weight_files(tmp_path), precision)
+        assert needed == memory.WeightBytes(loading=5 * 81, kept=5 * 81)
