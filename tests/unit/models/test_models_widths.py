@@ -40,6 +40,7 @@ def test_at_full_width_the_logits_are_those_of_transformers(name: str, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_with_all_words_every_precision_says_what_transformers_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
