@@ -46,7 +46,7 @@ from outrider.decoding.places import (
     make_room,
     to_probe,
 )
-from outrider.decoding.refusals import check_served, reason_of
+from outrider.decoding.refusals import check_served, check_tokenizer, reason_of
 from outrider.decoding.session import TargetText
 
 PARTS_BETWEEN_BATCHES = 3
@@ -344,6 +344,7 @@ class CloudMachine:
 
     def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:
         check_served(frame.model, self._name)
+        check_tokenizer(frame.tokenizer, self._name, self._tokenizer)
         session = self._sessions.get(key)
         if session is None:
             self.evict_idle(now_s)

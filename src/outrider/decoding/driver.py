@@ -13,6 +13,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
 from outrider.decoding.patience import Patience
+from outrider.decoding.refusals import with_own_model
 from outrider.decoding.transcript import Transcript
 from outrider.decoding.workers import DraftWorker
 
@@ -46,6 +47,7 @@ class LinkedDecoder:
     ) -> None:
         self._link = link
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
+        self._draft_name = "" if draft is None else draft.name
         self._tokenizer = tokenizer
         self._config = config
         self._session = session
@@ -190,7 +192,7 @@ class LinkedDecoder:
             elif isinstance(action, Commit):
                 self._transcript.on_commit(action, self._machine.done, self._now())
             elif isinstance(action, Fail):
-                raise action.error
+                raise with_own_model(action.error, self._draft_name) if self._draft_name else action.error
 
     def _abandon(self) -> None:
         for action in self._machine.cancel():

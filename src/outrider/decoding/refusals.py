@@ -13,6 +13,8 @@ from outrider.core.errors import (
     ProtocolError,
 )
 from outrider.core.frames import MAX_SHORT_TEXT, RefusalReason, Refused
+from outrider.core.pairs import PAIR_REMEDY
+from outrider.core.ports import Tokenizer
 
 _ERRORS: dict[RefusalReason, type[OutriderError]] = {
     "busy": BusyError,
@@ -46,6 +48,17 @@ def check_served(wanted: str, served: str) -> None:
     """Raises ModelError where a robot wants another model than is served; an empty name wants any."""
     if wanted not in ("", served):
         raise ModelError(f"{wanted!r} is not served here, but {served!r}: ask for that or another verifier")
+
+
+def check_tokenizer(theirs: str, served: str, tokenizer: Tokenizer) -> None:
+    """Raises ModelError where a robot's fingerprint, `theirs`, is not that of the model that is served."""
+    if theirs != tokenizer.fingerprint:
+        raise ModelError(f"{served} has another tokenizer than the model that asks: {PAIR_REMEDY}")
+
+
+def with_own_model(error: OutriderError, name: str) -> OutriderError:
+    """A refusal of a model, beside whose name belongs that of the one here."""
+    return ModelError(f"{error} (the model here is {name})") if isinstance(error, ModelError) else error
 
 
 def reason_of(error: Exception) -> RefusalReason:

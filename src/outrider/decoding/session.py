@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from outrider.core.errors import ConfigError, ModelError, ProtocolError
+from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
     CloudFrame,
@@ -43,11 +43,7 @@ class TargetText:
     """The text of one epoch. Of the branches that fit the committed text the likeliest is verified next."""
 
     def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: Pace) -> None:
-        """Raises ModelError for an edge with another tokenizer, ProtocolError for a broken frame."""
-        if frame.tokenizer != tokenizer.fingerprint:
-            raise ModelError(
-                "the draft's tokenizer is not the target's: use a draft and a target made as a pair"
-            )
+        """Raises ProtocolError for a broken frame."""
         self._key = key
         self._eos_id = tokenizer.eos_id
         self._vocab_size = tokenizer.vocab_size

@@ -6,7 +6,7 @@ run by a forward of our own over a static KV cache.
 
 from outrider.models.card import ModelCard, read_card
 from outrider.models.constrained import ConstrainedModel, constrain
-from outrider.models.loading import check_model, check_pair, load_exact_model, load_graph_model, load_model
+from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
 from outrider.models.reference import ReferenceGenerator
 from outrider.models.session import QwenModel, QwenSession
 from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
@@ -19,7 +19,6 @@ __all__ = [
     "QwenTokenizer",
     "ReferenceGenerator",
     "check_model",
-    "check_pair",
     "constrain",
     "load_exact_model",
     "load_graph_model",

@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
+from outrider.models.foreign import foreign_projections, is_plain
 from outrider.models.headers import Shape, check_fit
 from outrider.models.images import Preprocessing
 from outrider.models.integers import INT4_GROUP
@@ -111,12 +112,15 @@ def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
 def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = True) -> Checkpoint:
     """The checked folder's weights, every one of them read; dtype "auto" is the file's own.
 
+    What torchao has quantized keeps its own, which its integers stand for.
     Without layers the language half is left out but for its embeddings and head.
     Raises ModelError where a weight is missing or of another shape.
     """
     config, layout = read_config(folder), read_format(folder / CONFIG_FILE)
     if layout is not None:
         del config.quantization_config
+    elif getattr(config, "quantization_config", None) is not None:
+        dtype = "auto"
     if layout is not None or not with_layers:
         config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
     modules = _read_modules(folder, config, dtype)
@@ -213,10 +217,14 @@ def build_text_stack(
 
 
 def build_vision_encoder(checkpoint: Checkpoint, how: Preprocessing, precision: Precision) -> VisionEncoder:
-    """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less."""
+    """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less.
+
+    Where torchao has quantized it, it stays of the type that its integers stand for.
+    """
     tower = checkpoint.modules.model.visual
+    own = tower.patch_embed.proj.weight.dtype
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
-    tower.to(whole_dtype(precision))
+    tower.to(own if foreign_projections(tower) else whole_dtype(precision))
     return VisionEncoder(tower, replace(how, temporal=1))
 
 
@@ -337,16 +345,10 @@ def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Mat
     """Projections of the same rows as one matrix; as they are where another package has quantized them."""
     if isinstance(projections[0], StoredPart):
         return pack_stored([one.weight for one in projections], precision, packer)
-    if not all(_is_plain(projection) for projection in projections):
+    if not all(is_plain(projection) for projection in projections):
         return ForeignMatrix(tuple(projections), projections[0].in_features)
     weights = [projection.weight for projection in projections]
     return packer((torch.cat(weights) if len(weights) > 1 else weights[0]).detach(), precision)
-
-
-def _is_plain(projection: Any) -> bool:
-    if type(projection) is not torch.nn.Linear:
-        return False
-    return type(projection.weight.data) is Tensor and projection.weight.is_floating_point()
 
 
 def text_shape(config: Any) -> TextShape:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
 from outrider.models.batch import DECODE_ROWS, next_span
 from outrider.models.cache import CacheShape
@@ -25,6 +25,7 @@ from outrider.models.checkpoint import (
     whole_dtype,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
+from outrider.models.foreign import check_products
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel
 from outrider.models.graphs.providers import find_provider
@@ -76,6 +77,7 @@ def load_model(
     )
     torch.set_num_threads(threads)
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
+    check_products(folder, checkpoint.modules, place)
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, place=place)
     vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint
@@ -247,11 +249,3 @@ def install_exits(
         text = build_text_stack(read_checkpoint(folder, torch.float32), vocab_size)
     write_exits(folder, adapters, text)
     write_figures(folder, "exits", figures)
-
-
-def check_pair(target: QwenModel, draft: QwenModel) -> None:
-    """Raises ModelError where draft and target do not give every token the same id."""
-    if target.tokenizer.fingerprint != draft.tokenizer.fingerprint:
-        raise ModelError(
-            f"{draft.name} and {target.name} have different tokenizers: a draft must come with its target's"
-        )

@@ -21,6 +21,8 @@ BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
 STORED_BYTES = 26.0
 """Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
 _WHOLE = ("visual.", "embed_tokens", "norm", "bias")
+_FOREIGN = "_qdata"
+"""Ends the name of integers that torchao keeps as they are."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
             numbers = count * 32 // stored_bits
             packed += numbers * BYTES[precision]
             largest = max(largest, STORED_BYTES / 2 * numbers)
+            continue
+        if name.endswith(_FOREIGN):
+            read += count * header.num_bytes
             continue
         one = count * (4 if precision == "fp32" else header.num_bytes)
         read += one

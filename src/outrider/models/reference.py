@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import GenerationConfig
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
@@ -17,18 +19,22 @@ from outrider.models.tokenizer import load_tokenizer
 
 
 class ReferenceGenerator:
-    """The modules of a checkpoint as transformers runs them, in float32."""
+    """The modules of a checkpoint as transformers runs them."""
 
-    def __init__(self, folder: Path, max_length: int = DEFAULT_MAX_LENGTH) -> None:
+    def __init__(
+        self, folder: Path, max_length: int = DEFAULT_MAX_LENGTH, dtype: torch.dtype = torch.float32
+    ) -> None:
         """`max_length` bounds a picture as it does the runtime's.
 
         Raises ModelError as `load_model` does, and for integers, which are not run by these modules.
         """
         self._tokenizer = load_tokenizer(folder)
-        checkpoint = read_checkpoint(folder, torch.float32)
+        checkpoint = read_checkpoint(folder, dtype)
         if checkpoint.layers is not None:
             raise ModelError(f"{folder} is quantized: generate with the checkpoint that is not")
         self._modules = checkpoint.modules
+        # A folder's own punishes repetition, as Qwen2.5-VL's does, and keeps from end tokens.
+        self._modules.generation_config = GenerationConfig()
         self._how = read_preprocessing(folder, self._modules.config.vision_config, max_length)
 
     @torch.inference_mode()
@@ -41,14 +47,21 @@ class ReferenceGenerator:
         new: list[int] = ids[0, inputs["input_ids"].shape[1] :].tolist()
         return new
 
-    def _inputs(self, prompt: Prompt) -> dict[str, Tensor]:
+    @torch.inference_mode()
+    def rows(self, prompt: Prompt, token_ids: Sequence[int]) -> Tensor:
+        """Logits (1 + n, V) after the prompt and after each of n tokens that follow it, in float32."""
+        output = self._modules(**self._inputs(prompt, token_ids), logits_to_keep=1 + len(token_ids))
+        rows: Tensor = output.logits[0, :, : self._tokenizer.vocab_size]
+        return rows.float()
+
+    def _inputs(self, prompt: Prompt, following: Sequence[int] = ()) -> dict[str, Tensor]:
         how, image_id = self._how, self._tokenizer.image_id
         rgb = fit_to_model(decode_jpeg(prompt.jpeg), how)
         rows, columns = (side // how.patch_px for side in rgb.shape[:2])
         token_ids = self._tokenizer.encode(prompt.text)
         at = token_ids.index(image_id)
         token_ids[at : at + 1] = [image_id] * (rows * columns // how.merge**2)
-        ids = torch.tensor([token_ids])
+        ids = torch.tensor([[*token_ids, *following]])
         return {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),

@@ -20,6 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.link_profile import Network
+from outrider.core.pairs import check_pair
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import CloudRecord, Fleet
@@ -127,7 +128,7 @@ def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
 
 
 def _load(models: Path | None) -> Pair:
-    from outrider.models import check_pair, load_model  # seconds to import
+    from outrider.models import load_model  # seconds to import
 
     folder = models_folder(models)
     target = load_model(folder / "target", sessions=max(ROBOTS))

@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError, KeyRefusedError, LinkError, ModelError
+from outrider.core.errors import ConfigError, KeyRefusedError, LinkError
 from outrider.core.frames import Ping, Pong
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
+from outrider.core.pairs import check_pair
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.questions import QUOTES
 from outrider.core.values import LinkState
@@ -45,8 +46,8 @@ def local_decoder(
 ) -> LinkedDecoder:
     """Both models in this process. Raises ConfigError or ModelError where they do not fit."""
     _check_draft(draft, config)
-    if draft is not None and draft.tokenizer.fingerprint != target.tokenizer.fingerprint:
-        raise ModelError(f"{draft.name} and {target.name} have different tokenizers: use a matching pair")
+    if draft is not None:
+        check_pair(target, draft)
     link = LocalLink(VerifierService(target))
     return LinkedDecoder(link, draft, target.tokenizer, config, SESSION, f"the target {target.name}")
 

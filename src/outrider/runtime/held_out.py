@@ -8,6 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.pairs import check_pair
 from outrider.core.ports import LanguageModel
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.values import Prompt
@@ -27,7 +28,7 @@ class Pair:
 
 def load_pair(models: Path | None = None) -> Pair:
     """The target and the draft of a models folder. Raises ModelError where they are missing or do not fit."""
-    from outrider.models import check_pair, load_model  # seconds to import
+    from outrider.models import load_model  # seconds to import
 
     folder = models_folder(models)
     target, draft = load_model(folder / "target"), load_model(folder / "draft", role="draft")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
+from outrider.models.foreign import check_products
 from outrider.models.integers import INT4_GROUP, round_to_integers
 from outrider.models.matrices import ForeignMatrix
 from outrider.models.packing import pack
@@ -117,6 +119,19 @@ def test_projections_quantized_elsewhere_are_multiplied_by_their_own_modules() -
     assert torch.allclose(foreign.columns(some), weight[:, some], atol=1e-5)
 
 
+def test_what_another_package_cannot_multiply_here_is_refused_before_it_is_asked_to() -> None:
+    class OnGpus(torch.nn.Linear):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            raise AssertionError("no CUDA")
+
+    modules, here = torch.nn.Sequential(torch.nn.Linear(8, 8)), torch.device("cpu")
+    check_products(Path("folder"), modules, here)
+    modules.append(OnGpus(8, 8))
+    with pytest.raises(ModelError, match=r"cannot be multiplied on cpu \(no CUDA\): choose another device"):
+        check_products(Path("folder"), modules, here)
+
+
+@pytest.mark.skipif(find_spec("torchao") is not None, reason="torchao is here")
 def test_a_checkpoint_of_a_missing_quantizer_names_it(tmp_path: Path) -> None:
     folder = build_tiny_model(tmp_path / "target")
     config = json.loads((folder / "config.json").read_text())

@@ -1,17 +1,18 @@
-"""The published checkpoints' architectures at full width and reduced depth, by folder or by name."""
+"""The published checkpoints: their newer architecture, by folder or by name, and the memory they take."""
 
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from support.tiny_models import TinySize, build_tiny_model, build_tokenizer, random_prompt, tiny_config
-from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ModelError, OutOfMemoryError
+from outrider.core.model_options import PRECISIONS
 from outrider.decoding.refusals import reason_of
 from outrider.models import (
     ReferenceGenerator,
@@ -19,7 +20,6 @@ from outrider.models import (
     checkpoint,
     hub,
     layout,
-    load_graph_model,
     load_model,
     memory,
 )
@@ -42,6 +42,15 @@ def test_the_newer_architecture_decodes_as_transformers_does(tmp_path: Path) -> 
     token_ids = greedy(folder, TOKENS)
     assert ReferenceGenerator(folder).generate(random_prompt(1), TOKENS) == token_ids
     assert len(set(token_ids)) > 3
+
+
+def test_what_a_folder_says_of_generating_does_not_change_its_greedy_text(tmp_path: Path) -> None:
+    """Qwen2.5-VL's `generation_config.json` punishes repetition; end tokens end nothing."""
+    folder = build_tiny_model(tmp_path / "target", TinySize(version="2.5"))
+    token_ids = greedy(folder, TOKENS)
+    said = {"do_sample": True, "repetition_penalty": 1.5, "eos_token_id": token_ids[2:4]}
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    assert ReferenceGenerator(folder).generate(random_prompt(1), TOKENS) == token_ids
 
 
 def test_a_name_is_looked_up_where_no_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,52 +165,9 @@ def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
     assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
 
 
-PUBLISHED = {
-    "2B": ({"hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12}, 2, 151_936, True),
-    "7B": ({"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28}, 4, 152_064, False),
-}
-
-
-def build_published(folder: Path, size: str) -> Path:
-    """Qwen2-VL at its widths and vocabulary, two layers deep, with random weights in bfloat16."""
-    tokenizer = build_tokenizer(folder.parent / "tokenizer")
-    widths, kv_heads, vocab_size, tied = PUBLISHED[size]
-    config = tiny_config(TinySize(), tokenizer)
-    text = config.text_config.to_dict() | widths
-    text |= {"num_key_value_heads": kv_heads, "vocab_size": vocab_size, "max_position_embeddings": 32_768}
-    text["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}
-    vision = config.vision_config.to_dict()
-    vision |= {"embed_dim": 1280, "num_heads": 16, "mlp_ratio": 4, "hidden_size": widths["hidden_size"]}
-    ids = {
-        name: getattr(config, name) for name in ("image_token_id", "video_token_id", "vision_start_token_id")
-    }
-    whole = Qwen2VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=tied, **ids)
-    with torch.device("meta"):
-        modules = Qwen2VLForConditionalGeneration(whole).to(torch.bfloat16)
-    seeded = torch.Generator().manual_seed(0)
-    state = {}
-    for name, weight in modules.state_dict().items():
-        if not (tied and name == "lm_head.weight"):
-            scale = 1.0 if "norm" in name or "ln_q" in name else 1.0 / max(weight.shape[-1], 1) ** 0.5
-            state[name] = (torch.randn(weight.shape, generator=seeded) * scale).bfloat16()
-    modules.save_pretrained(folder, state_dict=state)
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", PUBLISHED)
-def test_published_widths_run_in_every_precision(
-    size: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
-    folder = build_published(tmp_path / "target", size)
-    rows = {}
-    for precision in ("bf16", "int8", "int4"):
-        session = load_model(folder, precision=precision, max_length=1024).open_session()
-        rows[precision] = session.prefill(random_prompt(1))
-        assert session.forward([7, 8, 9, 10, 11]).isfinite().all()
-    graphs = load_graph_model(folder, precision="int4", max_length=1024).open_session()
-    rows["graphs"] = graphs.prefill(random_prompt(1))
-    for precision, row in rows.items():
-        likeness = float(torch.cosine_similarity(row, rows["bf16"], dim=0))
-        assert likeness > {"bf16": 0.9999, "int8": 0.999}.get(precision, 0.9), (precision, likeness)
+def test_integers_of_torchao_are_kept_as_they_are(tmp_path: Path) -> None:
+    integers = {f"layers.{i}.up_proj._weight_qdata": torch.zeros(9, 9, dtype=torch.int8) for i in range(5)}
+    save_file(integers, tmp_path / "model.safetensors")
+    for precision in PRECISIONS:
+        needed = memory.bytes_needed(weight_files(tmp_path), precision)
+        assert needed == memory.WeightBytes(loading=5 * 81, kept=5 * 81)

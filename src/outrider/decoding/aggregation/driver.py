@@ -17,6 +17,7 @@ from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.driver import ignore_verified, never_cancelled
 from outrider.decoding.patience import Patience
+from outrider.decoding.refusals import with_own_model
 
 _POLL_S = 0.02
 _TEXT = "text"
@@ -49,7 +50,7 @@ class PeerDecoder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link = link
-        self._tokenizer = model.tokenizer
+        self._tokenizer, self._model_name = model.tokenizer, model.name
         self._worker = DocumentWorker(model)
         self._config = config
         self._documents = documents
@@ -116,7 +117,7 @@ class PeerDecoder:
             self._patience.on_heard(frame, self._clock())
             self._send(self._machine.receive(frame, self._clock()))
         if self._machine.failure is not None:
-            raise self._machine.failure
+            raise with_own_model(self._machine.failure, self._model_name)
         self._account.tell_owner(self._clock() - self._start_s)
 
     def _work(self, now_s: float) -> None:

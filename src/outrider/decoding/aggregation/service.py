@@ -37,7 +37,7 @@ from outrider.decoding.digest import prompt_digest
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.places import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
-from outrider.decoding.refusals import check_served, reason_of
+from outrider.decoding.refusals import check_served, check_tokenizer, reason_of
 
 _log = logging.getLogger(__name__)
 
@@ -219,9 +219,9 @@ class AggregationService:
         return []
 
     def _check(self, join: Join) -> None:
-        check_served(join.model, self._model.name[:MAX_SHORT_TEXT])
-        if join.tokenizer != self._model.tokenizer.fingerprint:
-            raise ConfigError("the device's tokenizer is not the cloud's: use models of one tokenizer")
+        name = self._model.name[:MAX_SHORT_TEXT]
+        check_served(join.model, name)
+        check_tokenizer(join.tokenizer, name, self._model.tokenizer)
         if prompt_digest(Prompt(join.text, join.jpeg)) != join.digest:
             raise ProtocolError("the question's digest is not that of the question")
 

@@ -155,7 +155,7 @@ def test_speculation_hides_the_link():
 
 def test_models_of_two_tokenizers_are_refused():
     device, cloud = ToyModel(ToySettings(vocab_size=32)), ToyModel(ToySettings(vocab_size=33))
-    with pytest.raises(ConfigError, match="tokenizer"):
+    with pytest.raises(ModelError, match=r"toy-\d+ has another tokenizer"):
         peers((device, cloud), AggregationConfig()).decode(ASKED)
 
 
