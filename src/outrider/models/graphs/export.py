@@ -81,7 +81,9 @@ class GraphBuilder:
         return self._packed(rows, matrix) if self._packs else self._dequantized(rows, matrix)
 
     def norm(self, rows: str, norm: RmsNorm) -> str:
-        squares = self.node("ReduceSumSquare", [rows, self.constant(np.array([-1]))], keepdims=1)
+        # In two steps: QNN has no ReduceSumSquare, and would leave a piece of each layer to the CPU.
+        squared = self.node("Mul", [rows, rows])
+        squares = self.node("ReduceSum", [squared, self.constant(np.array([-1]))], keepdims=1)
         floored = self.node("Add", [squares, self.tensor(norm.floor**2)])
         scaled = self.node("Div", [rows, self.node("Sqrt", [floored])])
         return self.node("Mul", [scaled, self.tensor(norm.gain)])
