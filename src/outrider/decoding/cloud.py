@@ -292,10 +292,11 @@ class CloudMachine:
             return []
         self._sessions[job.key].prefilling = False
         compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
-        if isinstance(job, Verify) and judgement is not None:
-            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
+        if isinstance(job, PrefillTarget):
+            frames = text.on_prefilled(job, compute_us)
         else:
-            frames = text.on_prefilled(compute_us)
+            assert judgement is not None
+            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
@@ -354,7 +355,10 @@ class CloudMachine:
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:
-            return session.text.on_open(frame)
+            before, frames = session.text.digest, session.text.on_open(frame)
+            if session.text.digest != before:  # what was begun for it has no claim to come first any more
+                session.prefilling = False
+            return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
         session.text = TargetText(key, frame, self._tokenizer, session.pace)
         return []

@@ -56,11 +56,9 @@ class CachedSequence:
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )
 
-    def catch_up(self, tokens: Sequence[int]) -> Iterator[None]:
-        """Take in a text after the prompt, in parts as the prompt's."""
-        for begin in range(0, len(tokens), CATCH_UP_TOKENS):
-            yield
-            self.logits(tokens[: begin + CATCH_UP_TOKENS], 0)
+    def catch_up(self, tokens: Sequence[int]) -> None:
+        """Take in the next part of a text after the prompt."""
+        self.logits(tokens[: self.shared(tokens) + CATCH_UP_TOKENS], 0)
 
     @property
     def device(self) -> torch.device:

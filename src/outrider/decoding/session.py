@@ -35,6 +35,7 @@ from outrider.decoding.jobs import (
 )
 from outrider.decoding.pace import Pace
 from outrider.decoding.schemes import pack_residual, unpack_evidence
+from outrider.decoding.sequence import CATCH_UP_TOKENS
 from outrider.decoding.telling import Telling
 from outrider.decoding.token_runs import unpack_runs
 
@@ -66,6 +67,8 @@ class TargetText:
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
         """What `_after` has found, until the text or the branches change."""
         self._prefill_us: int | None = None
+        self._taken_in = 0
+        """How many of the text's tokens the target has in its cache, or about to be."""
         self._passes = 0.0
         """Forwards, of each that was left the part of the time that it would have taken."""
         self.adopt(frame)
@@ -80,7 +83,10 @@ class TargetText:
         if theirs.digest != frame.digest:
             raise ProtocolError("the digest of Open does not match its prompt and tokens")
         if frame.tokens != self._text.tokens[: len(frame.tokens)]:
+            self._taken_in = min(self._taken_in, common_length(self._text.tokens, frame.tokens))
             self._text = theirs
+            if self._lacks_much:
+                self._prefill_us = None
             self._residue = None
             self._foretold.forget()
             self._telling.forget()
@@ -207,7 +213,11 @@ class TargetText:
             return None
         return self._pace.wait_until_s(now_s)
 
-    def on_prefilled(self, compute_us: int) -> list[CloudFrame]:
+    def on_prefilled(self, job: PrefillTarget, compute_us: int) -> list[CloudFrame]:
+        """Unless the text has meanwhile become another, of which the target has little."""
+        self._taken_in = common_length(self._text.tokens, job.tokens)
+        if self._lacks_much:
+            return []
         self._prefill_us = compute_us
         return [self._opened()]
 
@@ -277,6 +287,7 @@ class TargetText:
         new = (*draft[: judgement.accepted], *own)
         aimed = bool(known) and draft[: len(known)] == known[: len(draft)]  # it may be cut within them
         drafted = len(draft) - (self._foretold.num_own(judgement.accepted, len(draft)) if aimed else 0)
+        self._taken_in = base
         self._learn_from(job, new, compute_us / 1e6 if forwarded else 0.0, alone)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
@@ -297,6 +308,11 @@ class TargetText:
             return [self._unsettled(base, drafted, compute_us, 0, kept)]
         self._telling.on_verdict(len(new))
         return [self._verdict(base, drafted, compute_us, kept)]
+
+    @property
+    def digest(self) -> int:
+        """Of the text."""
+        return self._text.digest
 
     @property
     def finished(self) -> bool:
@@ -377,6 +393,11 @@ class TargetText:
         if self._eos_id in tokens:
             return tokens[: tokens.index(self._eos_id) + 1]
         return tokens
+
+    @property
+    def _lacks_much(self) -> bool:
+        """Whether the target lacks more of the text than a verification may take in."""
+        return len(self._text) - self._taken_in > CATCH_UP_TOKENS
 
     def _holds(self, base: int, digest: int) -> bool:
         return base <= len(self._text) and self._text.digest_at(base) == digest

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
@@ -26,6 +28,8 @@ from outrider.decoding.judging import JudgedBatch, OnHint
 from outrider.decoding.schemes import draft_choices
 from outrider.decoding.sequence import Asked, CachedSequence
 
+_log = logging.getLogger(__name__)
+
 
 class DraftWorker:
     """The edge's draft model: a sequence for each branch drafted at once, if the model gains by it."""
@@ -39,6 +43,7 @@ class DraftWorker:
         self._sequences = [CachedSequence(self._model)]
         self._prefill: PrefillDraft | None = None
         self._num_prefilled = 0
+        self._in_turn = True
 
     def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
         """With a `pause` now and then, in which it may be broken off by what that raises.
@@ -47,7 +52,7 @@ class DraftWorker:
         """
         if isinstance(job, PrefillDraft):
             self._leave_branches()
-            self._prefill, self._num_prefilled = job, 0
+            self._prefill, self._num_prefilled, self._in_turn = job, 0, not self._model.shares_prompts
             first = self._sequence(0, pause)
             return first.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
@@ -57,12 +62,14 @@ class DraftWorker:
 
     def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
         """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C. In turn where
-        the model gains nothing by it or has no room for so many.
+        the model gains nothing by it, and for the rest of a text for whose branches there is no room.
         """
-        if self._model.shares_prompts:
+        if not self._in_turn:
             try:
                 return self._together(self._nearest(prefixes, pause), prefixes, pause)
-            except OutOfMemoryError:
+            except OutOfMemoryError as error:
+                _log.warning("this text's branches are drafted one after the other: %s", error)
+                self._in_turn = True
                 self._leave_branches()
         first = self._sequence(0, pause)
         return [row for prefix in prefixes for row in self._together([first], [prefix], pause)]
@@ -118,9 +125,12 @@ def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
     return max(whole, key=lambda one: one.accepted)
 
 
-def _parts(sequence: CachedSequence, job: PrefillTarget) -> Iterator[None]:
-    yield from sequence.prefill_parts(job.prompt, job.max_new_tokens)
-    yield from sequence.catch_up(job.tokens)
+@dataclass
+class _Prefill:
+    """A prompt under way. The text after it may meanwhile have become another: `job` is the newest word."""
+
+    job: PrefillTarget
+    parts: Iterator[None]
 
 
 class TargetWorker:
@@ -129,7 +139,9 @@ class TargetWorker:
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self._sequences: dict[SessionKey, CachedSequence] = {}
-        self._prefills: dict[SessionKey, tuple[PrefillTarget, Iterator[None]]] = {}
+        self._prefills: dict[SessionKey, _Prefill] = {}
+        self._prompted: dict[SessionKey, PrefillTarget] = {}
+        """Of which prompt a sequence has all: the job, without the text after it."""
         self._beside: list[CachedSequence] = []
         """For what is judged beside a job's own draft, of one session after the other."""
 
@@ -148,23 +160,42 @@ class TargetWorker:
         for key in [key for key in self._sequences if key not in keys]:
             del self._sequences[key]
             self._prefills.pop(key, None)
+            self._prompted.pop(key, None)
 
     def _prefill(self, job: PrefillTarget) -> CloudResult:
-        """The next part of a prompt; of the first one where another job's was under way."""
-        running, parts = self._prefills.pop(job.key, (None, iter(())))
+        """The next part of a prompt and of the text after it; of the first one where another prompt's was
+        under way.
+        """
+        prompt, running = replace(job, tokens=()), self._prefills.pop(job.key, None)
         try:
-            if running != job:
-                if job.key not in self._sequences:
-                    self._beside.clear()  # a place may be needed
-                    self._sequences[job.key] = CachedSequence(self._model)
-                parts = _parts(self._sequences[job.key], job)
-            next(parts)
+            if running is None or replace(running.job, tokens=()) != prompt:
+                running = self._begin(job)
+            running.job = job
+            next(running.parts)
         except StopIteration:
+            self._prompted[job.key] = prompt
             return None
         except Exception as error:
             return error
-        self._prefills[job.key] = job, parts
+        self._prefills[job.key] = running
         return Unfinished()
+
+    def _begin(self, job: PrefillTarget) -> _Prefill:
+        if job.key not in self._sequences:
+            self._beside.clear()  # a place may be needed
+            self._sequences[job.key] = CachedSequence(self._model)
+        prefill = _Prefill(job, iter(()))
+        prefill.parts = self._parts(prefill)
+        return prefill
+
+    def _parts(self, prefill: _Prefill) -> Iterator[None]:
+        """The text's last token is left to the forward that asks what comes after it."""
+        sequence, prompt = self._sequences[prefill.job.key], replace(prefill.job, tokens=())
+        if self._prompted.pop(prompt.key, None) != prompt:
+            yield from sequence.prefill_parts(prompt.prompt, prompt.max_new_tokens)
+        while sequence.shared(prefill.job.tokens[:-1]) < len(prefill.job.tokens) - 1:
+            yield
+            sequence.catch_up(prefill.job.tokens[:-1])
 
     def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
         sequences = [self._sequences[job.key] for job in jobs]

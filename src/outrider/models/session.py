@@ -102,16 +102,17 @@ class QwenModel:
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
     ) -> list[Tensor]:
-        """Raises ConfigError where a text outgrows its cache; then no session has changed."""
+        """Raises ConfigError where a text outgrows its cache, OutOfMemoryError; no session changes then."""
         sessions = [_own(chunk.session, self) for chunk in chunks]
         if len(set(map(id, sessions))) < len(sessions):
             raise ValueError("a batch takes one chunk of a session")
         texts = [session.appended(chunk) for session, chunk in zip(sessions, chunks, strict=True)]
         read = None if self.exit_heads is None else read
-        if self._steps is not None:
-            logits = run_stepped(self._steps, texts, read, pause)
-        else:
-            logits = run_together(self.text, self.exit_heads, texts, read, pause)
+        with telling_out_of_memory("run a forward", "wait, or lower max_sessions or max_length"):
+            if self._steps is not None:
+                logits = run_stepped(self._steps, texts, read, pause)
+            else:
+                logits = run_together(self.text, self.exit_heads, texts, read, pause)
         for session, chunk in zip(sessions, chunks, strict=True):
             session.grow(len(chunk.token_ids))
         return logits

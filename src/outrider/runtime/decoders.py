@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from outrider.decoding.service import VerifierService
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.metrics import metrics_page, only
-from outrider.runtime.replicas import RayPlacement, check_replicas, serve_replicas
+from outrider.runtime.replicas import check_replicas, serve_replicas
 from outrider.runtime.verifier import check_binding, log_figures, open_verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
@@ -184,23 +184,20 @@ def _serve_replicas(
     key_file: Path | None,
     metrics_port: int,
 ) -> None:
-    with ExitStack() as pages:
+    def on_ready(_: object) -> None:
+        print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
 
-        def on_ready(placement: RayPlacement) -> None:
-            if metrics_port:
-                pages.enter_context(metrics_page(placement.figures, limits.max_sessions, metrics_port))
-            print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
-
-        serve_replicas(
-            load,
-            endpoint,
-            replicas,
-            stop=stop,
-            device=device,
-            limits=limits,
-            key_file=key_file,
-            on_ready=on_ready,
-        )
+    serve_replicas(
+        load,
+        endpoint,
+        replicas,
+        stop=stop,
+        device=device,
+        limits=limits,
+        key_file=key_file,
+        metrics_port=metrics_port,
+        on_ready=on_ready,
+    )
 
 
 @dataclass(frozen=True)

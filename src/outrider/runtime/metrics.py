@@ -27,6 +27,7 @@ _COUNTERS = {
     "received": "Frames received.",
     "malformed": "Messages that were no frames.",
     "flooded": "Frames dropped from peers beyond their rate.",
+    "unknown_keys": "Connections that failed at their keys.",
     "evicted": "Peers that gave up their place.",
     "bytes_up": "Bytes received.",
     "bytes_down": "Bytes sent.",
@@ -44,7 +45,7 @@ Figures = Mapping[str, float]
 
 class VerifierCollector(Collector):
     """Reads the figures of each verifier, by its name, whenever somebody asks. They are up to half a second
-    old. A verifier without a name is the only one.
+    old. A verifier without a name is the only one; a socket without a model has fewer of them.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, Figures]], max_sessions: int) -> None:
@@ -58,19 +59,22 @@ class VerifierCollector(Collector):
         for name, text in _COUNTERS.items():
             counter = CounterMetricFamily(f"outrider_{name}", text, labels=names)
             for label, figures in labelled:
-                counter.add_metric(label, figures[name])
+                if name in figures:
+                    counter.add_metric(label, figures[name])
             yield counter
         for name, (count, total, text) in _SUMMARIES.items():
             summary = SummaryMetricFamily(f"outrider_{name}", text, labels=names)
             for label, figures in labelled:
-                summary.add_metric(label, int(figures[count]), figures[total])
+                if count in figures:
+                    summary.add_metric(label, int(figures[count]), figures[total])
             yield summary
         open_sessions = GaugeMetricFamily("outrider_sessions", "Sessions that hold a place.", labels=names)
         places = GaugeMetricFamily("outrider_max_sessions", "Places for sessions.", labels=names)
         refusals = CounterMetricFamily("outrider_refusals", "Refusals by reason.", labels=[*names, "reason"])
         for label, figures in labelled:
-            open_sessions.add_metric(label, figures["open_sessions"])
-            places.add_metric(label, self._max_sessions)
+            if "open_sessions" in figures:
+                open_sessions.add_metric(label, figures["open_sessions"])
+                places.add_metric(label, self._max_sessions)
             for name, value in figures.items():
                 if name.startswith(_REFUSED):
                     refusals.add_metric([*label, name.removeprefix(_REFUSED)], value)

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
+from outrider.runtime.metrics import metrics_page
 from outrider.runtime.relay import RelayService
 from outrider.runtime.supervisor import free_port
 from outrider.runtime.verifier import Verifier
@@ -34,6 +35,8 @@ _ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 _LOOKUP_S = 5.0
 _NUM_KEYS = 256
 _NAME = "outrider"
+FRONT = "front"
+"""What the socket before the replicas is called beside their addresses."""
 _POLL_S = 0.2
 MakeModel = Callable[[], LanguageModel]
 
@@ -206,9 +209,11 @@ def serve_replicas(
     device: str = "cpu",
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
+    metrics_port: int = 0,
     on_ready: Callable[[RayPlacement], None] = lambda placement: None,
 ) -> None:
-    """Relay robots at `endpoint` to replicas until `stop` is set. `key_file` is that of the robots' keys.
+    """Relay robots at `endpoint` to replicas until `stop` is set. `key_file` is that of the robots' keys; a
+    `metrics_port` other than 0 has a page for Prometheus.
 
     Raises ConfigError without ray or GPUs, or where the endpoint cannot be bound; ModelError where no replica
     starts. `device` is that which `make_model` puts the model on.
@@ -216,20 +221,31 @@ def serve_replicas(
     server_keys, client_keys = make_keys(tuple(f"relay-{number}" for number in range(_NUM_KEYS)))
     next_keys = itertools.cycle(client_keys.values())
     server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
+    limits = limits or CloudLimits()
     try:
-        with replicated(
-            make_model, replicas, limits or CloudLimits(), server_keys, device, stop
-        ) as placement:
+        with replicated(make_model, replicas, limits, server_keys, device, stop) as placement:
             if stop.is_set():
                 return
             relay = RelayService(placement, lambda where: _link(where, next(next_keys)))
-            on_ready(placement)
             try:
-                serve_frames(relay, server, stop)
+                with _page(placement, server, limits, metrics_port):
+                    on_ready(placement)
+                    serve_frames(relay, server, stop)
             finally:
                 relay.close()
     finally:
         server.close()
+
+
+def _page(
+    placement: RayPlacement, server: RouterServer, limits: CloudLimits, port: int
+) -> AbstractContextManager[None]:
+    """What the replicas have counted, and the socket that robots speak to."""
+    if not port:
+        return nullcontext()
+    return metrics_page(
+        lambda: {FRONT: server.counters.values(), **placement.figures()}, limits.max_sessions, port
+    )
 
 
 def _link(endpoint: str, keys: ClientKeys) -> FrameLink:

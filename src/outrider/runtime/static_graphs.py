@@ -35,5 +35,5 @@ def build_graphs(model: str, precision: Precision, provider: str, max_length: in
     for layers, *seconds in zip(rows.layers, *of_blocks, strict=True):
         table.add_row(str(layers), *(f"{1e3 * one:.1f}" for one in seconds))
     console.print(table)
-    held_mb = sum(path.stat().st_size for path in language.folder.iterdir()) / 2**20
+    held_mb = sum(path.stat().st_size for path in language.folder.rglob("*") if path.is_file()) / 2**20
     console.print(f"{held_mb:.1f} MB in {language.folder}", soft_wrap=True)

@@ -11,6 +11,7 @@ from cloud_machine import (
     USEFUL,
     both_opened,
     draft,
+    frames,
     next_job,
     opened,
     opening,
@@ -24,13 +25,26 @@ from msgspec.structs import replace
 from support.toys import JPEG, own_text, request, toy_pair
 
 from outrider.core.errors import ConfigError, OutOfMemoryError
-from outrider.core.frames import Cancel, Close, Draft, Open, Ping, Proposal, Refused, Resume, Rules, Verdict
+from outrider.core.frames import (
+    Cancel,
+    Close,
+    Draft,
+    Open,
+    Opened,
+    Peer,
+    Ping,
+    Proposal,
+    Refused,
+    Resume,
+    Rules,
+    Verdict,
+)
 from outrider.core.values import Prompt
 from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.jobs import PrefillTarget, Unfinished
+from outrider.decoding.jobs import PrefillTarget, Unfinished, Verify
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
@@ -346,3 +360,46 @@ def test_a_batch_holds_a_draft_of_one_and_what_follows_it():
         cloud.receive(peer, draft(0, own()[:3]))
     served = {reply.peer for _ in range(2) for reply in step(cloud)}
     assert served == {ALICE, BOB}
+
+
+def test_who_opens_again_and_again_with_other_texts_keeps_nobody_waiting(monkeypatch):
+    def in_parts(session: ToySession, prompt: Prompt):
+        for _ in range(4):
+            yield
+        return session.prefill(prompt)
+
+    monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
+    cloud, text, told, mallory = service(), own(200), [], Peer("", b"mallory")
+    cloud.receive(mallory, opening(tokens=text[:70], max_new_tokens=200))
+    for peer in (ALICE, BOB):
+        cloud.receive(peer, opening())
+    for turn in range(60):
+        cloud.receive(mallory, opening(tokens=(turn % 2, *text[: 70 + turn]), max_new_tokens=200))
+        jobs = cloud.next_jobs()
+        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.1)
+        told += [reply.peer for reply in answers if isinstance(reply.frame, Opened)]
+    assert told.count(ALICE) == told.count(BOB) == 1
+    assert {ALICE, BOB} <= set(told[:3])
+
+
+def test_a_long_text_that_a_robot_comes_back_with_is_taken_in_in_parts():
+    """It has kept its place while it wrote alone; the others' tokens come in between."""
+    cloud, text = service(), own(400)
+    both_opened(cloud, max_new_tokens=400, when_idle="step")
+    step(cloud)
+    assert (
+        frames(cloud.receive(ALICE, opening(tokens=text[:300], max_new_tokens=400, when_idle="step"))) == []
+    )
+    sizes, verdicts = [], 0
+    while True:
+        jobs = cloud.next_jobs()
+        sizes += [len(job.tokens) for job in jobs if isinstance(job, PrefillTarget)]
+        answers = cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        verdicts += sum(reply.peer == BOB for reply in answers)
+        if any(isinstance(reply.frame, Opened) for reply in answers):
+            break
+    assert sizes == [300] * 6 and verdicts >= 1
+    alice = next(job for job in cloud.next_jobs() if job.key.peer == ALICE)
+    assert isinstance(alice, Verify) and alice.tokens == text[:300]
+    close = opening(tokens=text[:310], max_new_tokens=400, when_idle="step")
+    assert isinstance(frames(cloud.receive(ALICE, close))[0], Opened), "a few are taken in with what is next"

@@ -10,7 +10,7 @@ from support.toys import own_text, toy_pair
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array, Chunk
-from outrider.core.values import DecodeRequest
+from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding import judging
 from outrider.decoding.config import Sampling
 from outrider.decoding.jobs import (
@@ -239,9 +239,33 @@ def test_a_text_that_is_resumed_is_taken_in_in_parts(monkeypatch):
     while results[-1:] != [None]:
         results += one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 200, text[:150])], never)
     assert [isinstance(result, Unfinished) for result in results] == [True] * 3 + [False]
-    assert sizes == [64, 64, 22]
-    [judged] = one.run(
-        [verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)], never
-    )
+    assert sizes == [64, 64, 21], "but for the last, which is asked what comes after it"
+    asked = verify(0, ())._replace(tokens=text[:150], draft=text[150:153], evidence=(None,) * 3)
+    [judged] = one.run([asked], never)
     assert stands(judged, text[150:154])
-    assert sizes[3:] == [3]
+    assert sizes[3:] == [4]
+
+
+def test_a_prompt_is_not_begun_again_for_another_text_after_it(monkeypatch):
+    begun: list[None] = []
+
+    def in_parts(session: ToySession, prompt: Prompt):
+        begun.append(None)
+        for _ in range(3):
+            yield
+        return session.prefill(prompt)
+
+    monkeypatch.setattr(ToySession, "prefill_parts", in_parts)
+    one, result, others = TargetWorker(toy_pair(1, 1.0, eos_bias=-9.0)[0]), Unfinished(), 0
+    while isinstance(result, Unfinished):
+        others += 1
+        [result] = one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 20, (others % 2,) * 2)], never)
+    assert len(begun) == 1 and result is None
+    while one.run([PrefillTarget(SessionKey(ALICE, 1), 1, PROMPT, 20, TEXT[:5])], never) != [None]:
+        pass
+    assert len(begun) == 1, "it is there still"
+    [judged] = one.run([verify(5, TEXT[5:8])], never)
+    assert stands(judged, TEXT[5:9])
+    while one.run([PrefillTarget(SessionKey(ALICE, 1), 2, PROMPT, 20)], never) != [None]:
+        pass
+    assert len(begun) == 2, "of another epoch"

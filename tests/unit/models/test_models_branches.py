@@ -13,7 +13,7 @@ from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
 from outrider.decoding.workers import DraftWorker
-from outrider.models import QwenModel, QwenSession, load_model
+from outrider.models import QwenModel, QwenSession, load_model, session
 from outrider.runtime.decoders import local_decoder
 
 SAMPLING = Sampling(1.0, 1.0, 3)
@@ -71,9 +71,9 @@ def test_a_prompt_that_another_session_has_is_copied(
     assert torch.equal(second.forward([7, 8, 9]), torch.cat([rerun(first, [7, 8]), first.forward([9])]))
 
 
-def rerun(session: QwenSession, token_ids: list[int]) -> torch.Tensor:
-    session.truncate(session.length - len(token_ids))
-    return session.forward(token_ids)
+def rerun(one: QwenSession, token_ids: list[int]) -> torch.Tensor:
+    one.truncate(one.length - len(token_ids))
+    return one.forward(token_ids)
 
 
 def test_a_prompt_that_was_cut_is_computed(model: QwenModel) -> None:
@@ -132,3 +132,24 @@ def test_a_session_of_another_model_is_refused(model: QwenModel, tiny_model_fold
     other.prefill(random_prompt(1))
     with pytest.raises(ValueError, match="one model"):
         model.open_session().copy_from(other, 0, other.length)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
+def test_branches_without_memory_are_drafted_in_turn(
+    error: Exception, model: QwenModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever way it is said that it has run out, in the midst of a forward."""
+    worker, alone = DraftWorker(model), DraftWorker(model)
+    for one in (worker, alone):
+        one.run(PrefillDraft(0, random_prompt(1), 40))
+    prefixes = ((7, 8), (9,), (7, 8, 10))
+    expected = tuple(alone.run(job(prefix))[0] for prefix in prefixes)
+    really = session.run_together
+
+    def full(text: object, heads: object, texts: list[object], *rest: object) -> list[torch.Tensor]:
+        if len(texts) > 1:
+            raise error
+        return really(text, heads, texts, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "run_together", full)
+    assert worker.run(job(*prefixes)) == expected

@@ -179,12 +179,13 @@ def test_branches_without_room_are_refused_and_change_nothing(graphs: GraphModel
         sessions[0].forward([5] * LENGTH)
 
 
-def test_a_worker_without_room_for_its_branches_drafts_them_in_turn(graphs: GraphModel) -> None:
+def test_a_worker_without_room_for_its_branches_drafts_that_text_in_turn(graphs: GraphModel) -> None:
     together, alone = worker_of(graphs), worker_of(graphs)
     prefixes = tuple((token,) * 200 for token in range(5, 11))
     expected = tuple(alone.run(job(prefix))[0] for prefix in prefixes)
     assert [one.tokens for one in together.run(job(*prefixes))] == [one.tokens for one in expected]
-    assert len(together._sequences) == 1
+    assert len(together.run(job((5,), (6,)))) == 2 and len(together._sequences) == 1
+    together.run(PrefillDraft(0, random_prompt(2), 400))
     assert len(together.run(job((5,), (6,)))) == len(together._sequences) == 2
 
 

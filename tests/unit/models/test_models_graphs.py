@@ -108,6 +108,25 @@ def test_what_a_killed_builder_left_a_day_ago_is_swept_away(
     assert young.exists() and not old.exists()
 
 
+def test_graphs_of_weights_that_are_others_now_go_when_nobody_has_used_them_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path / "cache"))
+    built = tmp_path / "cache" / "graphs"
+    folder = build_tiny_model(tmp_path / "models" / "draft", TinySize(hidden=64))
+    load_graph_model(folder)
+    load_graph_model(folder, max_length=300)
+    outdated = set(built.iterdir())
+    build_tiny_model(folder, TinySize(hidden=64), seed=7)
+    load_graph_model(folder)
+    assert outdated < set(built.iterdir()), "somebody may still use them"
+    for each in built.iterdir():
+        os.utime(each, (0.0, 0.0))
+    kept = next(iter(set(built.iterdir()) - outdated))
+    load_graph_model(folder, max_length=300)
+    assert kept in built.iterdir() and not outdated & set(built.iterdir())
+
+
 def test_each_block_has_one_graph_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over prompts of one chunk and of several; a graph is opened only after the one in its place is gone."""
     model = load_graph_model(folder, max_length=1024)

@@ -157,6 +157,15 @@ def test_a_plugin_that_cannot_be_loaded_says_so(monkeypatch: pytest.MonkeyPatch)
         providers.find_provider("qnn")
 
 
+def test_a_plugin_without_its_libraries_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "onnxruntime_qnn.py").write_text("raise OSError('libfoo.so: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "onnxruntime_qnn", raising=False)
+    monkeypatch.setattr(providers.onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(ConfigError, match=r"QNNExecutionProvider does not start here \(libfoo\.so"):
+        providers.find_provider("qnn")
+
+
 @pytest.mark.filterwarnings("ignore:Specified provider")
 def test_a_provider_that_refuses_a_sound_graph_is_to_blame_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing(Opened):

@@ -75,10 +75,9 @@ def _register(provider: Provider) -> None:
         return
     try:
         plugin = importlib.import_module(provider.plugin)
-    except ImportError:
-        return
-    try:
         onnxruntime.register_execution_provider_library(provider.name, plugin.get_library_path())
+    except ModuleNotFoundError:
+        return
     except Exception as error:  # the library has its own exception for each of its failures
         raise _no_start(provider, error) from error
 

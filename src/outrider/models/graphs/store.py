@@ -9,10 +9,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ SIZES_FILE = "graphs.json"
 EMBEDDINGS_FILE = "embeddings.npy"
 UNFINISHED = "unfinished-"
 ABANDONED_S = 86_400.0
+OUTDATED_S = 7 * 86_400.0
+"""Graphs of weights that are others now, or of another format, are kept for so long after their last use."""
 MAX_BLOCKS = 32
 PREFILL_ROWS = 128
 
@@ -48,13 +51,17 @@ class GraphRequest:
     decode_rows: int
 
     @property
-    def digest(self) -> str:
-        """Another file, or one that was touched, is another model."""
+    def source(self) -> list[Any]:
+        """Whose graphs they are. Another file, or one that was touched, is another model."""
         names = [CONFIG_FILE, *(path.name for path in weight_files(self.folder))]
         stats = [(self.folder / name).stat() for name in names]
-        parts = [FORMAT, *[(name, s.st_size, s.st_mtime_ns) for name, s in zip(names, stats, strict=True)]]
-        parts += [self.vocab_size, self.precision, self.packs, self.num_slots, self.decode_rows]
-        return hashlib.sha256(json.dumps([str(self.folder.resolve()), *parts]).encode()).hexdigest()[:24]
+        files = [[name, s.st_size, s.st_mtime_ns] for name, s in zip(names, stats, strict=True)]
+        return [str(self.folder.resolve()), FORMAT, files]
+
+    @property
+    def digest(self) -> str:
+        made_for = [self.vocab_size, self.precision, self.packs, self.num_slots, self.decode_rows]
+        return hashlib.sha256(json.dumps([*self.source, *made_for]).encode()).hexdigest()[:24]
 
 
 def cache_root() -> Path:
@@ -80,6 +87,8 @@ def find_graphs(request: GraphRequest) -> tuple[Path, GraphSizes]:
     folder = _place(request)
     if not are_built(request):
         _build(request, folder)
+    with contextlib.suppress(OSError):
+        os.utime(folder)
     return folder, _read_sizes(folder / SIZES_FILE)
 
 
@@ -88,6 +97,7 @@ def _read_sizes(path: Path) -> GraphSizes:
     try:
         content = json.loads(path.read_text())
         files = dict(content.pop("files"))
+        content.pop("source")
         sizes = GraphSizes(tuple(content.pop("layers")), **content)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise damaged(path, error) from error
@@ -130,10 +140,10 @@ def _build(request: GraphRequest, folder: Path) -> None:
     sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(folder.parent)
+        _sweep(folder.parent, request.source)
         unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder.parent))
         try:
-            write_graphs(unfinished, stack, sizes, request.num_slots, request.packs)
+            write_graphs(unfinished, stack, sizes, request.num_slots, request.packs, request.source)
             if not folder.exists():  # another process may have been faster
                 unfinished.rename(folder)
         finally:
@@ -144,15 +154,39 @@ def _build(request: GraphRequest, folder: Path) -> None:
         ) from error
 
 
-def _sweep(parent: Path) -> None:
-    """What a builder that was killed has left; one that still writes has touched its folder since."""
-    for folder in parent.glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(FileNotFoundError):  # it has just been finished
-            if time.time() - folder.stat().st_mtime > ABANDONED_S:
+def _sweep(parent: Path, source: list[Any]) -> None:
+    """What a builder that was killed has left; one that still writes has touched its folder since. And what
+    was built of the same folder when other weights, or another format, were there.
+    """
+    for folder in parent.iterdir():
+        with contextlib.suppress(OSError):  # it has just been finished, or swept by another
+            unused_s = time.time() - folder.stat().st_mtime
+            if folder.name.startswith(UNFINISHED):
+                is_left = unused_s > ABANDONED_S
+            else:
+                is_left = unused_s > OUTDATED_S and _is_outdated(folder / SIZES_FILE, source)
+            if is_left:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_graphs(folder: Path, stack: TextStack, sizes: GraphSizes, num_slots: int, packs: bool) -> None:
+def _is_outdated(path: Path, source: list[Any]) -> bool:
+    try:
+        theirs = json.loads(path.read_text())["source"]
+    except KeyError:
+        return True  # older formats did not say
+    except (OSError, ValueError, TypeError):
+        return False
+    return bool(theirs[0] == source[0] and theirs != source)
+
+
+def write_graphs(
+    folder: Path,
+    stack: TextStack,
+    sizes: GraphSizes,
+    num_slots: int,
+    packs: bool,
+    source: Sequence[Any] = (),
+) -> None:
     """Every file of a folder of graphs, with a progress bar; the stack is an exact one."""
     files = list(_graphs(stack, sizes, num_slots, packs))
     for name, export in track(files, "building graphs", console=Console(stderr=True)):
@@ -162,7 +196,7 @@ def write_graphs(folder: Path, stack: TextStack, sizes: GraphSizes, num_slots: i
         folder / EMBEDDINGS_FILE, (table if table.dtype == torch.float32 else table.view(torch.int16)).numpy()
     )
     written = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    (folder / SIZES_FILE).write_text(json.dumps(asdict(sizes) | {"files": written}))
+    (folder / SIZES_FILE).write_text(json.dumps(asdict(sizes) | {"files": written, "source": source}))
 
 
 def _graphs(
