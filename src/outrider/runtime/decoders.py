@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -159,7 +159,7 @@ def serve(
     logger.start()
     page = metrics_page(only(verifier.figures), max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
-        with page:
+        with closing(verifier), page:
             print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
             verifier.serve(stop)
     finally:

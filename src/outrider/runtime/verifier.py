@@ -39,7 +39,7 @@ def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -
 
 
 class Verifier:
-    """A service at its socket. `serve` is for one thread and once, `figures` for any."""
+    """A service at its socket. `serve` is for one thread and once, and closes it; `figures` is for any."""
 
     def __init__(self, service: VerifierService | JointService, server: RouterServer) -> None:
         self._service = service
@@ -54,6 +54,10 @@ class Verifier:
         finally:
             self._server.close()
             self._stats = self._service.stats
+
+    def close(self) -> None:
+        """Where nothing has been served."""
+        self._server.close()
 
     def figures(self) -> dict[str, float]:
         """The counters of socket and machine; the machine's are up to half a second old."""

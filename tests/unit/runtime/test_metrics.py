@@ -21,7 +21,7 @@ from outrider.runtime.decoders import connect_decoder, serve
 from outrider.runtime.metrics import metrics_page, only
 from outrider.runtime.supervisor import free_port
 from outrider.runtime.verifier import open_verifier
-from outrider.wire.server import ServerCounters
+from outrider.wire.server import RouterServer, ServerCounters
 
 
 def read(port: int) -> dict[str, float]:
@@ -94,7 +94,13 @@ def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(
 def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
     endpoint: str, signals: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    port = free_port()
+    port, closed, close = free_port(), [], RouterServer.close
+
+    def closing(server: RouterServer) -> None:
+        close(server)
+        closed.append(server._socket.closed)
+
+    monkeypatch.setattr(RouterServer, "close", closing)
     with ExitStack() as taken:
 
         def load(*_: object, **__: object) -> object:
@@ -105,3 +111,4 @@ def test_a_verifier_without_its_page_does_not_say_that_it_is_ready(
         with pytest.raises(ConfigError, match=f"metrics_port={port}"):
             serve(endpoint, metrics_port=port)
     assert "ready" not in capsys.readouterr().out
+    assert closed == [True], "its socket is not left to whoever collects it"
