@@ -61,6 +61,10 @@ class SessionKey(NamedTuple):
     session: int
 
 
+CATCH_UP_TOKENS = 64
+"""Of a text that is resumed, in one forward: others wait for no more of it, nor are more logits held."""
+
+
 @dataclass(frozen=True)
 class PrefillTarget:
     """Cloud: put the prompt into the target's cache, and after it what is final of a text that is resumed."""

@@ -11,9 +11,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.ports import Array, Chunk, LanguageModel, SharingSession
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
-
-CATCH_UP_TOKENS = 64
-"""Of a text that is resumed, in one forward: others wait for no more of it, nor are more logits held."""
+from outrider.decoding.jobs import CATCH_UP_TOKENS
 
 
 class Asked(NamedTuple):

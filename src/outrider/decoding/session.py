@@ -25,6 +25,7 @@ from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.foretold import Foretold
 from outrider.decoding.jobs import (
+    CATCH_UP_TOKENS,
     CloudJob,
     ExitHint,
     Judgement,
@@ -35,7 +36,6 @@ from outrider.decoding.jobs import (
 )
 from outrider.decoding.pace import Pace
 from outrider.decoding.schemes import pack_residual, unpack_evidence
-from outrider.decoding.sequence import CATCH_UP_TOKENS
 from outrider.decoding.telling import Telling
 from outrider.decoding.token_runs import unpack_runs
 

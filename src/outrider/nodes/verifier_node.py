@@ -68,9 +68,10 @@ class VerifierNode(OutriderNode):
             self._server.start()
             ending.callback(self._server.join)
             ending.callback(self._stop.set)
-            if port := self.value("metrics_port"):
-                page = metrics_page(only(self._verifier.figures), self._limits.max_sessions, port)
-                ending.enter_context(page)
+            page = metrics_page(
+                only(self._verifier.figures), self._limits.max_sessions, self.value("metrics_port")
+            )
+            ending.enter_context(page)
             self._ending = ending.pop_all()
         self.get_logger().info(
             f"serving {self._model.name} at {self.value('endpoint')}{self._knowledge or ''}"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -157,9 +157,8 @@ def serve(
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
-    page = metrics_page(only(verifier.figures), max_sessions, metrics_port) if metrics_port else nullcontext()
     try:
-        with closing(verifier), page:
+        with closing(verifier), metrics_page(only(verifier.figures), max_sessions, metrics_port):
             print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
             verifier.serve(stop)
     finally:

@@ -94,7 +94,12 @@ def check_port(port: int) -> None:
 
 @contextmanager
 def metrics_page(read: Callable[[], Mapping[str, Figures]], max_sessions: int, port: int) -> Iterator[None]:
-    """Answers at http://127.0.0.1:PORT/metrics while inside. Raises ConfigError where the port is taken."""
+    """Answers at http://127.0.0.1:PORT/metrics while inside; with port 0 there is none. Raises ConfigError
+    where the port is taken.
+    """
+    if not port:
+        yield
+        return
     registry = CollectorRegistry()
     registry.register(VerifierCollector(read, max_sessions))
     with _naming(port):

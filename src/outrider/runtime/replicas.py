@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from outrider.core.errors import ConfigError, LinkError, ModelError
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
-from outrider.runtime.metrics import metrics_page
+from outrider.runtime.metrics import Figures, metrics_page
 from outrider.runtime.relay import RelayService
 from outrider.runtime.supervisor import free_port
 from outrider.runtime.verifier import Verifier
@@ -227,25 +227,18 @@ def serve_replicas(
             if stop.is_set():
                 return
             relay = RelayService(placement, lambda where: _link(where, next(next_keys)))
+
+            def figures() -> dict[str, Figures]:
+                return {FRONT: server.counters.values(), **placement.figures()}
+
             try:
-                with _page(placement, server, limits, metrics_port):
+                with metrics_page(figures, limits.max_sessions, metrics_port):
                     on_ready(placement)
                     serve_frames(relay, server, stop)
             finally:
                 relay.close()
     finally:
         server.close()
-
-
-def _page(
-    placement: RayPlacement, server: RouterServer, limits: CloudLimits, port: int
-) -> AbstractContextManager[None]:
-    """What the replicas have counted, and the socket that robots speak to."""
-    if not port:
-        return nullcontext()
-    return metrics_page(
-        lambda: {FRONT: server.counters.values(), **placement.figures()}, limits.max_sessions, port
-    )
 
 
 def _link(endpoint: str, keys: ClientKeys) -> FrameLink:

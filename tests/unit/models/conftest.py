@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,3 +13,11 @@ from outrider.models import QwenModel, load_model
 @pytest.fixture(scope="session")
 def target(tiny_model_folder: Path) -> QwenModel:
     return load_model(tiny_model_folder / "target", "target")
+
+
+@pytest.fixture(scope="module")
+def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A module's static graphs are built into a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OUTRIDER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,10 +40,8 @@ acts = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OUTRIDER_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield build_tiny_model(tmp_path_factory.mktemp("models") / "draft", TinySize(layers=LAYERS))
+def folder(tmp_path_factory: pytest.TempPathFactory, graph_cache: None) -> Path:
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "draft", TinySize(layers=LAYERS))
 
 
 @pytest.fixture(scope="module")

@@ -26,19 +26,12 @@ GENERATED = 24
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "int4")
 STANDARD_FORM = providers.Provider("CPUExecutionProvider", "onnxruntime", packs=False)
 
+pytestmark = pytest.mark.usefixtures("graph_cache")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_model(tmp_path_factory.mktemp("graphs") / "draft", TinySize(hidden=64, layers=3))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    patch = pytest.MonkeyPatch()
-    root = tmp_path_factory.mktemp("cache")
-    patch.setenv("OUTRIDER_CACHE", str(root))
-    yield root
-    patch.undo()
 
 
 def eager(folder: Path, graphs: GraphModel, precision: Precision) -> QwenModel:

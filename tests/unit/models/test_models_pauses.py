@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -44,17 +43,9 @@ KINDS: dict[str, tuple[Callable[[Path], LanguageModel], int, float]] = {
 """How to load it, its pauses, and by how much the same prompt may differ where graphs switch in its midst."""
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OUTRIDER_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
-    folder: Path, cache: None, kind: str
+    folder: Path, graph_cache: None, kind: str
 ) -> None:
     load, pauses, tolerance = KINDS[kind]
     model = load(folder)
@@ -81,7 +72,7 @@ def test_a_forward_broken_off_at_any_pause_leaves_the_session_as_it_was(
     assert torch.allclose(rows, expected, rtol=0.0, atol=tolerance)
 
 
-def test_on_static_graphs_no_session_of_a_batch_has_changed(folder: Path, cache: None) -> None:
+def test_on_static_graphs_no_session_of_a_batch_has_changed(folder: Path, graph_cache: None) -> None:
     """After different prompts they run in turn: the first has ended when the second is broken off."""
     model = load_graph_model(folder)
     sessions = [model.open_session(), model.open_session()]

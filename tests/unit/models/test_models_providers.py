@@ -24,19 +24,12 @@ HALF_PRECISION = ("qnn",)
 SIMULATED = {"htp_arch": "73", "soc_model": "43"}
 """A chip that QNN's library for other processors plays."""
 
+pytestmark = pytest.mark.usefixtures("graph_cache")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tiny_model(tmp_path_factory.mktemp("providers") / "draft", TinySize(hidden=64, layers=2))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    patch = pytest.MonkeyPatch()
-    root = tmp_path_factory.mktemp("cache")
-    patch.setenv("OUTRIDER_CACHE", str(root))
-    yield root
-    patch.undo()
 
 
 def is_here(name: str) -> bool:
