@@ -193,19 +193,22 @@ class CloudMachine:
         return (first,) if self._standing_s(first) <= mean_s else None
 
     def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
-        """Without those whose time longer drafts of others use better. One that is alone never waits."""
-        if len(jobs) < 2:
+        """Without those whose time others use better. One that is alone never waits; first tokens, which take
+        no time, never do.
+        """
+        dear = [job for job in jobs if job.needs_forward]
+        if len(dear) < 2:
             return list(jobs)
-        chosen = worth_joining([self._candidate(job) for job in jobs], self._batch_time.seconds)
-        for place, job in enumerate(jobs):
-            self._sessions[job.key].left_out += place not in chosen
-        return [job for place, job in enumerate(jobs) if place in chosen]
+        chosen = worth_joining([self._candidate(job) for job in dear], self._batch_time.seconds)
+        left_out = {job.key for place, job in enumerate(dear) if place not in chosen}
+        for key in left_out:
+            self._sessions[key].left_out += 1
+        return [job for job in jobs if job.key not in left_out]
 
     def _candidate(self, job: Verify) -> Candidate:
         session = self._sessions[job.key]
-        assert session.text is not None
         length = min(len(job.draft), self._limits.shared_tokens - 1)
-        return Candidate(session.pace.expected_tokens(length), session.left_out, session.text.may_grow)
+        return Candidate(session.pace.expected_tokens(length), session.left_out, first=not job.tokens)
 
     def _widened(self, job: CloudJob) -> CloudJob:
         """Where a robot has the model to itself, other branches of its text may have the places and the rows
@@ -307,7 +310,7 @@ class CloudMachine:
         row_s = used_s / sum(sizes) if sizes else 0.0
         for job, size in zip(jobs, sizes, strict=True):
             self._shares.charge(job.key.peer.owner, size * row_s)
-        forwarded = sum([isinstance(job, Verify) and bool(job.tokens or job.draft) for job in jobs])
+        forwarded = sum([isinstance(job, Verify) and job.needs_forward for job in jobs])
         if whole and forwarded and used_s > 0.0:
             self._batch_time.add(forwarded, used_s)
 

@@ -134,6 +134,8 @@ class FleetCloud:
         self._service_s = 0.0
         self._service = VerifierService(target, world.limits, lambda: self._service_s)
         self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
+        self._due_s = 0.0
+        """When what waits in the inbox has waited for long enough."""
         self._busy = False
         self._look_s = -1.0
         self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
@@ -144,23 +146,27 @@ class FleetCloud:
         self._deliver[peer] = deliver
 
     def hear(self, peer: Peer, frame: EdgeFrame) -> None:
+        if not self._inbox:
+            self._due_s = self._agenda.now_s + self._world.fill_wait_s
+            if self._world.fill > 1:
+                self._agenda.at(self._due_s, self._turn)
         self._inbox.append((peer, self._world.unpacking(frame)))
         if self._filled():
             self._turn()
-        elif len(self._inbox) == 1:
-            self._agenda.at(self._agenda.now_s + self._world.fill_wait_s, self._turn)
 
     def _filled(self) -> bool:
-        return len(self._inbox) >= self._world.fill
+        """Whether what has arrived need not wait any longer."""
+        enough = len(self._inbox) >= self._world.fill
+        return bool(self._inbox) and (enough or self._agenda.now_s >= self._due_s)
 
     def _turn(self) -> None:
-        """Receive, run one batch, answer."""
+        """Receive, run one batch, answer. What lies at the verifier does not wait for others to come."""
         if self._busy:
             return
         self._busy = True
         began_s, others_s = time.thread_time(), 0.0
         start_s = self._service_s = self._agenda.now_s
-        said = self._take_in()
+        said = self._take_in() if self._filled() else []
         self._send(said, start_s)
         jobs = self._service.next_jobs()
         batch_s, alone = self._batch_s(jobs), len(jobs) == self._world.fill == 1
@@ -213,7 +219,7 @@ class FleetCloud:
     def _end_turn(self, answers: Sequence[Reply], worked: bool) -> None:
         self._busy = False
         self._send(answers, self._agenda.now_s)
-        if (worked and self._world.fill == 1) or (self._inbox and self._filled()):
+        if worked or self._filled():
             self._turn()
             return
         self._service_s = self._agenda.now_s

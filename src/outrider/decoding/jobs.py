@@ -101,6 +101,11 @@ class Verify(NamedTuple):
         return len(self.draft) + 1 + sum([len(draft) + 1 for draft in self.beside])
 
     @property
+    def needs_forward(self) -> bool:
+        """Not where it asks for the text's first token alone: that comes from the prefill."""
+        return bool(self.tokens or self.draft)
+
+    @property
     def drafts(self) -> tuple[tuple[int, ...], ...]:
         """Its own and those beside it."""
         return self.draft, *self.beside

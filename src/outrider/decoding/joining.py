@@ -18,16 +18,16 @@ WAIT_TOKENS = 0.6
 
 class Candidate(NamedTuple):
     """A verification that is ready: the `tokens` that it is expected to yield, and how many batches in a row
-    have begun without it. `may_grow`: whether more of its draft may come meanwhile.
+    have begun without it. `first`: of its text, whose first line a robot is waiting for.
     """
 
     tokens: float
     left_out: int
-    may_grow: bool
+    first: bool
 
     @property
     def can_wait(self) -> bool:
-        return self.may_grow and self.left_out < MOST_LEFT_OUT
+        return not self.first and self.left_out < MOST_LEFT_OUT
 
     @property
     def worth(self) -> float:
@@ -39,7 +39,8 @@ def worth_joining(candidates: Sequence[Candidate], batch_s: Callable[[int], floa
     """The places of those that make the batch of the most worth a second; never none.
 
     `batch_s`: the time of a batch of so many. Where that is mostly what the first one takes, all join; where
-    every further one takes time of its own, steps and short drafts wait until they have grown.
+    every further one takes time of its own, steps and short drafts wait until they have grown; where it
+    takes more than in a batch of fewer, the last of equals wait for the next one.
     """
     order = sorted(range(len(candidates)), key=lambda place: _rank(candidates[place]))
     least = sum(not candidate.can_wait for candidate in candidates)

@@ -156,7 +156,8 @@ class TargetText:
         """A step to begin while a draft is waited for: what its exits say can be told and aimed by, and when
         the draft comes it can be left.
         """
-        can_be_left = self.may_grow and self._rules.hints == "useful" and self._hears(0)
+        adaptive = self._rules.when_idle == "adaptive" and self._rules.hints == "useful"
+        can_be_left = adaptive and bool(len(self._text)) and self._hears(0)
         return self._verification((), ()) if can_be_left and self._residue is None else None
 
     def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
@@ -276,7 +277,7 @@ class TargetText:
         robots' work in the same forward.
         """
         self._telling.forget()
-        forwarded = bool(job.tokens or job.draft)  # the first token alone comes from the prefill
+        forwarded = job.needs_forward
         self._passes += forwarded
         if job.tokens != self._text.tokens:
             self._foretold.forget()
@@ -319,11 +320,6 @@ class TargetText:
         """Whether the text is complete."""
         tokens = self._text.tokens
         return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
-
-    @property
-    def may_grow(self) -> bool:
-        """Whether drafts come while a verification of this text waits: not before its first token is out."""
-        return self._rules.when_idle == "adaptive" and bool(len(self._text))
 
     def _may_step(self, now_s: float) -> bool:
         if self._rules.when_idle == "wait":

@@ -7,6 +7,7 @@ verifier. Ratios are of one run.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -38,12 +39,15 @@ from outrider.runtime.serving import (
     FLOOD_TOKENS,
     NUM_DRAFT_TOKENS,
     BatchCost,
+    Served,
     ServingRow,
+    capacity,
     published_fleet,
     real_world,
     replayed,
     row_of,
     run_fleet,
+    served,
     texts_of,
     tokens_until,
 )
@@ -54,11 +58,21 @@ PAUSES_S = (1.0, 0.0)
 TEXT_AFTER_TEXT = ", 0 s"
 LINK = "wifi6"
 COST_REGIME = "fsd-go2"
-PUBLISHED_ROBOTS = (1, 8, 16, 32)
+PUBLISHED_ROBOTS = (1, 8, 16, 24, 32, 48, 64)
 PUBLISHED_TOKENS = 100
-SLED_GAIN, WISP_GAIN = 2.2, 3.7
-"""As printed: throughput of SLED (arXiv 2506.09397) over centralised serving, goodput of WISP (2601.11652)
-over SLED."""
+CENTRAL, FILLED = "ar", "sd, filled"
+PUBLISHED_WAYS = {CENTRAL: ("ar", 1), FILLED: ("sd", 8), "sd": ("sd", 1), "outrider": ("outrider", 1)}
+"""Strategies, and how many frames a batch waits for: the target alone, SLED's batches, and ours."""
+NEEDED_TOKENS_PER_S = (20.0, 10.0)
+PRINTED = {
+    "SLED (arXiv 2506.09397), throughput over centralised": 2.2,
+    "SLED, capacity over centralised": 2.8,
+    "WISP (arXiv 2601.11652), capacity over centralised": 2.1,
+    "WISP, capacity over SLED": 4.1,
+    "WISP, goodput over centralised": 1.94,
+    "WISP, goodput over SLED": 3.7,
+}
+"""At settings of their own: other models and machines, WISP's with robots of unlike needs."""
 FLEET_S = 10.0
 DRAFT_STEPS = 100
 _ENDLESS = 10**6
@@ -103,7 +117,8 @@ def bench_serving(
         "seed": seed,
         "rows": {name: [asdict(row) for row in some] for name, some in rows.items()},
         "sharing": {strategy: asdict(one) for strategy, one in sharing.items()},
-        "published": published,
+        "published": {name: [asdict(one) for one in some] for name, some in published.items()},
+        "printed": PRINTED,
         "passes_per_token": passes,
         "cost": cost_table(passes),
     }
@@ -209,22 +224,15 @@ def measure_sharing(
     return Sharing(max(calm) / min(calm), beside)
 
 
-def measure_published() -> dict[str, Any]:
-    """Tokens per second of all robots on FSD's server: centralised, in batches that wait, and continuous."""
-    ways = {
-        "ar": ("ar", 1),
-        "sd, batches filled": ("sd", 8),
-        "sd": ("sd", 1),
-        "outrider": ("outrider", 1),
-    }
-    speeds: dict[str, dict[int, float]] = {name: {} for name in ways}
+def measure_published() -> dict[str, list[Served]]:
+    """Fleets on FSD's server: centralised, in batches that wait to be filled, and continuous."""
+    fleets: dict[str, list[Served]] = {name: [] for name in PUBLISHED_WAYS}
     for robots in track(PUBLISHED_ROBOTS, "published server", console=Console(stderr=True)):
-        for name, (strategy, fill) in ways.items():
+        for name, (strategy, fill) in PUBLISHED_WAYS.items():
             config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
             records = published_fleet(config, robots, PUBLISHED_TOKENS, 2, fill)
-            end_s = min(record.commits[-1][0] for record in records)
-            speeds[name][robots] = sum(tokens_until(record, end_s) for record in records) / end_s
-    return {"tokens_per_s": speeds, "sled_gain": SLED_GAIN, "wisp_gain": WISP_GAIN}
+            fleets[name].append(served(records, NEEDED_TOKENS_PER_S))
+    return fleets
 
 
 def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
@@ -279,24 +287,33 @@ def print_sharing(console: Console, sharing: Mapping[str, Sharing]) -> None:
             )
 
 
-def print_published(console: Console, published: Mapping[str, Any]) -> None:
-    speeds = published["tokens_per_s"]
-    table = Table(title="tokens/s of all robots, server of FSD's Table 9")
-    for heading in ("robots", *speeds, "sd / ar", "sd / filled", "outrider / filled"):
-        table.add_column(heading, justify="right")
-    for robots in PUBLISHED_ROBOTS:
-        own = {name: by_robots[robots] for name, by_robots in speeds.items()}
-        table.add_row(
-            str(robots),
-            *(f"{value:.0f}" for value in own.values()),
-            f"{own['sd'] / own['ar']:.2f}",
-            f"{own['sd'] / own['sd, batches filled']:.2f}",
-            f"{own['outrider'] / own['sd, batches filled']:.2f}",
-        )
+def print_published(console: Console, fleets: Mapping[str, Sequence[Served]]) -> None:
+    """Throughput, and in the terms of WISP what robots get that need a speed: its best over all fleets."""
+    table = _table("tokens/s of all robots, server of FSD's Table 9", "robots", fleets)
+    for place, robots in enumerate(PUBLISHED_ROBOTS):
+        _add_figures(table, f"{robots}", {name: some[place].tokens_per_s for name, some in fleets.items()})
     console.print(table)
-    console.print(
-        f"SLED prints {SLED_GAIN} over centralised serving, WISP {WISP_GAIN} over SLED, at their settings"
-    )
+    table = _table("the same where each robot needs a speed", "", fleets)
+    for needed in NEEDED_TOKENS_PER_S:
+        most = {name: float(capacity(some, needed)) for name, some in fleets.items()}
+        good = {name: max(one.goodput(needed) for one in some) for name, some in fleets.items()}
+        _add_figures(table, f"{needed:g} tokens/s: robots served", most)
+        _add_figures(table, f"{needed:g} tokens/s: goodput", good)
+    console.print(table)
+    console.print("printed: " + "; ".join(f"{what} {gain:g}" for what, gain in PRINTED.items()))
+
+
+def _table(title: str, first: str, fleets: Mapping[str, Sequence[Served]]) -> Table:
+    table = Table(title=title, box=SIMPLE_HEAD, padding=0)
+    for heading in (first, *fleets, *(f"outrider / {other}" for other in (CENTRAL, FILLED))):
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _add_figures(table: Table, first: str, figures: Mapping[str, float]) -> None:
+    ours = figures["outrider"]
+    gains = [ours / figures[other] if figures[other] else math.inf for other in (CENTRAL, FILLED)]
+    table.add_row(first, *(f"{value:.0f}" for value in figures.values()), *(f"{gain:.2f}" for gain in gains))
 
 
 def print_cost(console: Console, passes: Mapping[str, float]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
@@ -31,6 +31,8 @@ TOKENS_PER_ROUND = 2.5
 """FSD, Table 1, with 4 drafted."""
 NUM_DRAFT_TOKENS = 4
 FLOOD_TOKENS = 60
+MOSTLY = 0.95
+"""A fleet is served where such a share of its texts is."""
 _JPEG = b"\xff\xd8"
 
 
@@ -161,7 +163,7 @@ class BatchCost:
 
 def published_server(jobs: Sequence[CloudJob]) -> float:
     """FSD's server by the sequences in a batch, between its rows by straight lines; prompts are free."""
-    size = sum(isinstance(job, Verify) and bool(job.tokens or job.draft) for job in jobs)
+    size = sum(isinstance(job, Verify) and job.needs_forward for job in jobs)
     if size == 0:
         return 0.0
     sizes = sorted(SERVER_MS)
@@ -196,6 +198,41 @@ def published_fleet(
         records.append(fleet.add(own, draft if config.needs_model else None, config))
     fleet.run()
     return records
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a fleet on FSD's server got. `kept`: by a speed that each robot needs, in tokens/s, the share of
+    the texts that were written at that speed.
+    """
+
+    robots: int
+    tokens_per_s: float
+    kept: Mapping[float, float]
+
+    def goodput(self, needed: float) -> float:
+        """Tokens/s of texts that were written at the needed speed."""
+        return self.tokens_per_s * self.kept[needed]
+
+
+def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
+    """The speed is that until the first robot has finished."""
+    end_s = min(record.commits[-1][0] for record in records)
+    speeds = [
+        len(text) / took_s
+        for record in records
+        for text, took_s in zip(record.texts, record.finished_s, strict=True)
+    ]
+    return Served(
+        len(records),
+        sum(tokens_until(record, end_s) for record in records) / end_s,
+        {speed: statistics.fmean(one >= speed for one in speeds) for speed in needed},
+    )
+
+
+def capacity(fleets: Sequence[Served], needed: float) -> int:
+    """The most robots of which all but a few have their texts at the needed speed; 0: of no fleet."""
+    return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= MOSTLY), default=0)
 
 
 def replayed(pair: Pair, prompt_parts: int = 1) -> Pair:

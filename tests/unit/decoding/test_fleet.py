@@ -118,6 +118,15 @@ def test_a_loaded_verifier_writes_more_where_short_drafts_wait(monkeypatch: pyte
     assert sum(ours) > 1.1 * sum(run_loaded("outrider"))
 
 
+def test_whole_drafts_come_in_two_batches_where_one_would_take_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = run_loaded("sd", 24, 8.0)
+    assert max(ours) < 1.25 * min(ours), "nobody is left behind"
+    monkeypatch.setattr(cloud, "worth_joining", lambda candidates, batch_s: set(range(len(candidates))))
+    assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0))
+
+
 class SlowExits(ToyModel):
     """What its layers take is noted: as much before each exit as after the last."""
 

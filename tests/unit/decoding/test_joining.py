@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from outrider.decoding.estimates import RECENT_BATCHES, BatchTime
 from outrider.decoding.joining import MOST_LEFT_OUT, Candidate, worth_joining
 
-STEP, SHORT, FULL = (Candidate(tokens, 0, True) for tokens in (1.0, 1.7, 2.5))
+STEP, SHORT, FULL = (Candidate(tokens, 0, first=False) for tokens in (1.0, 1.7, 2.5))
 
 
 def light(size: int) -> float:
@@ -36,8 +36,8 @@ def test_whoever_is_alone_joins_and_equals_join_together():
     assert worth_joining([], loaded) == set()
 
 
-def test_what_cannot_grow_always_joins():
-    first = Candidate(1.0, 0, False)
+def test_the_first_verification_of_a_text_always_joins():
+    first = STEP._replace(first=True)
     assert worth_joining([first, FULL, STEP], loaded) == {0, 1}
 
 
@@ -51,7 +51,7 @@ def test_a_batch_ends_where_the_next_place_is_dear():
     def stairs(size: int) -> float:
         return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
 
-    assert len(worth_joining([FULL] * 8, stairs)) == 3
+    assert worth_joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
 
 
 @given(

@@ -17,22 +17,28 @@ from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
 from outrider.runtime.bench_serving import (
+    PRINTED,
     ROBOTS,
     STRATEGIES,
     draw_throughput,
     fitted,
+    measure_published,
     measure_sharing,
     print_limits,
+    print_published,
     print_rows,
 )
 from outrider.runtime.held_out import Pair
 from outrider.runtime.serving import (
     BatchCost,
+    Served,
+    capacity,
     published_fleet,
     published_server,
     real_world,
     row_of,
     run_fleet,
+    served,
 )
 
 PROMPTS = [Prompt(f"text {index}", JPEG) for index in range(8)]
@@ -114,8 +120,42 @@ def test_what_is_printed_is_read_whole_and_says_what_limits_a_fleet() -> None:
     assert " ".join(printed.split()).count(f"about {most:.1f} times") == 1
 
 
-def test_batches_that_wait_to_be_filled_are_slower() -> None:
+def test_batches_that_wait_to_be_filled_cost_one_robot_their_wait_and_no_more() -> None:
     config = DecodingConfig(strategy="sd")
-    waiting, ready = (published_fleet(config, 4, 40, 1, fill) for fill in (4, 1))
-    assert [record.texts for record in waiting] == [record.texts for record in ready]
-    assert max(r.commits[-1][0] for r in ready) < max(r.commits[-1][0] for r in waiting)
+    [waiting], [ready] = (published_fleet(config, 1, 40, 1, fill) for fill in (4, 1))
+    assert waiting.texts == ready.texts
+    waited_s = waiting.finished_s[0] - ready.finished_s[0]
+    assert waited_s == pytest.approx(waiting.rounds * 0.05, abs=0.05), (
+        "while the prompt's frame waits it drafts"
+    )
+
+
+def test_eight_robots_fill_batches() -> None:
+    waiting = published_fleet(DecodingConfig(strategy="sd"), 8, 40, 1, 8)
+    assert served(waiting, [10.0]).tokens_per_s > 150.0
+    assert len({text for record in waiting for text in record.texts}) == 8
+
+
+def test_a_fleet_is_served_where_nearly_all_of_its_texts_are_in_time() -> None:
+    def record(took_s: float) -> RobotRecord:
+        return RobotRecord([(1,) * 10, (2,) * 10], [(1.0, 5), (took_s, 15)], finished_s=[1.0, took_s])
+
+    fleet = served([record(2.0), record(4.0)], [5.0, 2.5, 20.0])
+    assert fleet.tokens_per_s == pytest.approx((20 + 5) / 2.0)
+    assert fleet.kept == {5.0: 0.75, 2.5: 1.0, 20.0: 0.0}
+    assert fleet.goodput(5.0) == pytest.approx(0.75 * fleet.tokens_per_s)
+    more = Served(4, 20.0, {5.0: 0.96, 2.5: 0.94, 20.0: 0.0})
+    assert [capacity([fleet, more], needed) for needed in (5.0, 2.5, 20.0)] == [4, 2, 0]
+
+
+def test_what_published_fleets_got_is_printed_beside_what_papers_print(monkeypatch) -> None:
+    monkeypatch.setattr("outrider.runtime.bench_serving.PUBLISHED_ROBOTS", (1, 2))
+    monkeypatch.setattr("outrider.runtime.bench_serving.PUBLISHED_TOKENS", 20)
+    fleets = measure_published()
+    console = Console(width=100, file=io.StringIO())
+    print_published(console, fleets)
+    printed = console.file.getvalue()
+    ours, central = (fleets[name][1].tokens_per_s for name in ("outrider", "ar"))
+    assert f"{ours / central:.2f}" in printed
+    assert all(f"{gain:g}" in printed for gain in PRINTED.values())
+    assert "…" not in printed
