@@ -21,6 +21,9 @@ DEFAULT_MAX_LENGTH = 512
 DEVICES = ("cpu", "cuda")
 """Where a target's weights may lie."""
 
+DRAFT_BRANCHES = 2
+"""Likely outcomes that a robot's draft model goes on from at once: with more it gains little."""
+
 ROWS_TOGETHER = {"cpu": 8, "cuda": 16}
 """As many of a session's tokens as a device takes in one forward beside those of others."""
 

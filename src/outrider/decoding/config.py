@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
+from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.refusals import check_wanted
@@ -99,7 +100,7 @@ class DecodingConfig:
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
-    workers: int = 1
+    workers: int = DRAFT_BRANCHES
     edge_hint_order: HintOrder = "confidence"
     cloud_hint_order: HintOrder = "confidence"
     link_loss: str = "stop"

@@ -28,6 +28,7 @@ from rich.table import Table
 from outrider.console.crowd import time_e_stops, time_silences
 from outrider.core.camera import SIM_CAMERA
 from outrider.core.errors import ConfigError, LinkError
+from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.ports import LanguageModel
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
@@ -159,7 +160,7 @@ def _decoder(models: Path) -> Iterator[LinkedDecoder]:
     """The shipped pair, its target in another process."""
     from outrider.models import load_model  # seconds to import
 
-    draft = load_model(models / "draft", role="draft")
+    draft = load_model(models / "draft", role="draft", sessions=DRAFT_BRANCHES)
     with verifier_process(_target_service, models / "target") as endpoint:
         decoder = connect_decoder(endpoint, draft, DecodingConfig())
         yield decoder

@@ -21,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.link_profile import Network
+from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.pairs import check_pair
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
@@ -33,7 +34,7 @@ from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, check_frames, held_out_prompts
 from outrider.runtime.links import load_network
 from outrider.runtime.paths import models_folder
-from outrider.runtime.ratios import cpu_seconds, forward_seconds
+from outrider.runtime.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.runtime.regimes import load_regimes
 from outrider.runtime.serving import (
     FLOOD_TOKENS,
@@ -139,7 +140,12 @@ def draft_cost(pair: Pair, prompts: Sequence[Prompt]) -> ComputeProfile:
     session = pair.draft.open_session()
     prefills = [cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts]
     steps = [forward_seconds(session, 1) for _ in range(DRAFT_STEPS)]
-    return ComputeProfile(draft_prefill_s=statistics.median(prefills), draft_token_s=statistics.median(steps))
+    branch_s = branch_seconds(pair.draft, prompts[0], DRAFT_STEPS)
+    return ComputeProfile(
+        draft_prefill_s=statistics.median(prefills),
+        draft_token_s=statistics.median(steps),
+        draft_branch_s=branch_s,
+    )
 
 
 def _load(models: Path | None) -> Pair:
@@ -147,7 +153,7 @@ def _load(models: Path | None) -> Pair:
 
     folder = models_folder(models)
     target = load_model(folder / "target", sessions=max(ROBOTS))
-    draft = load_model(folder / "draft", role="draft")
+    draft = load_model(folder / "draft", role="draft", sessions=DRAFT_BRANCHES)
     check_pair(target, draft)
     return Pair(target, draft)
 

@@ -8,6 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.pairs import check_pair
 from outrider.core.ports import LanguageModel
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
@@ -31,7 +32,8 @@ def load_pair(models: Path | None = None) -> Pair:
     from outrider.models import load_model  # seconds to import
 
     folder = models_folder(models)
-    target, draft = load_model(folder / "target"), load_model(folder / "draft", role="draft")
+    target = load_model(folder / "target")
+    draft = load_model(folder / "draft", role="draft", sessions=DRAFT_BRANCHES)
     check_pair(target, draft)
     return Pair(target, draft)
 

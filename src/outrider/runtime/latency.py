@@ -24,6 +24,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, check_frames, held_out_prompts, load_pair
+from outrider.runtime.ratios import branch_seconds
 from outrider.wire.codec import encode, wire_bytes
 
 ONE_WAY_DELAYS_S = (0.0, 0.02, 0.1)
@@ -53,6 +54,7 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
         draft_token_s=_forward_s(draft, 1),
+        draft_branch_s=branch_seconds(pair.draft, prompts[0], REPEATS),
         target_prefill_s=target_prefill_s,
         verify_s=one_s,
         verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,

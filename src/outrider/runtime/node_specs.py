@@ -6,7 +6,14 @@ and the parameter files are tested against it. Nothing of ROS is imported.
 
 from __future__ import annotations
 
-from outrider.core.model_options import DEFAULT_MAX_LENGTH, DEVICES, PRECISIONS, PROVIDERS, RUNTIMES
+from outrider.core.model_options import (
+    DEFAULT_MAX_LENGTH,
+    DEVICES,
+    DRAFT_BRANCHES,
+    PRECISIONS,
+    PROVIDERS,
+    RUNTIMES,
+)
 from outrider.core.questions import ANSWER_MODES, QUOTES
 from outrider.decoding.config import LINK_LOSS_POLICIES, STRATEGIES
 from outrider.decoding.limits import CloudLimits
@@ -127,7 +134,13 @@ NAVIGATOR = NodeSpec(
             "where drafts come from, with commas between: model, lookup, suffix, calibration, reuse",
         ),
         Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
-        Parameter("draft_branches", 2, "likely outcomes that the draft model goes on from at once", 1, 64),
+        Parameter(
+            "draft_branches",
+            DRAFT_BRANCHES,
+            "likely outcomes that the draft model goes on from at once",
+            1,
+            64,
+        ),
         Parameter("link_loss", "stop", "without a link: stop, or go on alone", choices=LINK_LOSS_POLICIES),
         Parameter("wanted_model", "", "target to insist on, by the name its verifier prints; empty for any"),
         Parameter("max_new_tokens", 96, "longest text of a step, in tokens", 8, 1024, live=True),

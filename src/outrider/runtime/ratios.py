@@ -6,8 +6,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from outrider.core.ports import ModelSession
+from outrider.core.model_options import DRAFT_BRANCHES
+from outrider.core.ports import Chunk, LanguageModel, ModelSession
+from outrider.core.values import Prompt
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,23 @@ def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False)
     took_s = cpu_seconds(lambda: session.forward(token_ids, (lambda index, rows: None) if exits else None))
     session.truncate(length)
     return took_s
+
+
+def branch_seconds(draft: LanguageModel, prompt: Prompt, repeats: int) -> float:
+    """What each further branch adds to a forward over DRAFT_BRANCHES of them, the median of so many."""
+    sessions = [draft.open_session() for _ in range(DRAFT_BRANCHES)]
+    for session in sessions:
+        session.prefill(prompt)
+    lengths, more = [session.length for session in sessions], []
+    for _ in range(repeats):
+        chunks = [Chunk(session, [1 + index]) for index, session in enumerate(sessions)]
+        one_s = cpu_seconds(partial(draft.forward_together, chunks[:1]))
+        sessions[0].truncate(lengths[0])
+        together_s = cpu_seconds(partial(draft.forward_together, chunks))
+        more.append((together_s - one_s) / (len(sessions) - 1))
+        for session, length in zip(sessions, lengths, strict=True):
+            session.truncate(length)
+    return max(0.0, statistics.median(more))
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

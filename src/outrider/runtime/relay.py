@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import Close, EdgeFrame, Open, Peer, PrefillAgain
+from outrider.core.frames import MAX_SHORT_TEXT, Close, EdgeFrame, Open, Peer, PrefillAgain, Refused
 from outrider.core.ports import FrameLink
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import Reply
@@ -98,7 +98,7 @@ class RelayService:
 
     def _turn(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
         if lane.link is None:
-            return self._find(peer, lane)
+            return self._find(peer, lane, send)
         if self._is_gone(lane):
             self._lose(peer, lane, send)
             return True
@@ -109,8 +109,8 @@ class RelayService:
             worked = True
         return worked
 
-    def _find(self, peer: Peer, lane: _Lane) -> bool:
-        """Look for the robot's verifier; a failure is tried again."""
+    def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
+        """Look for the robot's verifier; a failure is tried again, and the robot told."""
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
                 lane.lookup = self._pool.submit(self._placement.endpoint_of, _name(peer))
@@ -124,6 +124,9 @@ class RelayService:
         except LinkError as error:
             _log.warning("%s", error)
             lane.begun_s += _RETRY_S
+            words = str(error)[:MAX_SHORT_TEXT]
+            for session, epoch in lane.epochs.items():
+                send(Reply(peer, Refused(session, epoch, "busy", words)))
         return lane.link is not None
 
     def _is_gone(self, lane: _Lane) -> bool:

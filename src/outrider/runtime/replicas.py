@@ -33,6 +33,8 @@ from outrider.wire.server import RouterServer
 _log = logging.getLogger(__name__)
 _ROUTER = "ray.serve.experimental.consistent_hash_router.ConsistentHashRouter"
 _LOOKUP_S = 5.0
+_FIGURES_S = 1.0
+"""Who reads the page waits for no longer where a replica hangs."""
 _NUM_KEYS = 256
 _NAME = "outrider"
 FRONT = "front"
@@ -94,7 +96,7 @@ class RayPlacement:
     def figures(self) -> dict[str, dict[str, float]]:
         """What each replica that answers has counted, by its address."""
         try:
-            told = self._handle.broadcast("figures").results(timeout_s=_LOOKUP_S, return_exceptions=True)
+            told = self._handle.broadcast("figures").results(timeout_s=_FIGURES_S, return_exceptions=True)
         except Exception as error:
             _log.warning("no replica tells its figures (%s)", type(error).__name__)
             return {}

@@ -65,7 +65,7 @@ def test_what_an_exit_foretold_is_no_draft_of_the_edges(said, judged, drafted_by
 
 def test_a_second_choice_that_stood_was_drafted():
     """Not so the target's own token, though it is the draft's second choice where the first fell."""
-    machine = edge(strategy="outrider", num_draft_tokens=4)
+    machine = edge(strategy="outrider", num_draft_tokens=4, workers=1)
     prefill(machine)
     grow(machine, (3, 7))
     grow(machine, (4, 6))

@@ -105,7 +105,9 @@ def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0) -> list[fl
     target, draft = toy_pair(3, 0.7, eos_bias=-9.0)
     shared = replace(world(max_sessions=robots, batch_tokens=8 * robots), batch_s=kneed_s)
     fleet = Fleet(target, shared)
-    records = [fleet.add(texts_of(0, 1000), draft, DecodingConfig(strategy)) for _ in range(robots)]
+    records = [
+        fleet.add(texts_of(0, 1000), draft, DecodingConfig(strategy, workers=1)) for _ in range(robots)
+    ]
     fleet.run(until_s)
     return speed(records, until_s)
 

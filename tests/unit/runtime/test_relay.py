@@ -6,7 +6,7 @@ from collections import deque
 from concurrent.futures import wait
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import CloudFrame, EdgeFrame, Open, Peer, Ping, PrefillAgain, Resume, Rules
+from outrider.core.frames import CloudFrame, EdgeFrame, Open, Peer, Ping, PrefillAgain, Refused, Resume, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.cloud import Reply
 from outrider.runtime.relay import RelayService
@@ -99,13 +99,14 @@ def test_the_robots_of_a_dead_verifier_prefill_again_elsewhere() -> None:
     assert other.state is LinkState.CONNECTED
 
 
-def test_a_verifier_that_cannot_be_found_is_looked_for_again() -> None:
+def test_a_verifier_that_cannot_be_found_is_looked_for_again_and_the_robot_told() -> None:
     world = World()
     endpoint = world.endpoints.pop(b"alice".hex())
     world.relay.receive(ALICE, OPEN)
     world.step()
     world.step()
     assert world.links == []
+    assert world.replies == [Reply(ALICE, Refused(1, 3, "busy", "nobody"))]
     world.endpoints[b"alice".hex()] = endpoint
     world.now_s += 1.0
     assert world.connected(ALICE).endpoint == endpoint
