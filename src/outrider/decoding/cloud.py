@@ -207,8 +207,12 @@ class CloudMachine:
 
     def _candidate(self, job: Verify) -> Candidate:
         session = self._sessions[job.key]
+        assert session.text is not None
         length = min(len(job.draft), self._limits.shared_tokens - 1)
-        return Candidate(session.pace.expected_tokens(length), session.left_out, first=not job.tokens)
+        # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
+        can_wait = bool(job.tokens) and not session.text.always_ready
+        can_wait = can_wait and session.left_out < self._limits.most_left_out
+        return Candidate(session.pace.expected_tokens(length), session.left_out, can_wait)
 
     def _widened(self, job: CloudJob) -> CloudJob:
         """Where a robot has the model to itself, other branches of its text may have the places and the rows

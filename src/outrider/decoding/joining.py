@@ -8,8 +8,6 @@ from typing import NamedTuple
 from outrider.decoding.jobs import Verify
 from outrider.decoding.limits import CloudLimits
 
-MOST_LEFT_OUT = 4
-"""So many batches in a row may begin without a session that is ready."""
 PLACE_TOKENS = 0.5
 """What a place is worth beside its time: a pass that is spared leaves the next one more to verify."""
 WAIT_TOKENS = 0.6
@@ -17,17 +15,13 @@ WAIT_TOKENS = 0.6
 
 
 class Candidate(NamedTuple):
-    """A verification that is ready: the `tokens` that it is expected to yield, and how many batches in a row
-    have begun without it. `first`: of its text, whose first line a robot is waiting for.
+    """A verification that is ready: the `tokens` that it is expected to yield, how many batches in a row have
+    begun without it, and whether another one may.
     """
 
     tokens: float
     left_out: int
-    first: bool
-
-    @property
-    def can_wait(self) -> bool:
-        return not self.first and self.left_out < MOST_LEFT_OUT
+    can_wait: bool
 
     @property
     def worth(self) -> float:

@@ -16,8 +16,8 @@ class CloudLimits:
 
     A batch verifies about `batch_tokens` tokens, of one robot or of several; beside others a robot has
     `shared_tokens` of them, however many they are: a chunk that would need another forward for its last
-    tokens would make all wait for these. A robot has at most `tokens_per_s` verified on average, right or
-    wrong.
+    tokens would make all wait for these. Without a session that is ready `most_left_out` batches in a row may
+    begin. A robot has at most `tokens_per_s` verified on average, right or wrong.
     """
 
     max_sessions: int = 8
@@ -25,10 +25,12 @@ class CloudLimits:
     rest_s: float = 30.0
     batch_tokens: int = ROWS_OF_A_BATCH["cpu"]
     shared_tokens: int = ROWS_TOGETHER["cpu"]
+    most_left_out: int = 4
     tokens_per_s: float = math.inf
 
     def __post_init__(self) -> None:
-        least = {"max_sessions": 1, "batch_tokens": 2, "shared_tokens": 2}  # a draft and what follows it
+        # A batch has a draft and what follows it.
+        least = {"max_sessions": 1, "batch_tokens": 2, "shared_tokens": 2, "most_left_out": 0}
         for name, value in least.items():
             if getattr(self, name) < value:
                 raise ConfigError(f"{name}={getattr(self, name)} must be at least {value}")

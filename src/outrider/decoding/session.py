@@ -321,6 +321,11 @@ class TargetText:
         tokens = self._text.tokens
         return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
 
+    @property
+    def always_ready(self) -> bool:
+        """Whether it waits for no drafts: the target goes on alone at once."""
+        return self._rules.when_idle == "step"
+
     def _may_step(self, now_s: float) -> bool:
         if self._rules.when_idle == "wait":
             # What was drafted for the last token of all, by an edge that was alone, only asks for that one.

@@ -26,6 +26,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.held_out import Pair
+from outrider.runtime.regimes import BRANCH_COST
 from outrider.runtime.serving import frame_bytes, unpacking
 
 STRATEGY = "outrider"
@@ -110,7 +111,8 @@ def measure_host(
     verifier takes its steps alone.
     """
     timed = TimedModel(pair.target)
-    compute, link = ComputeProfile(draft_token_s=draft_token_s), LinkProfile(delay_s=0.001)
+    compute = ComputeProfile(draft_token_s=draft_token_s, draft_branch_s=BRANCH_COST * draft_token_s)
+    link = LinkProfile(delay_s=0.001)
     fleet = Fleet(timed, FleetWorld(frame_bytes, compute, link, unpacking=unpacking))
     texts = (FleetText(prompt) for prompt in (prompts[0], *prompts))
     robot = fleet.add(texts, pair.draft, DecodingConfig(strategy=strategy))

@@ -47,6 +47,7 @@ class LatencyRow:
 
 def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int) -> ComputeProfile:
     """Times of this machine's models. Prefills are of frames not seen before."""
+    branch_s = branch_seconds(pair.draft, prompts[0], REPEATS)
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
@@ -54,7 +55,7 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
         draft_token_s=_forward_s(draft, 1),
-        draft_branch_s=branch_seconds(pair.draft, prompts[0], REPEATS),
+        draft_branch_s=branch_s,
         target_prefill_s=target_prefill_s,
         verify_s=one_s,
         verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,

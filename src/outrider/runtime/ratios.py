@@ -37,7 +37,9 @@ def forward_seconds(session: ModelSession, num_tokens: int, exits: bool = False)
 
 
 def branch_seconds(draft: LanguageModel, prompt: Prompt, repeats: int) -> float:
-    """What each further branch adds to a forward over DRAFT_BRANCHES of them, the median of so many."""
+    """What each further branch adds to a forward over DRAFT_BRANCHES of them, the median of so many. The
+    places of the draft's cache must be free for them.
+    """
     sessions = [draft.open_session() for _ in range(DRAFT_BRANCHES)]
     for session in sessions:
         session.prefill(prompt)

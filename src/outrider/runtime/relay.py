@@ -26,6 +26,8 @@ _CONNECT_S = 2.0
 _RETRY_S = 0.5
 _IDLE_S = 60.0
 _QUEUED_FRAMES = 256
+_PATIENCE_S = 1.0
+"""After so long without a verifier the robot is told."""
 
 
 class Placement(Protocol):
@@ -37,10 +39,14 @@ class Placement(Protocol):
 
 @dataclass
 class _Lane:
-    """One robot's way to its verifier. `epochs`: the newest of each of its sessions."""
+    """One robot's way to its verifier. `epochs`: the newest of each of its sessions. `searching_s`: since
+    when it has none; `failure`: why, once it has been told.
+    """
 
     heard_s: float
     begun_s: float = 0.0
+    searching_s: float | None = None
+    failure: str = ""
     link: FrameLink | None = None
     lookup: Future[str] | None = None
     waiting: deque[EdgeFrame] = field(default_factory=lambda: deque(maxlen=_QUEUED_FRAMES))
@@ -69,6 +75,8 @@ class RelayService:
             lane.epochs[frame.session] = max(frame.epoch, lane.epochs.get(frame.session, 0))
         elif isinstance(frame, Close):
             lane.epochs.pop(frame.session, None)
+        if lane.failure:
+            return _refusals(peer, lane) if isinstance(frame, Open) else []
         lane.waiting.append(frame)
         self._pump(peer, lane)
         return []
@@ -110,23 +118,29 @@ class RelayService:
         return worked
 
     def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
-        """Look for the robot's verifier; a failure is tried again, and the robot told."""
+        """Look for the robot's verifier; a failure is tried again. Who is told of it asks again as well."""
         if lane.lookup is None:
             if self._clock() >= lane.begun_s:
+                if lane.searching_s is None:
+                    lane.searching_s = self._clock()
                 lane.lookup = self._pool.submit(self._placement.endpoint_of, _name(peer))
             return False
         if not lane.lookup.done():
             return False
+        assert lane.searching_s is not None
+        searched_s = self._clock() - lane.searching_s
         lookup, lane.lookup = lane.lookup, None
         lane.begun_s = self._clock()
         try:
-            lane.link = self._connect(lookup.result())
+            lane.link, lane.searching_s, lane.failure = self._connect(lookup.result()), None, ""
         except LinkError as error:
             _log.warning("%s", error)
             lane.begun_s += _RETRY_S
-            words = str(error)[:MAX_SHORT_TEXT]
-            for session, epoch in lane.epochs.items():
-                send(Reply(peer, Refused(session, epoch, "busy", words)))
+            if not lane.failure and searched_s >= _PATIENCE_S:
+                lane.failure = str(error)
+                lane.waiting.clear()
+                for reply in _refusals(peer, lane):
+                    send(reply)
         return lane.link is not None
 
     def _is_gone(self, lane: _Lane) -> bool:
@@ -149,6 +163,12 @@ class RelayService:
             if not lane.link.send(lane.waiting[0]):
                 return
             lane.waiting.popleft()
+
+
+def _refusals(peer: Peer, lane: _Lane) -> list[Reply]:
+    """What a robot hears that asks again while there is no verifier for it."""
+    words = lane.failure[:MAX_SHORT_TEXT]
+    return [Reply(peer, Refused(session, epoch, "busy", words)) for session, epoch in lane.epochs.items()]
 
 
 def _name(peer: Peer) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
+from typing import NamedTuple
 
 from outrider.core.frames import EdgeFrame, Frame
 from outrider.core.link_profile import LinkProfile, Network
@@ -21,6 +22,7 @@ from outrider.decoding.synthetic import SyntheticSettings, draft_confidence, syn
 from outrider.decoding.theory import acceptance_rate
 from outrider.decoding.virtual import ComputeProfile
 from outrider.runtime.held_out import Pair
+from outrider.runtime.regimes import BRANCH_COST
 from outrider.wire.codec import decode_edge_frame, encode, wire_bytes
 
 SERVER_MS = {1: 17.94, 2: 21.75, 3: 24.35, 4: 24.63, 8: 30.73, 12: 44.52, 16: 45.79, 32: 96.94, 64: 258.79}
@@ -175,20 +177,35 @@ def published_server(jobs: Sequence[CloudJob]) -> float:
     return (SERVER_MS[low] + share * (SERVER_MS[high] - SERVER_MS[low])) / 1e3
 
 
+class Batching(NamedTuple):
+    """How a verifier makes up its batches: it waits for so many frames, takes so many tokens of all robots at
+    most (None: their shares of all), and leaves a robot that is ready out of so many.
+    """
+
+    fill: int = 1
+    most_tokens: int | None = None
+    most_left_out: int = CloudLimits().most_left_out
+
+
 def published_fleet(
-    config: DecodingConfig, robots: int, tokens: int, texts: int, fill: int, seed: int = 0
+    config: DecodingConfig, robots: int, tokens: int, texts: int, batching: Batching, seed: int = 0
 ) -> list[RobotRecord]:
     """Robots with Jetsons on FSD's server, over a link of 5 ms each way."""
+    rows = batching.most_tokens or max(2, CloudLimits().shared_tokens * robots)
     rate = acceptance_rate(TOKENS_PER_ROUND, NUM_DRAFT_TOKENS)
     target, draft = synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False)))
     world = FleetWorld(
         frame_bytes,
-        ComputeProfile(draft_prefill_s=0.0, draft_token_s=JETSON_DRAFT_MS / 1e3),
+        ComputeProfile(
+            draft_prefill_s=0.0,
+            draft_token_s=JETSON_DRAFT_MS / 1e3,
+            draft_branch_s=BRANCH_COST * JETSON_DRAFT_MS / 1e3,
+        ),
         LinkProfile(delay_s=0.005),
         published_server,
-        CloudLimits(max_sessions=robots, batch_tokens=CloudLimits().shared_tokens * robots),
+        CloudLimits(max_sessions=robots, batch_tokens=rows, most_left_out=batching.most_left_out),
         seed,
-        fill,
+        batching.fill,
     )
     fleet = Fleet(target, world)
     records = []
@@ -202,35 +219,34 @@ def published_fleet(
 
 @dataclass(frozen=True)
 class Served:
-    """What a fleet on FSD's server got. `kept`: by a speed that each robot needs, in tokens/s, the share of
-    the texts that were written at that speed.
+    """What a fleet on FSD's server got. By a speed that each robot needs, in tokens/s: `kept`, the share of
+    the texts that were written at that speed, and `goodput`, tokens/s of these texts from the first robot's
+    start to the last one's end.
     """
 
     robots: int
     tokens_per_s: float
     kept: Mapping[float, float]
-
-    def goodput(self, needed: float) -> float:
-        """Tokens/s of texts that were written at the needed speed."""
-        return self.tokens_per_s * self.kept[needed]
+    goodput: Mapping[float, float]
 
 
 def served(records: Sequence[RobotRecord], needed: Sequence[float]) -> Served:
-    """The speed is that until the first robot has finished."""
-    end_s = min(record.commits[-1][0] for record in records)
-    speeds = [
-        len(text) / took_s
+    """`tokens_per_s` are those until the first robot has finished."""
+    first_s, last_s = (end(record.commits[-1][0] for record in records) for end in (min, max))
+    texts = [
+        (len(text), len(text) / took_s)
         for record in records
         for text, took_s in zip(record.texts, record.finished_s, strict=True)
     ]
     return Served(
         len(records),
-        sum(tokens_until(record, end_s) for record in records) / end_s,
-        {speed: statistics.fmean(one >= speed for one in speeds) for speed in needed},
+        sum(tokens_until(record, first_s) for record in records) / first_s,
+        {speed: statistics.fmean(own >= speed for _, own in texts) for speed in needed},
+        {speed: sum(length for length, own in texts if own >= speed) / last_s for speed in needed},
     )
 
 
-def capacity(fleets: Sequence[Served], needed: float) -> int:
+def capacity(fleets: Iterable[Served], needed: float) -> int:
     """The most robots of which all but a few have their texts at the needed speed; 0: of no fleet."""
     return max((fleet.robots for fleet in fleets if fleet.kept[needed] >= MOSTLY), default=0)
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.decoding.estimates import RECENT_BATCHES, BatchTime
-from outrider.decoding.joining import MOST_LEFT_OUT, Candidate, worth_joining
+from outrider.decoding.joining import Candidate, worth_joining
 
-STEP, SHORT, FULL = (Candidate(tokens, 0, first=False) for tokens in (1.0, 1.7, 2.5))
+STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))
 
 
 def light(size: int) -> float:
@@ -36,14 +36,13 @@ def test_whoever_is_alone_joins_and_equals_join_together():
     assert worth_joining([], loaded) == set()
 
 
-def test_the_first_verification_of_a_text_always_joins():
-    first = STEP._replace(first=True)
+def test_who_cannot_wait_joins():
+    first = STEP._replace(can_wait=False)
     assert worth_joining([first, FULL, STEP], loaded) == {0, 1}
 
 
-def test_waiting_makes_a_session_worth_more_until_it_must_join():
-    waited = [STEP._replace(left_out=count) for count in range(MOST_LEFT_OUT + 1)]
-    joins = [0 in worth_joining([one, FULL, FULL], loaded) for one in waited]
+def test_waiting_makes_a_session_worth_more():
+    joins = [0 in worth_joining([STEP._replace(left_out=count), FULL, FULL], loaded) for count in range(5)]
     assert joins == sorted(joins) and not joins[0] and joins[-1]
 
 

@@ -105,11 +105,22 @@ def test_a_verifier_that_cannot_be_found_is_looked_for_again_and_the_robot_told(
     world.relay.receive(ALICE, OPEN)
     world.step()
     world.step()
-    assert world.links == []
-    assert world.replies == [Reply(ALICE, Refused(1, 3, "busy", "nobody"))]
+    assert (world.links, world.replies) == ([], [])
+    world.now_s += 1.0
+    world.step()
+    world.step()
+    told = [Reply(ALICE, Refused(1, 3, "busy", "nobody"))]
+    assert world.replies == told, "it has gone on for long"
+    assert world.relay.receive(ALICE, OPEN) == told, "to each one that asks again"
+    assert world.relay.receive(ALICE, Resume(1, 3, 0, 0)) == []
     world.endpoints[b"alice".hex()] = endpoint
     world.now_s += 1.0
-    assert world.connected(ALICE).endpoint == endpoint
+    world.step()
+    world.step()
+    assert world.links[0].endpoint == endpoint
+    assert world.replies == told, "once"
+    link = world.connected(ALICE)
+    assert link.sent == [OPEN], "what was refused is asked again by the robot"
 
 
 def test_a_verifier_that_does_not_answer_in_time_is_given_up() -> None:
