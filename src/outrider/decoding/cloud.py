@@ -51,6 +51,10 @@ from outrider.decoding.session import TargetText
 
 PARTS_BETWEEN_BATCHES = 3
 """So many parts of prompts run at most while a draft waits to be verified."""
+PROMPTS_LEAD_S, EARNS_LEAD = 0.15, 4
+"""A prompt comes first although its robot has had so much more of the model than those that wait to verify,
+where its last text took so many verifications: it waits for its first line, and the others' batch grows.
+"""
 MOST_BESIDE = 7
 """Drafts that are verified beside a robot's own at most: with it they fill a block of a GPU's sequences."""
 _NO_LIMIT = 1e12
@@ -67,7 +71,8 @@ class Reply(NamedTuple):
 class _Session:
     """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
 
-    `asked_s`: since when a frame waits for the model; `left_out`: of how many batches in a row, though ready.
+    `asked_s`: since when a frame waits for the model; `verified`: how often since its last prompt;
+    `left_out`: of how many batches in a row, though ready.
     """
 
     epoch: int
@@ -77,6 +82,7 @@ class _Session:
     refusal: Refused | None = None
     asked_s: float | None = None
     prefilling: bool = False
+    verified: int = 0
     left_out: int = 0
 
     @property
@@ -141,8 +147,8 @@ class CloudMachine:
     def next_jobs(self, now_s: float) -> list[CloudJob]:
         """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
 
-        A prompt's turn comes when its robot has had no more than those that wait for a verification. Early
-        exits help a robot to be ready when the model is: while other work waits they are not asked.
+        A prompt's turn comes when its robot has had little more than those that wait for a verification.
+        Early exits help a robot to be ready when the model is: while other work waits they are not asked.
         """
         ready = [job for text in self._texts() if (job := text.next_job(now_s)) is not None]
         self._shares.advance(job.key.peer.owner for job in ready)
@@ -190,7 +196,8 @@ class CloudMachine:
             return None
         first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
         mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
-        return (first,) if self._standing_s(first) <= mean_s else None
+        lead_s = PROMPTS_LEAD_S if self._sessions[first.key].verified >= EARNS_LEAD else 0.0
+        return (first,) if self._standing_s(first) <= mean_s + lead_s else None
 
     def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
         """Without those whose time others use better. One that is alone never waits; first tokens, which take
@@ -245,6 +252,7 @@ class CloudMachine:
             session = self._sessions[job.key] = self._sessions.pop(job.key)
             if isinstance(job, Verify):
                 session.left_out = 0
+                session.verified += 1
                 self._bucket(job.key.peer, now_s).spend(job.num_rows, now_s)
                 if session.text is not None:
                     session.text.on_begun(now_s)
@@ -300,6 +308,7 @@ class CloudMachine:
         self._sessions[job.key].prefilling = False
         compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
         if isinstance(job, PrefillTarget):
+            self._sessions[job.key].verified = 0
             frames = text.on_prefilled(job, compute_us)
         else:
             assert judgement is not None

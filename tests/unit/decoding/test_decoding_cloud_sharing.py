@@ -40,7 +40,7 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import PARTS_BETWEEN_BATCHES, Reply
+from outrider.decoding.cloud import EARNS_LEAD, PARTS_BETWEEN_BATCHES, PROMPTS_LEAD_S, Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
@@ -86,6 +86,23 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
         if kinds[-1] is PrefillTarget:
             cloud.receive(ALICE, opening(epoch=epoch, when_idle="step"))
     assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
+
+
+@pytest.mark.parametrize(("written", "comes_first"), [(1, False), (EARNS_LEAD, True)])
+def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, comes_first: bool):
+    cloud = service()
+    both_opened(cloud, when_idle="step", max_new_tokens=200)
+    for epoch in (2, 3):
+        for _ in range(written):
+            jobs = cloud.next_jobs()
+            assert {job.key.peer for job in jobs} == {ALICE, BOB}
+            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.01)
+        cloud.receive(ALICE, opening(epoch=epoch, when_idle="step", max_new_tokens=200))
+        jobs = cloud.next_jobs()
+        if epoch == 2:  # of whoever has had as much as the others it comes first anyway
+            assert isinstance(jobs[0], PrefillTarget)
+            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * PROMPTS_LEAD_S)
+    assert isinstance(jobs[0], PrefillTarget) == comes_first
 
 
 def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):

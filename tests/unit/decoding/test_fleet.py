@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from outrider.decoding.cloud import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
 from outrider.decoding.fleet import Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.jobs import CloudJob, CloudResult, Verify
+from outrider.decoding.joining import Candidate, worth_joining
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.toy import ToyModel
@@ -101,9 +102,9 @@ def kneed_s(jobs: list[CloudJob]) -> float:
     return 0.02 + 0.0005 * len(jobs) + 0.004 * max(0, len(jobs) - 6)
 
 
-def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0) -> list[float]:
+def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0, **limits: int) -> list[float]:
     target, draft = toy_pair(3, 0.7, eos_bias=-9.0)
-    shared = replace(world(max_sessions=robots, batch_tokens=8 * robots), batch_s=kneed_s)
+    shared = replace(world(max_sessions=robots, batch_tokens=8 * robots, **limits), batch_s=kneed_s)
     fleet = Fleet(target, shared)
     records = [
         fleet.add(texts_of(0, 1000), draft, DecodingConfig(strategy, workers=1)) for _ in range(robots)
@@ -127,6 +128,25 @@ def test_whole_drafts_come_in_two_batches_where_one_would_take_longer(
     assert max(ours) < 1.25 * min(ours), "nobody is left behind"
     monkeypatch.setattr(cloud, "worth_joining", lambda candidates, batch_s: set(range(len(candidates))))
     assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most", "waits"),
+    [("sd", 1, True), ("sd", 0, False), ("outrider", 2, True), ("ar", 4, False)],
+)
+def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
+    strategy: str, most: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Candidate] = []
+
+    def noted(candidates: Sequence[Candidate], batch_s: Callable[[int], float]) -> set[int]:
+        seen.extend(candidates)
+        return worth_joining(candidates, batch_s)
+
+    monkeypatch.setattr(cloud, "worth_joining", noted)
+    run_loaded(strategy, 16, 1.0, most_left_out=most)
+    assert max(one.left_out for one in seen) == (most if waits else 0)
+    assert any(one.can_wait for one in seen) == waits
 
 
 class SlowExits(ToyModel):
