@@ -262,7 +262,7 @@ def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
 def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
-    for heading in ("", "robots", "tokens/s", "text ms", "round", "token", "batch", "passes"):
+    for heading in ("", "robots", "tokens/s", "text ms", "round", "first", "token", "batch", "passes"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, some in rows.items():
         for row in some:
@@ -272,6 +272,7 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
                 f"{row.tokens_per_s:.0f} {row.tokens_per_s / some[0].tokens_per_s:.2f}x",
                 f"{1e3 * row.text_s:.0f} {row.text_s / some[0].text_s:.2f}x",
                 f"{row.round_s / some[0].round_s:.2f}x",
+                f"{row.first_s / some[0].first_s:.2f}x",
                 f"{row.token_s / some[0].token_s:.2f}x",
                 f"{row.batch:.1f}",
                 f"{row.passes_per_token:.2f}",
