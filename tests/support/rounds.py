@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -49,7 +49,7 @@ class Round:
         at, draft_row = len(text) + outcome.accepted, rows[outcome.accepted]
         if self.scheme == "split":
             return (*kept, acceptance.resample(self._row_down(outcome.residue), draft_row, at, chance))
-        return (*kept, self._resample_sparse(outcome.residue, target_probs[len(kept)], draft_row, at, chance))
+        return (*kept, self._resample_sparse(outcome.residue, draft_row, at, chance))
 
     def _judge(
         self, target_probs: Array, draft_probs: Array, draft: tuple[int, ...], position: int, chance: Chance
@@ -58,24 +58,18 @@ class Round:
             rows = self._rows_up(draft_probs)
             return acceptance.judge_rejection(target_probs, rows, draft, position, chance, self.with_bonus)
         scalars = self._scalars_up([float(row[x]) for row, x in zip(draft_probs, draft, strict=True)])
-        arguments = (target_probs, scalars, draft, position, chance, self.with_bonus)
-        if self.scheme == "split":
-            return acceptance.judge_split(*arguments)
-        return acceptance.judge_sparse(*arguments, self.num_head, self.num_draws)
+        return acceptance.judge_split(target_probs, scalars, draft, position, chance, self.with_bonus)
 
-    def _resample_sparse(
-        self, sent: sparse.SparseResidue, target_row: Array, draft_row: Array, position: int, chance: Chance
-    ) -> int:
-        residue = self._residue_down(sent, len(target_row))
-        token = sparse.resample_sparse(residue, draft_row, position, chance)
-        for _ in range(self.refills):
+    def _resample_sparse(self, target_row: Array, draft_row: Array, position: int, chance: Chance) -> int:
+        first = 0
+        for _ in range(1 + self.refills):
+            sent = sparse.sparse_residue(target_row, position, chance, self.num_head, self.num_draws, first)
+            residue = self._residue_down(sent, len(target_row))
+            token = sparse.resample_sparse(residue, draft_row, position, chance)
             if token is not None:
                 return token
-            head, first = sparse.head_of(target_row, self.num_head), residue.draws.end
-            more = sparse.tail_draws(target_row, head, position, chance, first, self.num_draws)
-            residue = self._residue_down(replace(residue, draws=more), len(target_row))
-            token = sparse.resample_sparse(residue, draft_row, position, chance)
-        return token if token is not None else acceptance.resample(target_row, draft_row, position, chance)
+            first = residue.draws.end
+        return acceptance.resample(target_row, draft_row, position, chance)
 
     def _rows_up(self, rows: Array) -> Array:
         return packing.unpack_draft_rows(packing.pack_draft_rows(rows), *rows.shape) if self.packed else rows

@@ -7,7 +7,7 @@ Positions are absolute: `position` is that of the first draft token. Distributio
   the next token is drawn from norm((P - Q)+).
 - `split` (DSSD): the same decision from the scalars Q(x) alone; the edge, which has all of Q, does the
   resampling. The printed Algorithm 2 of DSSD has the ratio inverted; this is the correct one.
-- `sparse` (PicoSpec): `split` with a few numbers of P on the way down; see `sparse`.
+- `sparse` (PicoSpec): `split`, of whose residue a few numbers cross the link; see `sparse`.
 
 The last three are exact as long as whether a position is drafted at all may depend on Q, on time and on the
 link, but not on the token drawn there: who drops a drawn token for its low probability biases the text.
@@ -23,13 +23,12 @@ from outrider.core.errors import ProtocolError
 from outrider.core.ports import Array
 from outrider.decoding.randomness import Chance, Purpose
 from outrider.decoding.sampling import broken_logits
-from outrider.decoding.sparse import SparseResidue, sparse_residue
 
 
 class Outcome(NamedTuple):
     """`accepted` draft tokens stand. Then comes `next_token` where the cloud has decided it; else, after a
-    rejection, what the edge resamples from `residue`: the target's distribution (V,) or a part of it. With
-    neither, the whole chunk stands and nothing follows yet.
+    rejection, what the edge resamples from `residue`: the target's distribution (V,). With neither, the whole
+    chunk stands and nothing follows yet.
 
     `margin`, of deterministic schemes: the smallest gap between the best and the second choice among the
     decisions made, in logits. Near 0, rounding could have changed the text.
@@ -37,7 +36,7 @@ class Outcome(NamedTuple):
 
     accepted: int
     next_token: int | None = None
-    residue: Array | SparseResidue | None = None
+    residue: Array | None = None
     margin: float = math.inf
 
 
@@ -89,7 +88,8 @@ def judge_split(
     chance: Chance,
     with_bonus: bool,
 ) -> Outcome:
-    """`split`, the cloud's half: after a rejection `residue` is the target's row there, for `resample`.
+    """`split` and `sparse`, the cloud's half: after a rejection `residue` is the target's row there, for
+    `resample` or `sparse.sparse_residue`.
 
     target_probs: as for `judge_rejection`. draft_token_probs: Q(x) of each draft token, as it was drawn.
     """
@@ -97,25 +97,6 @@ def judge_split(
     if accepted == len(draft):
         return _whole(target_probs, accepted, position, chance, with_bonus)
     return Outcome(accepted, residue=target_probs[accepted])
-
-
-def judge_sparse(
-    target_probs: Array,
-    draft_token_probs: Sequence[float],
-    draft: Sequence[int],
-    position: int,
-    chance: Chance,
-    with_bonus: bool,
-    num_head: int,
-    num_draws: int,
-) -> Outcome:
-    """`sparse`, the cloud's half: `split` whose residue is the head of P and some draws from its tail."""
-    outcome = judge_split(target_probs, draft_token_probs, draft, position, chance, with_bonus)
-    if outcome.residue is None:
-        return outcome
-    at = position + outcome.accepted
-    residue = sparse_residue(target_probs[outcome.accepted], at, chance, num_head, num_draws)
-    return Outcome(outcome.accepted, residue=residue)
 
 
 def count_accepted(

@@ -36,8 +36,8 @@ def on_grid(probs: Array, bits: int) -> Array:
     nothing to a token that had nothing.
     """
     edges = probs.double().cumsum(-1)
-    counts = (edges / edges[..., -1:] * 2.0**bits).round_()
-    counts[..., 1:] -= counts[..., :-1].clone()
+    counts = (edges / (edges[..., -1:] * 2.0**-bits)).round_()
+    counts[..., 1:].sub_(counts[..., :-1].clone())
     return counts.mul_(2.0**-bits)
 
 

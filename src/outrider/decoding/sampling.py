@@ -25,9 +25,10 @@ def scores(logits: Array, sampling: Sampling) -> Array:
     The nucleus is the smallest set of likeliest tokens that holds `top_p` of the mass (Holtzman et al. 2020).
     Temperature must be above 0. Raises ModelError for logits that hold NaN, +inf or nothing but -inf.
     """
-    if not math.isfinite(float(logits.amax(-1).sum())):
+    wide, best = _widened(logits)
+    if not math.isfinite(float(best.sum())):
         raise broken_logits()
-    return unchecked_scores(logits, sampling)
+    return _tempered(wide, best, sampling)
 
 
 def broken_logits() -> ModelError:
@@ -36,8 +37,18 @@ def broken_logits() -> ModelError:
 
 def unchecked_scores(logits: Array, sampling: Sampling) -> Array:
     """`scores` that wait for no device where rows are as short as an exit's: NaN comes of broken ones."""
-    scaled = logits.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
-    scaled.sub_(scaled.amax(-1, keepdim=True)).div_(sampling.temperature)
+    return _tempered(*_widened(logits), sampling)
+
+
+def _widened(logits: Array) -> tuple[Array, Array]:
+    """A float64 copy (..., V) and the largest of each row (..., 1)."""
+    wide = logits.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    return wide, wide.amax(-1, keepdim=True)
+
+
+def _tempered(wide: Array, best: Array, sampling: Sampling) -> Array:
+    """Temperature and top-p, in place."""
+    scaled = wide.sub_(best).div_(sampling.temperature)
     if sampling.top_p == 1.0:
         return scaled
     if scaled.shape[-1] <= _SORTED_WHOLE:
@@ -59,7 +70,8 @@ def probabilities(logits: Array, sampling: Sampling) -> Array:
     Raises ModelError for logits that are no numbers.
     """
     if sampling.temperature > 0.0:
-        return scores(logits, sampling).softmax(-1)
+        weights = scores(logits, sampling).exp_()  # torch's softmax wakes all threads for rows however short
+        return weights.div_(weights.sum(-1, keepdim=True))
     one_hot = torch.zeros(logits.shape, dtype=torch.float64, device=logits.device)
     return one_hot.scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
 

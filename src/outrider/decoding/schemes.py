@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from outrider.core.ports import Array
-from outrider.decoding.acceptance import (
-    Outcome,
-    judge_rejection,
-    judge_sparse,
-    judge_split,
-    resample,
-)
+from outrider.decoding.acceptance import Outcome, judge_rejection, judge_split, resample
 from outrider.decoding.branch_pool import Evidence
 from outrider.decoding.confidence import token_confidence
 from outrider.decoding.config import DETERMINISTIC, Sampling
@@ -34,7 +28,7 @@ from outrider.decoding.packing import (
 from outrider.decoding.randomness import CounterChance, Purpose
 from outrider.decoding.retrieval.reuse import SHORTEST, longest_run
 from outrider.decoding.sampling import perturbed
-from outrider.decoding.sparse import SparseResidue, head_of, resample_sparse, tail_draws
+from outrider.decoding.sparse import resample_sparse, sparse_residue
 
 NUM_HEAD = 32
 NUM_DRAWS = 4
@@ -79,9 +73,7 @@ def judge(job: Verify, logits: Array) -> Judgement:
     outcome = _outcome(job, logits, position)
     residue = None
     if outcome.residue is not None:
-        at = outcome.accepted
-        row = target_distribution(logits[at], job.sampling)
-        residue = Residue(job.scheme, row, position + at, job.sampling)
+        residue = Residue(job.scheme, outcome.residue, position + outcome.accepted, job.sampling)
     kept = kept_run(job.draft, logits.argmax(-1).tolist(), outcome.accepted)
     return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
 
@@ -101,9 +93,7 @@ def _outcome(job: Verify, logits: Array, position: int) -> Outcome:
     if job.scheme == "rejection":
         rows = torch.stack(job.evidence) if job.draft else target[:0]
         return judge_rejection(target, rows, job.draft, position, chance, job.bonus)
-    if job.scheme == "split":
-        return judge_split(target, job.evidence, job.draft, position, chance, job.bonus)
-    return judge_sparse(target, job.evidence, job.draft, position, chance, job.bonus, NUM_HEAD, NUM_DRAWS)
+    return judge_split(target, job.evidence, job.draft, position, chance, job.bonus)
 
 
 def judge_exit(
@@ -131,10 +121,10 @@ def pack_residual(residue: Residue, first_draw: int) -> bytes:
     """What the edge draws its token from; of the tail, the draws from index `first_draw` on."""
     if residue.scheme == "split":
         return pack_target_row(residue.row)
-    head_ids = head_of(residue.row, NUM_HEAD)
     chance = CounterChance(residue.sampling.seed)
-    draws = tail_draws(residue.row, head_ids, residue.position, chance, first_draw, NUM_DRAWS)
-    return pack_residue(SparseResidue(tuple(head_ids.tolist()), tuple(residue.row[head_ids].tolist()), draws))
+    return pack_residue(
+        sparse_residue(residue.row, residue.position, chance, NUM_HEAD, NUM_DRAWS, first_draw)
+    )
 
 
 @dataclass(frozen=True)

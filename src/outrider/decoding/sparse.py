@@ -52,14 +52,16 @@ class SparseResidue:
 
 
 def sparse_residue(
-    target_row: Array, position: int, chance: Chance, num_head: int, num_draws: int
+    target_row: Array, position: int, chance: Chance, num_head: int, num_draws: int, first: int = 0
 ) -> SparseResidue:
-    """The cloud's answer to a rejection: the `num_head` likeliest tokens of P (V,) and `num_draws` draws."""
+    """The cloud's answer to a rejection: the `num_head` likeliest tokens of P (V,) and `num_draws` draws, of
+    indices `first` on.
+    """
     head_ids = head_of(target_row, num_head)
     return SparseResidue(
         tuple(head_ids.tolist()),
         tuple(target_row[head_ids].tolist()),
-        tail_draws(target_row, head_ids, position, chance, 0, num_draws),
+        tail_draws(target_row, head_ids, position, chance, first, num_draws),
     )
 
 
