@@ -30,4 +30,5 @@ test: setup
 	$(VENV)/ruff check src tests scripts setup.py launch
 	$(VENV)/ruff format --check src tests scripts setup.py launch
 	$(VENV)/mypy
-	$(SOURCE_ROS) $(VENV)/pytest
+	$(SOURCE_ROS) $(VENV)/pytest -n 2 tests/unit
+	$(SOURCE_ROS) $(VENV)/pytest tests/integration tests/ros  # one at a time: each has processes of its own
