@@ -25,10 +25,11 @@ setup: check-python
 demo: setup
 	@$(VENV)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
 
+# Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: setup
 	@sh scripts/get_test_tools.sh $(VENV)
 	$(VENV)/ruff check src tests scripts setup.py launch
 	$(VENV)/ruff format --check src tests scripts setup.py launch
 	$(VENV)/mypy
 	$(SOURCE_ROS) $(VENV)/pytest -n 2 tests/unit
-	$(SOURCE_ROS) $(VENV)/pytest tests/integration tests/ros  # one at a time: each has processes of its own
+	$(SOURCE_ROS) $(VENV)/pytest tests/integration tests/ros

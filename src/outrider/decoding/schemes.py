@@ -73,7 +73,8 @@ def judge(job: Verify, logits: Array) -> Judgement:
     outcome = _outcome(job, logits, position)
     residue = None
     if outcome.residue is not None:
-        residue = Residue(job.scheme, outcome.residue, position + outcome.accepted, job.sampling)
+        row = outcome.residue.clone()  # kept for a while, and the other rows need not be
+        residue = Residue(job.scheme, row, position + outcome.accepted, job.sampling)
     kept = kept_run(job.draft, logits.argmax(-1).tolist(), outcome.accepted)
     return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
 

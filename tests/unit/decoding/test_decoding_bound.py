@@ -94,8 +94,8 @@ def test_no_tree_yields_or_foresees_more_than_the_best_of_its_size(depth: int, r
 def test_the_smallest_tree_is_a_chain_and_the_largest_has_every_choice(depth: int) -> None:
     rate = BASE.acceptance_rate
     right = rate + (1.0 - rate) * BASE.second_choice
-    beside_the_chain = 1.0 + right * (expected_tokens(rate, depth - 1) if depth else 0.0)
-    assert tree_tokens(BASE, depth)[0] == pytest.approx(beside_the_chain)
+    chain = 1.0 + right * (expected_tokens(rate, depth - 1) if depth else 0.0)
+    assert tree_tokens(BASE, depth)[0] == pytest.approx(chain)
     assert tree_foresight(BASE, depth)[0] == pytest.approx(right * rate**depth)
     assert tree_tokens(BASE, depth)[-1] == pytest.approx(expected_tokens(right, depth))
     assert tree_foresight(BASE, depth)[-1] == pytest.approx(right ** (depth + 1))
