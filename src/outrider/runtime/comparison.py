@@ -22,7 +22,7 @@ from outrider.decoding.timeline import Observer
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.runtime.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
 from outrider.runtime.held_out import Pair, held_out_prompts
-from outrider.runtime.regimes import BRANCH_COST, Regime
+from outrider.runtime.regimes import Regime
 from outrider.wire.codec import encode, wire_bytes
 
 TEXT_TOKENS = 200
@@ -91,7 +91,6 @@ def schedule_bound(regime: Regime) -> float:
             second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),
             foretold=foretold,
             exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
-            branch_cost=BRANCH_COST,
         )
         for heard in (False, True)  # the longer one gives the edge more time to draft
     ]
