@@ -19,6 +19,8 @@ import numpy as np
 from outrider.decoding.theory import expected_tokens
 
 _STEPS_PER_TOKEN = 20
+_MOST_SWEEPS = 2000
+"""Far more than are needed: policies only get better, but for rounding."""
 ALMOST_SURE = 1.0 - 1e-6
 
 
@@ -47,12 +49,13 @@ def best_tokens_per_s(conditions: Conditions, longest: int) -> float:
     """
     process = _Process(conditions, longest)
     policy = np.zeros(process.num_states, dtype=np.int64)
-    while True:  # every policy is better than the one before, and there are so many
+    for _ in range(_MOST_SWEEPS):
         rate, values = process.evaluate(policy)
         better = process.improve(rate, values, policy)
         if np.array_equal(better, policy):
             return rate
         policy = better
+    raise ArithmeticError(f"no best schedule was found for {conditions}")
 
 
 class _Process:
