@@ -23,14 +23,14 @@ COMPARED_TOKENS = 32
 class Choice:
     """A token as static graphs, the same integers in float32, and the eager int4 draft choose it.
 
-    ties: the eager draft has another token exactly as likely as its own. gap: by how much float32 sets its
+    is_best: the eager draft has no token likelier than the graphs' choice. gap: by how much float32 sets its
     own choice above the eager one. difference: the most that any logit is off between these two.
     """
 
     graphs: int
     in_float32: int
     eager: int
-    ties: bool
+    is_best: bool
     gap: float
     difference: float
 
@@ -39,28 +39,24 @@ def graph_agreement(folder: Path, prompts: Sequence[Prompt]) -> list[Ratio]:
     """Tokens on which an int4 draft as static graphs chooses as the same integers do eagerly.
 
     Once multiplied in float32, as graphs multiply them, and once in bfloat16, as the eager draft runs: its
-    logits are products rounded to 8 bits of mantissa, so that two close ones come out equal. The last ratio
-    is of those tokens that it tells apart itself.
+    logits are products rounded to 8 bits of mantissa, so that two close ones come out equal. Either of them
+    is then a best choice of its own, though it takes the one of the lower id.
     """
     choices = compare_choices(folder, prompts)
-    apart = [one for one in choices if not one.ties]
     strays = [one for one in choices if one.graphs != one.eager]
+    gap = max((one.gap for one in strays), default=0.0)
     noise = statistics.median(one.difference for one in choices)
-    why = f"{sum(one.ties for one in strays)} of {len(strays)} others tie eagerly, "
-    why += f"gaps to {max((one.gap for one in strays), default=0.0):.3f} where logits differ by {noise:.3f}"
-    eager = "static graphs choose as the eager int4 draft"
+    why = f"of {len(strays)} it takes another, with gaps to {gap:.3f} where logits differ by {noise:.3f}"
+    alike, best = [one.graphs == one.in_float32 for one in choices], [one.is_best for one in choices]
     return [
-        _alike("static graphs choose as their integers do in float32", choices, "in_float32"),
-        _alike(eager, choices, "eager", why),
-        _alike(f"{eager}, where its best do not tie", apart, "eager"),
+        _share("static graphs choose as their integers do in float32", alike),
+        _share("static graphs choose a best token of the eager int4 draft", best, why),
     ]
 
 
-def _alike(what: str, choices: Sequence[Choice], other: str, why: str = "") -> Ratio:
-    alike = [one.graphs == getattr(one, other) for one in choices]
-    detail = f"{sum(alike)} of {len(alike)} tokens"
-    share = statistics.mean(alike) if alike else 1.0
-    return Ratio(what, share, 1.0, False, f"{detail}; {why}" if why else detail)
+def _share(what: str, right: Sequence[bool], why: str = "") -> Ratio:
+    detail = f"{sum(right)} of {len(right)} tokens"
+    return Ratio(what, statistics.mean(right), 1.0, False, f"{detail}; {why}" if why else detail)
 
 
 def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
@@ -80,10 +76,9 @@ def compare_choices(folder: Path, prompts: Sequence[Prompt]) -> list[Choice]:
 
 def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
     """Of three rows of logits (V,)."""
-    best, second = eager.topk(2).values.tolist()
-    mine, own = int(eager.argmax()), int(in_float32.argmax())
+    chosen, own, mine = (int(row.argmax()) for row in (graphs, in_float32, eager))
     gap, difference = float(in_float32[own] - in_float32[mine]), float((in_float32 - eager).abs().max())
-    return Choice(int(graphs.argmax()), own, mine, best == second, gap, difference)
+    return Choice(chosen, own, mine, bool(eager[chosen] == eager[mine]), gap, difference)
 
 
 def graph_trial(num_layers: int) -> GraphTrial:

@@ -66,34 +66,34 @@ def test_graphs_are_compared_with_their_integers_and_with_the_eager_draft(
 ) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
     prompts = [random_prompt(1), random_prompt(2)]
-    in_float32, eager, apart = graphs.graph_agreement(folder / "draft", prompts)
+    in_float32, eager = graphs.graph_agreement(folder / "draft", prompts)
     assert in_float32.what == "static graphs choose as their integers do in float32"
     assert (in_float32.value, in_float32.detail) == (1.0, "64 of 64 tokens")
-    assert eager.what == "static graphs choose as the eager int4 draft" and eager.value > 0.5
-    assert apart.what == f"{eager.what}, where its best do not tie"
+    assert eager.what == "static graphs choose a best token of the eager int4 draft" and eager.value > 0.5
 
 
-def test_ties_of_the_eager_draft_are_counted_apart_and_stay_in_the_strict_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_tokens_that_the_eager_draft_holds_alike_any_is_its_best(monkeypatch: pytest.MonkeyPatch) -> None:
     def ratios(*choices: graphs.Choice) -> list[tuple[float, str]]:
         monkeypatch.setattr(graphs, "compare_choices", lambda folder, prompts: choices)
         return [(one.value, one.detail) for one in graphs.graph_agreement(Path(), [])]
 
     same = graphs._choice(*torch.tensor([[0.0, 2.0, 1.0]] * 3))
     tied = graphs._choice(*torch.tensor([[1.9, 2.0, 1.0], [1.9, 2.0, 1.0], [2.0, 2.0, 1.0]]))
-    assert (tied.graphs, tied.in_float32, tied.eager, tied.ties) == (1, 1, 0, True)
+    assert (tied.graphs, tied.in_float32, tied.eager, tied.is_best) == (1, 1, 0, True)
     assert (tied.gap, tied.difference) == (pytest.approx(0.1), pytest.approx(0.1))
     other = graphs._choice(*torch.tensor([[1.5, 2.0, 1.0], [1.5, 2.0, 1.0], [2.1, 2.0, 1.0]]))
-    why = "others tie eagerly, gaps to"
+    why = "it takes another, with gaps to"
     assert ratios(same, same, same, tied) == [
         (1.0, "4 of 4 tokens"),
-        (0.75, f"3 of 4 tokens; 1 of 1 {why} 0.100 where logits differ by 0.000"),
-        (1.0, "3 of 3 tokens"),
+        (1.0, f"4 of 4 tokens; of 1 {why} 0.100 where logits differ by 0.000"),
     ]
     assert ratios(same, tied, other)[1:] == [
-        (pytest.approx(1 / 3), f"1 of 3 tokens; 1 of 2 {why} 0.500 where logits differ by 0.100"),
+        (pytest.approx(2 / 3), f"2 of 3 tokens; of 2 {why} 0.500 where logits differ by 0.100"),
+    ]
+    astray = graphs._choice(*torch.tensor([[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 2.0, 1.0]]))
+    assert ratios(same, astray) == [
         (0.5, "1 of 2 tokens"),
+        (0.5, f"1 of 2 tokens; of 1 {why} 0.000 where logits differ by 0.000"),
     ]
 
 
