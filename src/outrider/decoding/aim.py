@@ -20,6 +20,9 @@ from typing import NamedTuple
 from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
 
+LEAST_GAIN = 0.3
+"""Tokens that leaving must gain: the next exit will know more, and may gain as much with less doubt."""
+
 
 class _Better(NamedTuple):
     """The tokens to begin with that no draft need hold, and their chance; when that was found, and the tokens
@@ -94,7 +97,7 @@ class Aim:
         self._weigh(_Better(self.tokens, self.chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
-        if found.gain > (self._better.gain if self._better is not None else 0.0):
+        if found.gain > (self._better.gain if self._better is not None else LEAST_GAIN):
             self._better = found
 
     def take(self) -> float:

@@ -23,7 +23,8 @@ class Due:
 
 
 def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
-    """All that is worth its bytes, once some branch must leave to be there when the cloud may need it.
+    """All that is worth its bytes, once some branch must leave to be there when the cloud may need it, or at
+    once where drafts are scarce.
 
     Second choices that nothing follows yet go along: verified beside the first, one may win a token.
     `growing`: whether a further token may still come, and with it another occasion to send.
@@ -31,12 +32,11 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) ->
     branches = useful_branches(tree, outlook)
     if not branches:
         return Due([])
-    if not growing:
-        leave_s = outlook.leave_s(now_s)
-        if leave_s > now_s:
+    if not outlook.drafts_are_scarce:
+        if not growing and (leave_s := outlook.leave_s(now_s)) > now_s:
             return Due([], leave_s)
-    elif not any(is_time(tree, branch, outlook, now_s) for branch in branches):
-        return Due([])
+        if growing and not any(is_time(tree, branch, outlook, now_s) for branch in branches):
+            return Due([])
     nodes = sorted(_untold(tree, outlook), key=lambda node: -node.likelihood)
     return Due(_fitting(tree, nodes[: max(0, int(outlook.affords))]))
 

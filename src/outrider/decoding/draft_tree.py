@@ -20,7 +20,7 @@ Origin = Literal["draft", "guess", "hint"]
 CHEAPER_THAN_A_DIGEST = 2
 """So many tokens cost no more on the wire than the digest that would spare them."""
 
-UNCLAIMED = 0.25
+UNCLAIMED = 0.1
 """What no hint has named keeps at least this weight: even sure hints are often wrong."""
 HINT_CHANCE = 0.01
 """That of a token which only a hint has named, once the verification that it was about is over."""

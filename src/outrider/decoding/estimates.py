@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Sequence
+from math import exp, sqrt
+from operator import mul
 
 PRIOR_TRIALS = 4.0
 MEMORY = 0.97
@@ -12,7 +15,10 @@ RECENT_BATCHES = 200
 RESERVE_BYTES = 150.0
 CONFIDENCE_STEPS = (0.4, 0.6, 0.8, 0.95)
 """Where drafts of one confidence end and those of the next begin."""
-LEAST_PRICE, FULL_PRICE = 0.03, 0.8
+LEAST_PRICE, FULL_PRICE = 0.015, 0.8
+LEARNING_RATE = 0.2
+FARTHEST_ODDS = 30.0
+"""Log-odds beyond these are no chance that a number could tell from 0 or 1."""
 
 
 class Odds:
@@ -65,6 +71,30 @@ class DraftOdds(Odds):
             missed *= 1.0 - chance
             chance = self.rate(choice)
         return missed * chance
+
+
+class Regression:
+    """The chance of an event by what speaks for it, learnt as it comes or not: logistic regression, whose
+    weights each outcome moves by the steps of AdaGrad (Duchi, Hazan and Singer 2011).
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        """`weights`: those to begin with, of each sign."""
+        self._weights = list(weights)
+        self._moved = [1.0] * len(self._weights)
+
+    def chance(self, signs: Sequence[float]) -> float:
+        """Given these signs, one number each."""
+        log_odds = sum(map(mul, self._weights, signs))
+        return 1.0 / (1.0 + exp(min(max(-log_odds, -FARTHEST_ODDS), FARTHEST_ODDS)))
+
+    def on_outcome(self, signs: Sequence[float], came: bool) -> None:
+        """The event came, or did not, where the signs were these."""
+        error = self.chance(signs) - came
+        for index, sign in enumerate(signs):
+            slope = error * sign
+            self._moved[index] += slope * slope
+            self._weights[index] -= LEARNING_RATE * slope / sqrt(self._moved[index])
 
 
 class Mean:

@@ -9,12 +9,10 @@ from outrider.decoding.aim import Aim
 from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.jobs import ExitHint
 from outrider.decoding.pace import Pace
-from outrider.decoding.trust import Runs, runs_of
+from outrider.decoding.trust import Heard, heard_after
 
-LEAST_TRUST = 0.2
+LEAST_TRUST = 0.3
 """An outcome less likely than this is neither told nor worth giving a verification up for."""
-Said = tuple[ExitHint, Runs]
-"""What an exit said, and for how many in a row it was said."""
 Outcome = tuple[Tokens, float]
 """How a verification may end, and the chance of that."""
 
@@ -26,7 +24,7 @@ class Left(NamedTuple):
 
     drafts: tuple[Tokens, ...]
     known: int
-    said: list[Said]
+    said: list[Heard]
 
 
 class Foretold:
@@ -39,7 +37,7 @@ class Foretold:
 
     def forget(self) -> None:
         """The text is another: nothing is foretold of it yet."""
-        self._said: list[Said] = []
+        self._said: list[Heard] = []
         self._left: list[Left] = []
         self._aim.drop()
 
@@ -72,15 +70,15 @@ class Foretold:
         """For how long the verification has run."""
         return self._aim.running_s(now_s)
 
-    def hear(self, hint: ExitHint) -> Said:
+    def hear(self, hint: ExitHint) -> Heard:
         """An exit has spoken."""
-        said = hint, runs_of(hint, self._said)
-        self._said.append(said)
-        return said
+        heard = heard_after(hint, self._said[-1] if self._said else None)
+        self._said.append(heard)
+        return heard
 
-    def outcomes(self, said: Said, drafts: Sequence[Tokens]) -> list[Outcome]:
+    def outcomes(self, heard: Heard, drafts: Sequence[Tokens]) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted."""
-        ends = self._pace.trust.outcomes(*said, drafts, len(self._aim.tokens), self._aim.chance)
+        ends = self._pace.trust.outcomes(heard, drafts, len(self._aim.tokens), self._aim.chance)
         return [end for end in ends if end[1] >= LEAST_TRUST]
 
     def look(
@@ -93,15 +91,15 @@ class Foretold:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
         self._aim.look(drafts, outcomes, after, now_s)
 
-    def look_at_more(self, said: Said, draft: Tokens, offered: Tokens, now_s: float) -> None:
+    def look_at_more(self, heard: Heard, draft: Tokens, offered: Tokens, now_s: float) -> None:
         """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
         it; see `Aim.look_at_more`.
         """
         num_drafted = len(draft)
-        heard = len(said[0].words[0].choices) > num_drafted
-        if heard and len(offered) > num_drafted and offered[:num_drafted] == draft:
+        told_all = len(heard.hint.words[0].choices) > num_drafted
+        if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
             tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)
-            chance = self._pace.trust.stands(*said, tokens, known, self._aim.chance)
+            chance = self._pace.trust.stands(heard, tokens, known, self._aim.chance)
             self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
 
     def leave(self, drafts: tuple[Tokens, ...]) -> float:
@@ -124,15 +122,15 @@ class Foretold:
         if forwarded:
             stood = common_length(drafts[0], new)
             self._pace.on_draft_judged(stood - known, known <= stood < len(drafts[0]))
-        for hint, runs in self._said:
-            self._pace.trust.on_judged(hint, runs, drafts, new, known)
+        for heard in self._said:
+            self._pace.trust.on_judged(heard, drafts, new, known)
         self.forget()
 
 
 def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
-    for hint, runs in left.said:
-        pace.trust.on_judged(hint, runs, left.drafts, new, left.known)
+    for heard in left.said:
+        pace.trust.on_judged(heard, left.drafts, new, left.known)
     draft = left.drafts[0]
     stood = common_length(draft, new)
     pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))

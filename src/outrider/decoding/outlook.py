@@ -13,6 +13,7 @@ FRAME_BYTES = 7.0
 MARGIN = 0.03
 """How early a draft leaves, as a share of a verification: estimates are not exact."""
 BYTES_UP_PER_TOKEN = 15.5
+MOST_LIKELY = 0.7
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,15 @@ class Outlook:
     def begun_s(self) -> float:
         """Drafts that left by then are what the cloud now verifies, if anything."""
         return self._free_s - self.verify.value - self.round_trip.value / 2.0
+
+    @property
+    def drafts_are_scarce(self) -> bool:
+        """Whether all that is drafted during a verification will most likely stand: the cloud could do with
+        more, and with each token as soon as it is there.
+        """
+        if not (self.verify.known and self.draft.value):
+            return False
+        return self.odds.rate() ** (self.verify.value / self.draft.value) > MOST_LIKELY
 
     @property
     def affords(self) -> float:

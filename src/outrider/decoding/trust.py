@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from operator import eq
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from outrider.decoding.digest import Tokens
-from outrider.decoding.estimates import MEMORY, PRIOR_TRIALS
+from outrider.decoding.estimates import Regression
 from outrider.decoding.jobs import ExitHint
 
 SURE = 0.85
-LONGEST_RUN = 5
-"""Exits in a row that say the same; more of them are worth no more."""
+LEAST_SURE, MOST_SURE = 0.001, 0.999
+"""Confidences beyond these say no more, nor does one that is not a number."""
 Stance = Literal["agrees", "differs", "overruled", "prefers", "outvoted", "free"]
-Runs = tuple[tuple[int, ...], ...]
-"""For how many exits in a row each position of each draft has had its choice."""
+PRIORS: dict[Stance, tuple[float, float]] = {
+    "agrees": (1.3, 1.0),
+    "free": (0.0, 1.0),
+    "differs": (-1.5, 0.6),
+    "prefers": (0.0, 0.6),
+    "overruled": (0.3, 0.0),
+    "outvoted": (-0.5, 0.0),
+}
+"""The log-odds to begin with: so much, and so many times those that the exit gives itself; rounded from the
+shipped target's exits."""
+OTHER_SIGNS = (0.0,) * 4
+"""What the other signs weigh before it is learnt."""
+
+
+class Heard(NamedTuple):
+    """What an exit said, and for each position of each draft how many exits in a row have had its choice, and
+    how sure the surest of them was.
+    """
+
+    hint: ExitHint
+    runs: tuple[tuple[int, ...], ...]
+    peaks: tuple[tuple[float, ...], ...]
+
+    def signs(self, branch: int, at: int) -> tuple[float, ...]:
+        """What speaks for the exit's choice at a position of a draft, as numbers about 0 to 5."""
+        own = _log_odds(self.hint.words[branch].confidences[at])
+        peak = self.peaks[branch][at]
+        since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
+        return 1.0, own, _log_odds(peak) - own, float(peak >= SURE), since, depth
 
 
 class Trust:
-    """How the word of early exits on one position has fared; apart where the exit was sure, by its stance,
-    and by how many exits in a row had said the same: what changes no more is most likely what the last layer
-    says (the patience of Zhou et al. 2020, "BERT loses patience").
+    """How the word of early exits on one position fares: for each stance a logistic regression, from how sure
+    the exit is, how deep it lies, and for how many exits in a row the choice has been the same: what changes
+    no more is most likely what the last layer says (the patience of Zhou et al. 2020, "BERT loses patience").
 
     `agrees`: it says what the draft says. `differs`: it says something else, and is right. `overruled`: it
     says something else, and the draft is right. `prefers` and `outvoted`: the same where a draft beside it
@@ -29,24 +57,18 @@ class Trust:
     """
 
     def __init__(self) -> None:
-        self._right_of: dict[tuple[bool, Stance, int], tuple[float, float]] = {}
-        """How often right, of how many trials."""
+        self._of = {stance: Regression((*prior, *OTHER_SIGNS)) for stance, prior in PRIORS.items()}
 
-    def on_outcome(self, confidence: float, stance: Stance, run: int, right: bool) -> None:
-        key = confidence >= SURE, stance, run if run < LONGEST_RUN else LONGEST_RUN
-        rights, trials = self._right_of.get(key, (0.0, 0.0))
-        self._right_of[key] = MEMORY * rights + right, MEMORY * trials + 1.0
+    def chance(self, stance: Stance, signs: tuple[float, ...]) -> float:
+        """The chance of that stance to be right."""
+        return self._of[stance].chance(signs)
 
-    def chance(self, confidence: float, stance: Stance, run: int) -> float:
-        """The chance of that stance to be right; at first half of what the exit takes itself to be worth."""
-        key = confidence >= SURE, stance, run if run < LONGEST_RUN else LONGEST_RUN
-        rights, trials = self._right_of.get(key, (0.0, 0.0))
-        return (rights + PRIOR_TRIALS * confidence / 2.0) / (trials + PRIOR_TRIALS)
+    def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
+        self._of[stance].on_outcome(signs, right)
 
     def outcomes(
         self,
-        hint: ExitHint,
-        runs: Runs,
+        heard: Heard,
         drafts: Sequence[Tokens],
         known: int = 0,
         known_chance: float = 1.0,
@@ -59,53 +81,49 @@ class Trust:
         ends, walks = [], [(0, known, known_chance)]
         while walks:
             branch, begin, alive = walks.pop()
-            draft, (choices, confidences) = drafts[branch], hint.words[branch]
+            draft, choices = drafts[branch], heard.hint.words[branch].choices
             for at in range(begin, len(choices)):
-                token, confidence, run = choices[at], confidences[at], runs[branch][at]
+                token, signs = choices[at], heard.signs(branch, at)
                 if at == len(draft):
-                    ends.append(((*draft, token), alive * self.chance(confidence, "free", run)))
+                    ends.append(((*draft, token), alive * self.chance("free", signs)))
                 elif token == draft[at]:
-                    alive *= self.chance(confidence, "agrees", run)
-                elif (other := _goes_on(hint, drafts, (*draft[:at], token))) is not None:
-                    walks.append((other, at + 1, alive * self.chance(confidence, "prefers", run)))
-                    alive *= self.chance(confidence, "outvoted", run)
+                    alive *= self.chance("agrees", signs)
+                elif (other := _goes_on(heard.hint, drafts, (*draft[:at], token))) is not None:
+                    walks.append((other, at + 1, alive * self.chance("prefers", signs)))
+                    alive *= self.chance("outvoted", signs)
                 else:
-                    ends.append(((*draft[:at], token), alive * self.chance(confidence, "differs", run)))
-                    alive *= self.chance(confidence, "overruled", run)
+                    ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
+                    alive *= self.chance("overruled", signs)
         return ends
 
-    def stands(
-        self, hint: ExitHint, runs: Runs, tokens: Tokens, known: int = 0, known_chance: float = 1.0
-    ) -> float:
+    def stands(self, heard: Heard, tokens: Tokens, known: int = 0, known_chance: float = 1.0) -> float:
         """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
-        choices, confidences = hint.words[0]
+        choices = heard.hint.words[0].choices
         for at in range(known, len(tokens)):
             stance: Stance = "agrees" if choices[at] == tokens[at] else "overruled"
-            known_chance *= self.chance(confidences[at], stance, runs[0][at])
+            known_chance *= self.chance(stance, heard.signs(0, at))
         return known_chance
 
-    def on_judged(
-        self, hint: ExitHint, runs: Runs, drafts: Sequence[Tokens], new: Tokens, known: int = 0
-    ) -> None:
+    def on_judged(self, heard: Heard, drafts: Sequence[Tokens], new: Tokens, known: int = 0) -> None:
         """Compare what an exit said with what came, `new`; where no draft goes on with that nothing is known,
         and of the first `known` tokens it has been learnt already.
         """
+        hint = heard.hint
         branch = 0 if drafts[0][:known] == new[:known] else None
         for at in range(known, len(new)):
             if branch is None or at >= len(hint.words[branch].choices):
                 return
-            draft, (choices, confidences) = drafts[branch], hint.words[branch]
-            token, confidence, run = choices[at], confidences[at], runs[branch][at]
+            draft, token, signs = drafts[branch], hint.words[branch].choices[at], heard.signs(branch, at)
             if at == len(draft):
-                self.on_outcome(confidence, "free", run, token == new[at])
+                self.on_outcome("free", signs, token == new[at])
                 return
             stood = draft[at] == new[at]
             if token == draft[at]:
-                self.on_outcome(confidence, "agrees", run, stood)
+                self.on_outcome("agrees", signs, stood)
             else:
                 preferred = _goes_on(hint, drafts, (*draft[:at], token)) is not None
-                self.on_outcome(confidence, "outvoted" if preferred else "overruled", run, stood)
-                self.on_outcome(confidence, "prefers" if preferred else "differs", run, token == new[at])
+                self.on_outcome("outvoted" if preferred else "overruled", signs, stood)
+                self.on_outcome("prefers" if preferred else "differs", signs, token == new[at])
             if not stood:
                 branch = _goes_on(hint, drafts, new[: at + 1])
 
@@ -117,20 +135,30 @@ def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | 
     return next((branch for branch in heard if drafts[branch][:count] == tokens), None)
 
 
-def runs_of(hint: ExitHint, before: Sequence[tuple[ExitHint, Runs]]) -> Runs:
-    """The runs of a hint; `before`: those heard so far, each with its own. They begin anew where the last one
-    was no exit before this one, or of other drafts.
+def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
+    """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of
+    other drafts.
     """
-    last, runs = before[-1] if before else (hint, ())
-    if last.exit >= hint.exit or list(map(_length, last.words)) != list(map(_length, hint.words)):
-        return tuple([(1,) * len(word.choices) for word in hint.words])
-    return tuple(
-        [
-            tuple([run + 1 if stays else 1 for run, stays in zip(run_of, map(eq, new, old), strict=True)])
-            for run_of, (new, _), (old, _) in zip(runs, hint.words, last.words, strict=True)
-        ]
-    )
+    words = hint.words
+    if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
+        return Heard(hint, tuple([(1,) * len(word.choices) for word in words]), _confidences(hint))
+    runs, peaks = [], []
+    for word, last, last_runs, last_peaks in zip(words, before.hint.words, *before[1:], strict=True):
+        stays = list(map(eq, word.choices, last.choices))
+        runs.append(tuple([run + 1 if same else 1 for run, same in zip(last_runs, stays, strict=True)]))
+        surest = zip(word.confidences, last_peaks, stays, strict=True)
+        peaks.append(tuple([max(own, peak) if same else own for own, peak, same in surest]))
+    return Heard(hint, tuple(runs), tuple(peaks))
 
 
-def _length(word: tuple[Tokens, Sequence[float]]) -> int:
-    return len(word[0])
+def _sizes(hint: ExitHint) -> list[int]:
+    return [len(word.choices) for word in hint.words]
+
+
+def _confidences(hint: ExitHint) -> tuple[tuple[float, ...], ...]:
+    return tuple([word.confidences for word in hint.words])
+
+
+def _log_odds(chance: float) -> float:
+    chance = min(MOST_SURE, max(LEAST_SURE, chance))
+    return log(chance / (1.0 - chance))

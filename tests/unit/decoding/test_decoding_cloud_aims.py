@@ -52,7 +52,7 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
     assert not cloud.gives_up(job)
-    assert [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))] == [text[:2]]
+    assert text[:2] in [hint.tokens for hint in frames(cloud.hint(job, names(job, text[:2])))]
     assert cloud.gives_up(job)
     assert cloud.finish_all([job], [GivenUp()], 0.01) == []
     again = next_job(cloud)
@@ -65,9 +65,7 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
 
 
 def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
-    monkeypatch.setattr(
-        Trust, "chance", lambda trust, sure, stance, run: 0.1 if stance == "outvoted" else 0.9
-    )
+    monkeypatch.setattr(Trust, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9)
     cloud, text = service(), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)

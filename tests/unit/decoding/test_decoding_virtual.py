@@ -14,7 +14,6 @@ from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.jobs import SessionKey, Verify
-from outrider.decoding.pace import Pace
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
 COMPUTE = ComputeProfile(
@@ -71,9 +70,8 @@ def test_where_a_frame_takes_longer_than_the_patience_repeats_do_not_pile_up():
 @pytest.mark.parametrize(
     ("queue", "left_s"), [(DeviceQueue(), 0.2), (DeviceQueue(10), 0.3), (DeviceQueue(2), 1.0)]
 )
-def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(monkeypatch, queue, left_s):
+def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(every_aim_pays, queue, left_s):
     """All exits are right, so that each forward is left at its first."""
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: chance)
     target, draft = toy_pair(4, 0.5, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
     compute = ComputeProfile(verify_s=1.0, step_s=1.0, exit_fractions=(0.2, 0.6, 0.8), target_queue=queue)

@@ -44,7 +44,7 @@ def test_a_draft_that_the_verdict_leads_to_is_kept():
     assert not machine.gives_up(job, 0.001)
 
 
-@pytest.mark.parametrize(("elapsed_s", "leaves"), [(0.01, True), (0.09, False)])
+@pytest.mark.parametrize(("elapsed_s", "leaves"), [(0.01, True), (0.095, False)])
 def test_a_likelier_branch_is_worth_a_draft_that_has_just_begun(elapsed_s: float, leaves: bool):
     machine = edge(strategy="outrider", workers=1)
     prefill(machine)

@@ -7,12 +7,13 @@ import pytest
 from outrider.decoding.foretold import Foretold, Left, learn_from_left
 from outrider.decoding.jobs import ExitHint, Word
 from outrider.decoding.pace import Pace
+from outrider.decoding.trust import heard_after
 
 DRAFT = (1, 2, 3)
 READY = (7, 8)
 
 
-pytestmark = pytest.mark.usefixtures("every_aim_pays")
+pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 
 
 def word(*choices: int, exit: int = 0) -> ExitHint:
@@ -31,10 +32,10 @@ def given_up(pace: Pace) -> Foretold:
 
 
 def test_an_outcome_that_is_hardly_trusted_is_none(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.4)
+    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.5)
     foretold = Foretold(Pace())
     said = foretold.hear(word(9, 8))
-    assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(9,)], "(1, 8) is half as likely"
+    assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(1, 8)], "the draft is trusted more"
 
 
 def test_what_was_left_names_what_the_next_verification_begins_with():
@@ -50,7 +51,8 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
         foretold = given_up(pace)
         foretold.on_judged(((1, 9, *READY),), new, True)
         assert foretold.tokens == (), "the text is another"
-    chances = [dict(pace.trust.outcomes(word(1, 9), ((1, 1),), [(1, 2)]))[(1, 9)] for pace in (right, wrong)]
+    heard = heard_after(word(1, 9), None)
+    chances = [dict(pace.trust.outcomes(heard, [(1, 2)]))[(1, 9)] for pace in (right, wrong)]
     assert chances[0] > chances[1]
 
 
