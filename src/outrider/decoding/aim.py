@@ -21,7 +21,7 @@ from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
 
 LEAST_GAIN = 0.3
-"""Tokens that leaving must gain: the next exit will know more, and may gain as much with less doubt."""
+"""Tokens that leaving must gain: what gains less is in doubt, and soon more is known, or the forward done."""
 
 
 class _Better(NamedTuple):

@@ -1,4 +1,6 @@
-"""What of the edge's tree goes up ahead of a verdict, and when: just in time, for hints may yet change it."""
+"""What of the edge's tree goes up ahead of a verdict, and when: just in time, for hints may yet change it,
+unless drafts are scarce.
+"""
 
 from __future__ import annotations
 

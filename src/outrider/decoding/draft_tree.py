@@ -21,7 +21,7 @@ CHEAPER_THAN_A_DIGEST = 2
 """So many tokens cost no more on the wire than the digest that would spare them."""
 
 UNCLAIMED = 0.1
-"""What no hint has named keeps at least this weight: even sure hints are often wrong."""
+"""What no hint has named keeps at least this weight: even sure hints may be wrong."""
 HINT_CHANCE = 0.01
 """That of a token which only a hint has named, once the verification that it was about is over."""
 

@@ -16,9 +16,9 @@ RESERVE_BYTES = 150.0
 CONFIDENCE_STEPS = (0.4, 0.6, 0.8, 0.95)
 """Where drafts of one confidence end and those of the next begin."""
 LEAST_PRICE, FULL_PRICE = 0.015, 0.8
-LEARNING_RATE = 0.2
+LEARNING_RATE, FADING = 0.2, 0.999
 FARTHEST_ODDS = 30.0
-"""Log-odds beyond these are no chance that a number could tell from 0 or 1."""
+"""Log-odds beyond these are as good as sure, and their exponentials might overflow."""
 
 
 class Odds:
@@ -75,7 +75,8 @@ class DraftOdds(Odds):
 
 class Regression:
     """The chance of an event by what speaks for it, learnt as it comes or not: logistic regression, whose
-    weights each outcome moves by the steps of AdaGrad (Duchi, Hazan and Singer 2011).
+    weights each outcome moves by the steps of AdaGrad (Duchi, Hazan and Singer 2011), with a fading memory of
+    the steps so far: what changes late is learnt as well.
     """
 
     def __init__(self, weights: Sequence[float]) -> None:
@@ -93,7 +94,7 @@ class Regression:
         error = self.chance(signs) - came
         for index, sign in enumerate(signs):
             slope = error * sign
-            self._moved[index] += slope * slope
+            self._moved[index] = max(1.0, FADING * self._moved[index] + slope * slope)
             self._weights[index] -= LEARNING_RATE * slope / sqrt(self._moved[index])
 
 

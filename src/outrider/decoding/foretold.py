@@ -78,8 +78,8 @@ class Foretold:
 
     def outcomes(self, heard: Heard, drafts: Sequence[Tokens]) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted."""
-        ends = self._pace.trust.outcomes(heard, drafts, len(self._aim.tokens), self._aim.chance)
-        return [end for end in ends if end[1] >= LEAST_TRUST]
+        known, chance = len(self._aim.tokens), self._aim.chance
+        return self._pace.trust.outcomes(heard, drafts, known, chance, LEAST_TRUST)
 
     def look(
         self,

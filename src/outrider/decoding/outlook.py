@@ -14,6 +14,7 @@ MARGIN = 0.03
 """How early a draft leaves, as a share of a verification: estimates are not exact."""
 BYTES_UP_PER_TOKEN = 15.5
 MOST_LIKELY = 0.7
+"""Drafts are scarce where all of them stand with this chance."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,8 @@ class Outlook:
 
     @property
     def drafts_are_scarce(self) -> bool:
-        """Whether all that is drafted during a verification will most likely stand: the cloud could do with
-        more, and with each token as soon as it is there.
+        """Whether all that is drafted during a verification, if anything, will most likely stand: the cloud
+        could do with more, and with each token as soon as it is there.
         """
         if not (self.verify.known and self.draft.value):
             return False

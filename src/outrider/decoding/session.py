@@ -231,10 +231,10 @@ class TargetText:
         """The frames for what an exit says that is worth sending; no draft is verified that is longer."""
         if job.tokens != self._text.tokens:
             return []
-        heard = self._foretold.hear(hint)
         if self._rules.hints == "all":
             outcomes = [((*job.draft[: hint.accepted], hint.next_token), hint.confidence)]
         else:
+            heard = self._foretold.hear(hint)
             outcomes = self._foretold.outcomes(heard, job.drafts)
             if self._rules.when_idle == "adaptive":
                 goes_on = [(tokens, chance) for tokens, chance in outcomes if self._goes_on(tokens, longest)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import log
 from operator import eq
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from outrider.decoding.digest import Tokens
 from outrider.decoding.estimates import Regression
@@ -29,7 +30,8 @@ OTHER_SIGNS = (0.0,) * 4
 """What the other signs weigh before it is learnt."""
 
 
-class Heard(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Heard:
     """What an exit said, and for each position of each draft how many exits in a row have had its choice, and
     how sure the surest of them was.
     """
@@ -37,13 +39,18 @@ class Heard(NamedTuple):
     hint: ExitHint
     runs: tuple[tuple[int, ...], ...]
     peaks: tuple[tuple[float, ...], ...]
+    _signs: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
 
     def signs(self, branch: int, at: int) -> tuple[float, ...]:
-        """What speaks for the exit's choice at a position of a draft, as numbers about 0 to 5."""
-        own = _log_odds(self.hint.words[branch].confidences[at])
-        peak = self.peaks[branch][at]
-        since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
-        return 1.0, own, _log_odds(peak) - own, float(peak >= SURE), since, depth
+        """What speaks for the exit's choice at a position of a draft: numbers of a like size."""
+        signs = self._signs.get((branch, at))
+        if signs is None:
+            own = _log_odds(self.hint.words[branch].confidences[at])
+            peak = self.peaks[branch][at]
+            since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
+            signs = 1.0, own, _log_odds(peak) - own, float(peak >= SURE), since, depth
+            self._signs[branch, at] = signs
+        return signs
 
 
 class Trust:
@@ -72,29 +79,35 @@ class Trust:
         drafts: Sequence[Tokens],
         known: int = 0,
         known_chance: float = 1.0,
+        least: float = 0.0,
     ) -> list[tuple[Tokens, float]]:
         """How the verification of a draft, the first, and others beside it may end as an exit sees it.
 
         Each end has its chance. Where the exit contradicts the draft either may be right. A deeper exit has
-        said before that the first `known` tokens stand, with that chance.
+        said before that the first `known` tokens stand, with that chance. Ends of less chance than `least`
+        are left out.
         """
         ends, walks = [], [(0, known, known_chance)]
         while walks:
             branch, begin, alive = walks.pop()
             draft, choices = drafts[branch], heard.hint.words[branch].choices
             for at in range(begin, len(choices)):
+                if alive < least:
+                    break
                 token, signs = choices[at], heard.signs(branch, at)
                 if at == len(draft):
                     ends.append(((*draft, token), alive * self.chance("free", signs)))
                 elif token == draft[at]:
                     alive *= self.chance("agrees", signs)
                 elif (other := _goes_on(heard.hint, drafts, (*draft[:at], token))) is not None:
-                    walks.append((other, at + 1, alive * self.chance("prefers", signs)))
-                    alive *= self.chance("outvoted", signs)
+                    right = self.chance("prefers", signs)
+                    walks.append((other, at + 1, alive * right))
+                    alive *= min(self.chance("outvoted", signs), 1.0 - right)
                 else:
-                    ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
-                    alive *= self.chance("overruled", signs)
-        return ends
+                    right = self.chance("differs", signs)
+                    ends.append(((*draft[:at], token), alive * right))
+                    alive *= min(self.chance("overruled", signs), 1.0 - right)
+        return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
     def stands(self, heard: Heard, tokens: Tokens, known: int = 0, known_chance: float = 1.0) -> float:
         """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
@@ -143,7 +156,9 @@ def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
     if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
         return Heard(hint, tuple([(1,) * len(word.choices) for word in words]), _confidences(hint))
     runs, peaks = [], []
-    for word, last, last_runs, last_peaks in zip(words, before.hint.words, *before[1:], strict=True):
+    for word, last, last_runs, last_peaks in zip(
+        words, before.hint.words, before.runs, before.peaks, strict=True
+    ):
         stays = list(map(eq, word.choices, last.choices))
         runs.append(tuple([run + 1 if same else 1 for run, same in zip(last_runs, stays, strict=True)]))
         surest = zip(word.confidences, last_peaks, stays, strict=True)

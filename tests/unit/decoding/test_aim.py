@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.aim import Aim
+from outrider.decoding.aim import LEAST_GAIN, Aim
 from outrider.decoding.forward_times import RECENT_FORWARDS
 from outrider.decoding.pace import Pace
 
@@ -239,3 +239,9 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
     assert 3 < len(text) < 30, "all of it must be right"
     aim.drop()
     assert (aim.tokens, aim.chance) == ((), 1.0)
+
+
+@pytest.mark.parametrize(("gain", "leaves"), [(LEAST_GAIN - 0.1, False), (LEAST_GAIN + 0.1, True)])
+def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, gain, leaves):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda *sizes: gain)
+    assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves

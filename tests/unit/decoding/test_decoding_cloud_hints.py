@@ -37,9 +37,9 @@ def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0)
 
 def test_a_useful_hint_is_news_that_deserves_trust():
     cloud, job = hinting("useful")
-    said = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
-    assert [hint.tokens for hint in said] == [(9,), job.draft], "or the draft is right"
-    assert all(hint.confidence < 100 for hint in said), "a hint is not believed by its own word alone"
+    [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
+    assert first.tokens == (9,)
+    assert first.confidence < 100, "a hint is not believed by its own word alone"
     assert cloud.hint(job, doubting(job, 1, 0, 9)) == [], "no news"
     assert cloud.hint(job, doubting(job, 2, 0, 8, 0.1)) == [], "hardly to be trusted"
     assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
@@ -52,7 +52,7 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatc
     [word] = once.words
     twice = once._replace(words=(word._replace(choices=(*word.choices[:3], 8, *word.choices[4:])),))
     said = frames(cloud.hint(job, twice))
-    assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8), job.draft]
+    assert [hint.tokens for hint in said] == [(job.draft[0], 9), (*job.draft[:3], 8)]
     assert said[0].confidence > said[1].confidence > 0
 
 

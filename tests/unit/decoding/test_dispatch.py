@@ -62,3 +62,22 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     tree.add(tip, 3, 0.9, "draft")
     due = due_ahead(tree, outlook, True, 0.0).nodes
     assert guess in due and unlikely not in due and len(due) == 4
+
+
+def test_where_drafts_are_scarce_they_leave_at_once():
+    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(num_draft_tokens=4), 2.0)
+    outlook.verify.add(0.1)
+    outlook.step.add(0.1)
+    outlook.draft.add(0.005)
+    outlook.round_trip.add(0.02, 0.0)
+    outlook.on_sent(1, 0.0)
+    tip = tree.root
+    for token in range(3):
+        tip = tree.add(tip, token, 0.9, "draft")
+    for growing in (True, False):
+        assert due_ahead(tree, outlook, growing, 0.01).nodes == [], "the cloud is busy for a while"
+    outlook.draft.add(0.1)
+    for _ in range(200):
+        outlook.odds.on_verdict(0, 1.0)
+    for growing in (True, False):
+        assert len(due_ahead(tree, outlook, growing, 0.01).nodes) == 3

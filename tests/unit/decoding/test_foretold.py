@@ -32,7 +32,7 @@ def given_up(pace: Pace) -> Foretold:
 
 
 def test_an_outcome_that_is_hardly_trusted_is_none(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.5)
+    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.47)
     foretold = Foretold(Pace())
     said = foretold.hear(word(9, 8))
     assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(1, 8)], "the draft is trusted more"

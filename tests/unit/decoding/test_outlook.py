@@ -142,3 +142,15 @@ def test_a_cloud_that_has_just_opened_is_free():
     assert not one.is_time(8, 100.0)
     one.on_opened(100.0)
     assert one.is_time(8, 100.0)
+
+
+def test_drafts_are_scarce_where_most_likely_all_stand_that_a_verification_leaves_time_for():
+    assert not Outlook(DecodingConfig(), 2.0).drafts_are_scarce, "nothing is known yet"
+    one = outlook()  # ten drafts a verification
+    assert not one.drafts_are_scarce
+    for _ in range(200):
+        one.odds.on_verdict(0, 1.0)
+    assert one.odds.rate() > 0.98 and one.drafts_are_scarce
+    for _ in range(40):
+        one.draft.add(1e-7)
+    assert not one.drafts_are_scarce, "as they are quick"

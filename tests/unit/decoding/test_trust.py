@@ -183,3 +183,42 @@ def test_outcomes_are_distinct_and_their_chances_are_chances(drafts, judged, dat
     outcomes = trust.outcomes(heard, drafts)
     assert len({tokens for tokens, _ in outcomes}) == len(outcomes) > 0
     assert all(0.0 <= chance <= 1.0 for _, chance in outcomes)
+
+
+@pytest.mark.parametrize("confidence", [0.1, 0.5, 0.9, 0.99, 1.0])
+def test_of_outcomes_that_exclude_one_another_the_chances_are_no_more_than_all(confidence):
+    choices = ((4, 9, 8), (4, 9, 6, 2), (7, 3, 1))
+    words = tuple([Word(one, (confidence,) * len(one)) for one in choices])
+    heard = once(ExitHint(3, 0, 0, confidence, words))
+    for drafts in (DRAFTS, [(4, 5), (1, 9, 6), (7, 3)]):
+        assert sum(chance for _, chance in Trust().outcomes(heard, drafts)) <= 1.0 + 1e-9
+
+
+def test_outcomes_of_less_than_the_least_chance_are_left_out():
+    every = Trust().outcomes(HEARD, DRAFTS)
+    least = max(chance for _, chance in every)
+    assert Trust().outcomes(HEARD, DRAFTS, least=least) == [end for end in every if end[1] >= least]
+
+
+def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
+    """Two exits in a row say the same, the second of them half sure, whether the first was sure or not."""
+
+    def heard(first: float) -> Heard:
+        words = [ExitHint(exit, 0, 9, 0.5, (Word((9,), (sure,)),)) for exit, sure in ((3, first), (4, 0.5))]
+        return heard_after(words[1], once(words[0]))
+
+    trust = Trust()
+    for _ in range(100):
+        trust.on_judged(heard(0.95), [()], (9,))
+        trust.on_judged(heard(0.4), [()], (7,))
+    chances = [dict(trust.outcomes(heard(first), [()]))[(9,)] for first in (0.4, 0.95)]
+    assert chances[0] < 0.1 < 0.9 < chances[1]
+
+
+def test_what_changes_late_in_a_session_is_learnt_as_well():
+    trust, signs = Trust(), once(exit_word(4)).signs(0, 0)
+    for number in range(20_000):
+        trust.on_outcome("free", signs, right=number % 2 == 0)
+    for _ in range(150):
+        trust.on_outcome("free", signs, right=False)
+    assert trust.chance("free", signs) < 0.2
