@@ -70,6 +70,10 @@ class Trust:
         """The chance of that stance to be right."""
         return self._of[stance].chance(signs)
 
+    def _chance_of_draft(self, stance: Stance, against: Stance, signs: tuple[float, ...]) -> float:
+        """Where an exit contradicts it: no more than what the exit's own word leaves."""
+        return min(self.chance(stance, signs), 1.0 - self.chance(against, signs))
+
     def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
         self._of[stance].on_outcome(signs, right)
 
@@ -100,21 +104,22 @@ class Trust:
                 elif token == draft[at]:
                     alive *= self.chance("agrees", signs)
                 elif (other := _goes_on(heard.hint, drafts, (*draft[:at], token))) is not None:
-                    right = self.chance("prefers", signs)
-                    walks.append((other, at + 1, alive * right))
-                    alive *= min(self.chance("outvoted", signs), 1.0 - right)
+                    walks.append((other, at + 1, alive * self.chance("prefers", signs)))
+                    alive *= self._chance_of_draft("outvoted", "prefers", signs)
                 else:
-                    right = self.chance("differs", signs)
-                    ends.append(((*draft[:at], token), alive * right))
-                    alive *= min(self.chance("overruled", signs), 1.0 - right)
+                    ends.append(((*draft[:at], token), alive * self.chance("differs", signs)))
+                    alive *= self._chance_of_draft("overruled", "differs", signs)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
     def stands(self, heard: Heard, tokens: Tokens, known: int = 0, known_chance: float = 1.0) -> float:
         """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
         choices = heard.hint.words[0].choices
         for at in range(known, len(tokens)):
-            stance: Stance = "agrees" if choices[at] == tokens[at] else "overruled"
-            known_chance *= self.chance(stance, heard.signs(0, at))
+            signs = heard.signs(0, at)
+            if choices[at] == tokens[at]:
+                known_chance *= self.chance("agrees", signs)
+            else:
+                known_chance *= self._chance_of_draft("overruled", "differs", signs)
         return known_chance
 
     def on_judged(self, heard: Heard, drafts: Sequence[Tokens], new: Tokens, known: int = 0) -> None:
