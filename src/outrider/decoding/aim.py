@@ -21,7 +21,7 @@ from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
 
 LEAST_GAIN = 0.3
-"""Tokens that leaving must gain: what gains less is in doubt, and soon more is known, or the forward done."""
+"""Tokens that leaving must gain: less is lost in what is not known, and the next exit knows more."""
 
 
 class _Better(NamedTuple):

@@ -159,7 +159,9 @@ def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
     """
     words = hint.words
     if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
-        return Heard(hint, tuple([(1,) * len(word.choices) for word in words]), _confidences(hint))
+        return Heard(
+            hint, tuple([(1,) * count for count in _sizes(hint)]), tuple([word.confidences for word in words])
+        )
     runs, peaks = [], []
     for word, last, last_runs, last_peaks in zip(
         words, before.hint.words, before.runs, before.peaks, strict=True
@@ -173,10 +175,6 @@ def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
 
 def _sizes(hint: ExitHint) -> list[int]:
     return [len(word.choices) for word in hint.words]
-
-
-def _confidences(hint: ExitHint) -> tuple[tuple[float, ...], ...]:
-    return tuple([word.confidences for word in hint.words])
 
 
 def _log_odds(chance: float) -> float:
