@@ -12,8 +12,6 @@ from outrider.decoding.theory import expected_tokens
 from outrider.decoding.trust import Trust
 from outrider.decoding.waiting import Awaited, Reason, Waiting
 
-LOST_BY_WRONG_AIM = 1.0
-"""Tokens that would have come had the verification not been given up for another outcome."""
 Ending = Literal["step", "whole", "fell"]
 """Of a verification: it had no draft, all of it stood, or not all."""
 
@@ -147,19 +145,22 @@ class Pace:
         tokens, and so many more that lie ready, or none.
 
         With that `chance` one forward does for two, but for what would have come to those ready before the
-        second, as much as usually lies ready by then; else whatever else the draft had right is lost. To
-        begin again takes its time too.
+        second, as much as usually lies ready by then; else is lost what else the draft had right from where
+        the outcome leaves it. To begin again takes its time too.
         """
-        sizes = num_drafted, num_named, num_ready
-        return self._gain_of_leaving(chance, *sizes, elapsed_s, LOST_BY_WRONG_AIM)
+        left = max(0, num_drafted - num_named + 1)
+        lost = expected_tokens(self._odds.rate(), left)
+        to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
+        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
 
     def gain_of_more(self, chance: float, num_drafted: int, num_more: int, elapsed_s: float) -> float:
         """Tokens gained by giving up the verification of so many after so long for one that goes on with so
         many more, the first of which it judges right with that `chance`. Where it does not, only time is
-        lost.
+        lost. Drafts have come and go on coming, however many lie ready.
         """
-        sizes = num_drafted, num_drafted + 1, num_more - 1
-        return self._gain_of_leaving(chance, *sizes, elapsed_s, lost=0.0)
+        num_named, num_ready = num_drafted + 1, num_more - 1
+        to_come = self._usually_ready(num_drafted, num_named)
+        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost=0.0)
 
     def _gain_of_leaving(
         self,
@@ -168,19 +169,25 @@ class Pace:
         num_named: int,
         num_ready: int,
         elapsed_s: float,
+        to_come: float,
         lost: float,
     ) -> float:
-        """`lost`: tokens, where it was wrong."""
+        """`to_come`: tokens that would have joined those ready, were none of the forward's time over yet;
+        `lost`: tokens, where it was wrong.
+        """
         if not self.times.step_known:
             return 0.0
         rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
         whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
-        usual = self._ready[_ending(num_drafted, num_named - 1)].value
-        to_come = max(0.0, usual - num_ready) * max(0.0, 1.0 - elapsed_s / running_s)
+        to_come *= max(0.0, 1.0 - elapsed_s / running_s)
         fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
         right = speed * (running_s + self.times.draft_s(num_ready) - whole_s) - fewer
         wrong = lost + speed * max(0.0, whole_s - running_s)
         return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
+
+    def _usually_ready(self, num_drafted: int, num_named: int) -> float:
+        """How many tokens usually lie ready after the verification of so many that ends with those named."""
+        return self._ready[_ending(num_drafted, num_named - 1)].value
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""

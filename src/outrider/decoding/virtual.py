@@ -51,9 +51,9 @@ class ComputeProfile:
 
     One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
-    step_s (as long as a verification, where that is None); verify_exits_s and step_exits_s more where its
-    early exits are asked. Exit i hints at the share exit_fractions[i] of either; where none are given, when
-    its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given up.
+    step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
+    early exits where they are asked. Exit i hints at the share exit_fractions[i] of either; where none are
+    given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given up.
     """
 
     draft_prefill_s: float = 0.02
@@ -66,24 +66,24 @@ class ComputeProfile:
     exit_fractions: tuple[float, ...] = ()
     draft_queue: DeviceQueue = NO_QUEUE
     target_queue: DeviceQueue = NO_QUEUE
-    verify_exits_s: float = 0.0
-    step_exits_s: float = 0.0
+    verify_exit_s: float = 0.0
+    step_exit_s: float = 0.0
 
     def draft_s(self, job: EdgeJob) -> float:
         if isinstance(job, DraftTokens):
             return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
         return self.draft_prefill_s
 
-    def target_s(self, job: CloudJob) -> float:
-        """The first token of a text comes from the prefill and costs nothing."""
+    def target_s(self, job: CloudJob, num_exits: int) -> float:
+        """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
         if not isinstance(job, Verify):
             return self.target_prefill_s
         if not job.draft and not job.tokens:
             return 0.0
         if not job.draft and self.step_s is not None:
-            return self.step_s + job.hints * self.step_exits_s
+            return self.step_s + job.hints * num_exits * self.step_exit_s
         verify_s = self.verify_s + (job.num_rows - 1) * self.verify_token_s
-        return verify_s + job.hints * self.verify_exits_s
+        return verify_s + job.hints * num_exits * self.verify_exit_s
 
 
 @dataclass(eq=False)
@@ -254,7 +254,7 @@ class VirtualDecoder:
             self._look_again()
             return
         [job] = jobs
-        duration_s = self._world.compute.target_s(job)
+        duration_s = self._target_s(job)
         self._running = running = _Running(job, self.now_s)
         hints: list[ExitHint] = []
 
@@ -269,6 +269,9 @@ class VirtualDecoder:
             at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
             self._at(at_s, self._send_hint, running, job, hint)
         self._at(self.now_s + duration_s, self._finish_cloud_job, running, result)
+
+    def _target_s(self, job: CloudJob) -> float:
+        return self._world.compute.target_s(job, len(self._exit_fractions))
 
     def _look_at_edge(self) -> None:
         look_s = self._machine.next_look_s
@@ -295,9 +298,8 @@ class VirtualDecoder:
             tokens = hint.accepted + 1
             self._observe(TimelineEvent("exit", self.now_s, self.now_s, "", len(job.tokens), tokens))
         self._reply(replies)
-        compute = self._world.compute
-        whole_s = compute.target_s(job)
-        free_s = self._free_s(running, compute.target_queue, whole_s)
+        whole_s = self._target_s(job)
+        free_s = self._free_s(running, self._world.compute.target_queue, whole_s)
         if free_s < running.started_s + whole_s and self._service.gives_up(job):
             running.left = True
             self._at(free_s, self._finish_cloud_job, running, GivenUp())

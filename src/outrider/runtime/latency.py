@@ -52,6 +52,7 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
     one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
     heard_one_s, heard_chunk_s = _forward_s(target, 1, _hear), _forward_s(target, num_draft_tokens + 1, _hear)
+    num_exits = 1 if pair.target.exits is None else len(pair.target.exits.layers)
     return ComputeProfile(
         draft_prefill_s=draft_prefill_s,
         draft_token_s=_forward_s(draft, 1),
@@ -60,8 +61,8 @@ def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int
         verify_s=one_s,
         verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,
         step_s=one_s,
-        verify_exits_s=max(0.0, heard_chunk_s - chunk_s),
-        step_exits_s=max(0.0, heard_one_s - one_s),
+        verify_exit_s=max(0.0, heard_chunk_s - chunk_s) / num_exits,
+        step_exit_s=max(0.0, heard_one_s - one_s) / num_exits,
     )
 
 

@@ -104,7 +104,7 @@ class PacedTargetWorker(TargetWorker):
 
         results = super().run(jobs, keep)
         duration_s = max(
-            0.0 if isinstance(result, Unfinished) else self._compute.target_s(job)
+            0.0 if isinstance(result, Unfinished) else self._compute.target_s(job, len(self._shares))
             for job, result in zip(jobs, results, strict=True)
         )
         for job, hint in hints:

@@ -104,7 +104,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def verify_s(self, heard: bool = True) -> float:
         """A verification whose early exits are asked, or not."""
-        return self.verify_ms / 1e3 + (self._verify_exits_s if heard else 0.0)
+        return self.verify_ms / 1e3 + (self.exits.number * self._verify_exit_s if heard else 0.0)
 
     @property
     def round_trip_s(self) -> float:
@@ -133,19 +133,19 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             verify_s=self.verify_s(heard=False) - self.num_draft_tokens * token_s,
             verify_token_s=token_s,
             step_s=self.step_s,
-            step_exits_s=self._exits_s,
-            verify_exits_s=self._verify_exits_s,
+            step_exit_s=self._exit_s,
+            verify_exit_s=self._verify_exit_s,
             draft_queue=_queue(self.layers.draft),
             target_queue=_queue(self.layers.target),
         )
 
     @property
-    def _exits_s(self) -> float:
-        return EXIT_COST * self.exits.number / self.layers.target * self.step_s
+    def _exit_s(self) -> float:
+        return EXIT_COST / self.layers.target * self.step_s
 
     @property
-    def _verify_exits_s(self) -> float:
-        return 0.0 if self.exits.in_verification else self._exits_s
+    def _verify_exit_s(self) -> float:
+        return 0.0 if self.exits.in_verification else self._exit_s
 
     def directions(self) -> tuple[LinkProfile, LinkProfile]:
         """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""

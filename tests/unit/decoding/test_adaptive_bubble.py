@@ -16,8 +16,8 @@ from outrider.wire.codec import encode, wire_bytes
 
 DEAR_VERIFICATION = ComputeProfile(0.0, 0.072, 0.002, 0.0, 0.62, 0.0, 0.354, (0.25, 0.5, 0.75))
 FLAT_VERIFICATION = ComputeProfile(0.0, 0.008, 0.0002, 0.0, 0.018, 0.0, 0.018, (0.25, 0.5, 0.75))
-EXITS_S = 0.08 * 0.018
-PAID_EXITS = replace(FLAT_VERIFICATION, verify_exits_s=EXITS_S, step_exits_s=EXITS_S)
+EXIT_S = 0.08 * 0.018 / 3
+PAID_EXITS = replace(FLAT_VERIFICATION, verify_exit_s=EXIT_S, step_exit_s=EXIT_S)
 EXITS = (0.3, 0.6, 0.9)
 REQUESTS = [DecodeRequest(Prompt(f"text {n}", b""), 200, 1e9) for n in range(4)]
 

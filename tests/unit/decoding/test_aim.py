@@ -210,6 +210,21 @@ def test_more_of_a_draft_gains_less_as_time_goes_by_and_costs_only_time(drafted,
     assert in_vain > pace.gain_of_aim(0.0, drafted, drafted + 1, 3, 0.0) + 0.9, "no token is lost"
 
 
+def test_a_wrong_aim_loses_what_the_draft_has_right_beyond_it():
+    pace = taught(right=0.9)
+    early, late = (pace.gain_of_aim(0.0, 8, named, 0, 0.01) for named in (1, 8))
+    assert early < late - 2.0
+
+
+def test_more_of_a_draft_gains_less_where_drafts_go_on_coming():
+    gains = []
+    for usual in (0, 4, 8):
+        pace = taught(right=0.9)
+        pace.on_ready(usual, 4, 4)
+        gains.append(pace.gain_of_more(0.9, 4, 8, 0.01))
+    assert gains == sorted(gains, reverse=True) and len(set(gains)) == 3
+
+
 def test_a_verification_that_begins_forgets_what_was_not_taken():
     aim = aiming(taught(), ((1, 9), 0.9))
     aim.begin(8.0)

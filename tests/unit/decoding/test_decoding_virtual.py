@@ -108,13 +108,13 @@ def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
 @pytest.mark.parametrize(("draft", "plain_s"), [((), 0.4), ((5, 6), 0.52)])
 def test_exits_take_time_where_they_are_asked(draft, plain_s):
     compute = ComputeProfile(
-        verify_s=0.5, verify_token_s=0.01, step_s=0.4, verify_exits_s=0.05, step_exits_s=0.03
+        verify_s=0.5, verify_token_s=0.01, step_s=0.4, verify_exit_s=0.01, step_exit_s=0.006
     )
     key = SessionKey(Peer("", b"robot"), 1)
     job = Verify(key, 1, (4,), draft, (None,) * len(draft), "greedy", Sampling(), True, False)
-    assert compute.target_s(job) == pytest.approx(plain_s)
+    assert compute.target_s(job, 5) == pytest.approx(plain_s)
     exits_s = 0.05 if draft else 0.03
-    assert compute.target_s(job._replace(hints=True)) == pytest.approx(plain_s + exits_s)
+    assert compute.target_s(job._replace(hints=True), 5) == pytest.approx(plain_s + exits_s)
 
 
 def test_exits_hint_when_their_layer_is_done_unless_told_otherwise():

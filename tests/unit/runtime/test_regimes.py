@@ -44,9 +44,9 @@ def test_exits_add_to_what_is_not_printed_with_them() -> None:
     assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
     assert cheap.verify_s() == pytest.approx((1.0 + 27 / 28 * 0.072) * cheap.step_s)
     for regime in (go2, cheap):
-        assert regime.compute().step_exits_s == pytest.approx(27 / 28 * 0.072 * regime.step_s)
+        assert regime.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * regime.step_s)
     seven = regimes["dssd-ntt20-100mbps"]
-    assert seven.compute().verify_exits_s == pytest.approx(7 / 32 * 0.072 * seven.step_s)
+    assert seven.compute().verify_exit_s == pytest.approx(1 / 32 * 0.072 * seven.step_s)
 
 
 def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
