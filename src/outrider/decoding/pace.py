@@ -148,8 +148,8 @@ class Pace:
         second, as much as usually lies ready by then; else is lost what else the draft had right from where
         the outcome leaves it. To begin again takes its time too.
         """
-        left = max(0, num_drafted - num_named + 1)
-        lost = expected_tokens(self._odds.rate(), left)
+        num_beyond = max(0, num_drafted - num_named + 1)
+        lost = expected_tokens(self._odds.rate(), num_beyond)
         to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
         return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
 
