@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,7 @@ class FakeBase:
         self.commands: list[tuple[float, Velocity]] = []
         self.reports = client.listen(MotionReport, "motion_report", qos.EVENTS)
         self.odometry_on = True
+        self.alter: Callable[[OdometryMsg], object] = lambda message: None
         self._velocity = Velocity()
         self._odom = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
         self._scan = client.node.create_publisher(LaserScan, "scan", qos.SENSOR)
@@ -70,8 +72,9 @@ class FakeBase:
         self.pose = Pose2D(x, y, yaw)
         stamp = self.client.node.get_clock().now().to_msg()
         if self.odometry_on:
-            odometry = Odometry(self.pose, self._velocity, 0.0)
-            self._odom.publish(convert.odometry_message(odometry, stamp))
+            message = convert.odometry_message(Odometry(self.pose, self._velocity, 0.0), stamp)
+            self.alter(message)
+            self._odom.publish(message)
         self._scan.publish(convert.scan_message(SCAN, stamp, 8.0))
 
     def is_moving(self) -> bool:
@@ -112,6 +115,8 @@ class Speaker:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._message: VerifiedText | None = None
+        # The clock that texts are stamped by.
+        self.stamp_s = time.time
         self._publisher = client.node.create_publisher(VerifiedText, "verified_text", qos.EVENTS)
         client.node.create_timer(0.05, self._beat)
 
@@ -119,7 +124,7 @@ class Speaker:
         wait_until(lambda: self._publisher.get_subscription_count() > 0, "the action node's subscription")
         message = VerifiedText(session_id=session, step=step, action=action, link_state=link_state)
         message.action_complete = True
-        message.header.stamp = self._client.node.get_clock().now().to_msg()
+        message.header.stamp = convert.time_of(self.stamp_s())
         self._message = message
         self._beat()
 

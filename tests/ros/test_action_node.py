@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread, wait_until
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
+from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
@@ -69,15 +72,72 @@ def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, cl
     assert base.stands_after(silent_s, within_s=0.6)
 
 
-def test_a_simulated_clock_that_stands_still_holds_up_no_stop(run_node: Run, client: Client) -> None:
-    """As one does whose simulator hangs or is paused: the deadman counts in real time."""
+class SimulatedTime:
+    """Publishes /clock at a pace, until it is paused; stamps as that clock has it."""
+
+    def __init__(self, client: Client, pace: float = 1.0) -> None:
+        self.time_s, self.pace = 40.0, pace
+        self._publisher = client.node.create_publisher(Clock, "/clock", qos.COMMAND)
+        client.node.create_timer(0.02, self._tick)
+
+    def _tick(self) -> None:
+        self.time_s += 0.02 * self.pace
+        self._publisher.publish(Clock(clock=convert.time_of(self.time_s)))
+
+
+def test_without_a_clock_simulated_time_is_named_and_moves_nothing(run_node: Run, client: Client) -> None:
+    diagnostics = client.listen(DiagnosticArray, "/diagnostics", qos.EVENTS)
     _, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
     speaker.say(1, "move forward large")
-    wait_until(base.is_moving, "motion", 5.0)
-    silent_s = speaker.silence()
     report = wait_until(lambda: base.reports, "a motion report")[0]
-    assert report.outcome == MotionReport.FAILED and "sign of life" in report.message
-    assert base.stands_after(silent_s, within_s=0.6)
+    assert report.outcome == MotionReport.FAILED and "/clock" in report.message
+    wait_until(lambda: diagnostics and "/clock" in diagnostics[-1].status[0].message, "the diagnosis")
+    assert base.pose.x == 0.0
+
+
+def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client: Client) -> None:
+    """As one does whose simulator hangs or is paused."""
+    clock = SimulatedTime(client)
+    _, base, speaker = start(run_node, client, {"use_sim_time": True}, ActionNode)
+    wait_until(lambda: base.client.node.count_subscribers("/clock"), "the node's clock")
+    speaker.stamp_s = lambda: clock.time_s
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion", 5.0)
+    clock.pace, paused_s = 0.0, time.monotonic()
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "stands still" in report.message
+    assert base.stands_after(paused_s, within_s=1.3)
+
+
+def test_two_publishers_of_odometry_are_named_and_move_nothing(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    other = client.node.create_publisher(OdometryMsg, "odom", qos.SENSOR)
+    wait_until(lambda: "2 publishers of /odom (test_client)" in node.health()[0], "the two to be named")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "publishers" in report.message and base.pose.x == 0.0
+    client.node.destroy_publisher(other)
+    wait_until(lambda: node.health()[0] == "", "one publisher again")
+
+
+def test_odometry_that_is_no_pose_is_named_and_moves_nothing(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    base.alter = lambda message: setattr(message.pose.pose.orientation, "w", 0.0)
+    wait_until(lambda: "quaternion" in node.health()[0], "the warning")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "quaternion" in report.message and base.pose.x == 0.0
+
+
+def test_texts_stamped_by_a_clock_that_is_off_are_named_and_move_nothing(
+    run_node: Run, client: Client
+) -> None:
+    node, base, speaker = start(run_node, client)
+    speaker.stamp_s = lambda: time.time() + 8.0
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.FAILED and "ahead of this clock" in report.message
+    assert "ahead of this clock" in node.health()[0] and base.pose.x == 0.0
 
 
 @pytest.mark.parametrize("cause", ["odometry", "link", "withdrawal", "deactivation"])

@@ -42,7 +42,7 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
     assert "bridge" in node.health()[0]
     for x in (1.0, 1.5):
         odometry = Odometry(Pose2D(x, 2.0, 0.5), Velocity(), 0.0)
-        client.publish(convert.odometry_message(odometry, convert.time_of(1.0)), "odom", qos.EVENTS)
+        client.publish(convert.odometry_message(odometry, convert.time_of(x)), "odom", qos.EVENTS)
     state = wait_until(lambda: next((s for s in states if s.path_m > 0.4), None), "the truth")
     home = generate_home(3, ObjectSpec("chair", "red"), "in_view")
     assert (state.seed, state.placement, state.target) == (3, "in_view", "red chair")

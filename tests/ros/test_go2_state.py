@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
-from outrider.nodes.go2_state_node import LOW_STATE_TOPIC, STATE_TOPIC, Go2StateNode, Speedometer, pose_of
+from outrider.nodes.go2_state_node import LOW_STATE_TOPIC, STATE_TOPIC, Go2StateNode, Speedometer, sample_of
 
 unitree_go = pytest.importorskip("unitree_go.msg")
 
@@ -36,7 +37,7 @@ def test_the_quaternion_is_ordered_w_x_y_z(yaw_deg: float) -> None:
     message = unitree_go.SportModeState(position=array("f", (1.0, -2.0, 0.3)))
     half = math.radians(yaw_deg) / 2.0
     message.imu_state.quaternion = array("f", (math.cos(half), 0.0, 0.0, math.sin(half)))
-    pose = pose_of(message)
+    pose = sample_of(message).pose
     assert (pose.x, pose.y) == (1.0, -2.0) and math.degrees(pose.yaw) == pytest.approx(yaw_deg, abs=1e-3)
 
 
@@ -50,7 +51,7 @@ def test_a_leaning_robot_has_the_same_yaw() -> None:
         math.sin(yaw) * math.cos(pitch),
     )
     message.imu_state.quaternion = array("f", parts)
-    assert math.degrees(pose_of(message).yaw) == pytest.approx(40.0, abs=1e-3)
+    assert math.degrees(sample_of(message).pose.yaw) == pytest.approx(40.0, abs=1e-3)
 
 
 def test_the_velocity_is_the_body_s() -> None:
@@ -98,6 +99,48 @@ def test_a_frozen_state_goes_no_further(run_node: Run, client: Client) -> None:
 
     wait_until(warned, "the warning")
     assert len(odometries) == 1
+
+
+def test_a_state_that_is_no_pose_goes_no_further_and_says_why(run_node: Run, client: Client) -> None:
+    """As the robot's IMU before it is ready, a state of zeros, and a position estimate that jumps."""
+    odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
+    node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node
+    wait_until(lambda: node.count_subscribers("odom"), "the subscription")
+    number = 0
+
+    def publish(pose: Pose2D, quaternion: tuple[float, ...] = ()) -> None:
+        nonlocal number
+        number += 1
+        message = state(number, pose, Velocity())
+        if quaternion:
+            message.imu_state.quaternion = array("f", quaternion)
+        client.publish(message, STATE_TOPIC, qos.EVENTS)
+
+    def warns(words: str, *of: Any) -> bool:
+        publish(*of)
+        return words in node.health()[0]
+
+    here = Pose2D(0.0, 0.0, 0.0)
+    for quaternion, words in (
+        ((0.0, 0.0, 0.0, 0.0), "norm 0.00"),
+        ((math.nan, 0.0, 0.0, 0.0), "not a number"),
+        ((0.0, 0.0, 0.0, 1.2), "norm 1.20"),
+        ((0.0, 0.0, 1.0, 0.0), "tilted"),
+    ):
+        wait_until(lambda: warns(words, here, quaternion), words)  # noqa: B023
+        assert not odometries
+
+    def heard() -> bool:
+        publish(here)
+        time.sleep(0.05)
+        return bool(odometries)
+
+    wait_until(heard, "odometry once the state is a pose")
+    wait_until(lambda: warns("jumped", Pose2D(2.0 + number % 2, 0.0, 0.0)), "the jump to be named")
+    count = len(odometries)
+    for _ in range(10):
+        publish(Pose2D(2.0, 0.0, 0.0))
+    assert len(odometries) == count
 
 
 def test_the_battery_and_another_source_of_odometry(run_node: Run, client: Client) -> None:

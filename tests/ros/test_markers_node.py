@@ -24,9 +24,9 @@ def newest(arrays: list[MarkerArray], name: str) -> Marker | None:
 
 
 def odometry_at(x: float) -> OdometryMsg:
-    return convert.odometry_message(
-        Odometry(Pose2D(x, 0.0, math.pi / 2), Velocity(), 0.0), convert.time_of(1.0)
-    )
+    """Of a robot that takes its time from one to the next."""
+    odometry = Odometry(Pose2D(x, 0.0, math.pi / 2), Velocity(), 0.0)
+    return convert.odometry_message(odometry, convert.time_of(0.6 * x))
 
 
 def test_goal_and_action_are_drawn_from_where_the_frame_was_taken(

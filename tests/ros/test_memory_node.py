@@ -77,11 +77,11 @@ def test_verified_texts_and_odometry_become_sightings(
     run_node: Callable[..., NodeThread], client: Client, store: str
 ) -> None:
     node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
-    stamp = client.node.get_clock().now().to_msg()
 
     def stand_at(x: float) -> None:
+        """At a metre in a second."""
         odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), 0.0)
-        client.publish(convert.odometry_message(odometry, stamp), "odom", qos.SENSOR)
+        client.publish(convert.odometry_message(odometry, convert.time_of(x)), "odom", qos.SENSOR)
         wait_until(lambda: node._pose is not None and node._pose.x == x, "the odometry")
 
     def say(state: int, text: str) -> None:

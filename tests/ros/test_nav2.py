@@ -93,18 +93,33 @@ def start(run_node: Run, client: Client) -> tuple[Any, FakeNav2, FakeBase, Speak
 def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client: Client) -> None:
     node, nav2, base, speaker = start(run_node, client)
     base.pose = Pose2D(1.0, 2.0, math.pi / 2)
-    wait_until(lambda: node._odometry.pose.y == 2.0, "odometry")
+    wait_until(lambda: node._odometry and node._odometry.pose.y == 2.0, "odometry that has settled")
     speaker.say(1, "move forward medium")
     goal = wait_until(lambda: nav2.goals, "the goal")[0]
     assert goal.header.frame_id == "odom"
     pose = convert.pose_of(goal.pose)
     assert (pose.x, pose.y, pose.yaw) == pytest.approx((1.0, 2.5, math.pi / 2), abs=1e-6)
     assert all(velocity == Velocity() for _, velocity in base.commands), "velocities are nav2's alone"
-    base.pose = Pose2D(1.0, 2.48, math.pi / 2)
+    base.drive(Velocity(0.5))
+    wait_until(lambda: base.pose.y >= 2.45, "the way")
+    base.drive(Velocity())
     wait_until(lambda: node._odometry.pose.y > 2.4, "odometry")
     nav2.ending.set()
     report = wait_until(lambda: base.reports, "a report")[0]
-    assert report.outcome == MotionReport.DONE and report.distance_m == pytest.approx(0.48, abs=0.01)
+    assert report.outcome == MotionReport.DONE and report.distance_m == pytest.approx(0.48, abs=0.05)
+
+
+@pytest.mark.parametrize("astray", [Velocity(0.8), Velocity(-0.8), Velocity(wz=1.5)])
+def test_nav2_that_goes_far_beyond_a_motion_is_cancelled(
+    run_node: Run, client: Client, astray: Velocity
+) -> None:
+    _, nav2, base, speaker = start(run_node, client)
+    speaker.say(1, "turn left small" if astray.wz else "move forward small")
+    wait_until(lambda: nav2.goals, "the goal")
+    base.drive(astray)
+    wait_until(lambda: nav2.cancelled, "the cancellation")
+    report = wait_until(lambda: base.reports, "a report")[0]
+    assert report.outcome == MotionReport.FAILED and "asked for" in report.message
 
 
 @pytest.mark.parametrize("cause", ["silence", "withdrawal", "odometry", "e_stop", "joystick"])

@@ -37,6 +37,9 @@ class ClockOnly:
     def nanoseconds(self) -> int:
         return round(self.time_s * 1e9)
 
+    def why_silent(self, topic: str, message: type) -> str:
+        return f"nobody publishes {topic}"
+
     def to_msg(self) -> convert.Time:
         return convert.time_of(self.time_s)
 
@@ -55,17 +58,46 @@ def show(side: RosRobotSide, node: Any, bright: int) -> None:
 def test_odometry_that_is_no_number_does_not_void_the_bound_on_the_way_driven(failed: float) -> None:
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
-    for x in (0.0, failed, 0.5):
+    for x, after_s in ((0.0, 0.0), (failed, 0.1), (0.0, 1.1), (0.25, 0.4), (0.5, 0.4)):
+        node.time_s += after_s
         odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
         side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
         kept = side.odometry()
         assert kept is not None and kept.is_finite
+        assert ("not a number" in side.warning()) == (not math.isfinite(x))
     start = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)
     navigator = Navigator("find it", NavigatorSettings(max_travel_m=0.4), start)
     key = navigator.begin_step(0.0)
     navigator.on_finished(key, "move forward medium\ngo: on", 0.0)
     navigator.on_moved(key, kept)
     assert navigator.outcome is Outcome.NOT_FOUND and side._travelled_m == 0.5
+
+
+def test_a_jump_of_odometry_is_named_and_is_no_way_driven() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    for number in range(40):
+        node.time_s += 0.05
+        x = 0.0 if number < 10 else 3.0
+        odometry = Odometry(Pose2D(x, 0.0, 0.0), Velocity(), node.time_s)
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s)))
+        assert ("jumped" in side.warning()) == (10 <= number <= 30)
+        kept = side.odometry()
+        assert kept is not None and kept.pose.x == (0.0 if number <= 30 else 3.0)
+    assert side._travelled_m == 0.0
+
+
+@pytest.mark.parametrize("offset_s", [0.0, -3e8, 5.0])
+def test_pictures_are_compared_with_the_odometry_of_their_moment_whatever_its_clock(offset_s: float) -> None:
+    node: Any = ClockOnly()
+    node.time_s = 1e9
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    for number in range(20):
+        node.time_s += 0.05
+        odometry = Odometry(Pose2D(0.01 * number, 0.0, 0.0), Velocity(), node.time_s)
+        side.on_odometry(convert.odometry_message(odometry, convert.time_of(node.time_s + offset_s)))
+    found = side._odometry_at(convert.time_of(node.time_s - 0.25))
+    assert found is not None and found.pose.x == pytest.approx(0.14)
 
 
 class Told:
@@ -93,7 +125,7 @@ def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() 
     assert side.odometry() is None and side.frame_after(2.0, 0.0) is None
     side.beat()
     assert side.texts.messages[-1].state == StepState.WITHDRAWN.value
-    for bright in (2, 3):
+    for bright in range(2, 15):  # until odometry has gone on for a second from where it was set back to
         show(side, node, bright)
     assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
 

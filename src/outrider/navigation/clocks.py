@@ -1,11 +1,63 @@
-"""Times of another computer's clock on this one's, without comparing the two."""
+"""Clocks: whether the one that motions are judged by runs, and another computer's times on this one's."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 WINDOW_S = 10.0
 MAX_DELAY_S = 1.0
+# Simulated seconds in a second at most, and what may come at once beside them.
+MAX_PACE, JUMP_S = 20.0, 1.0
+# Real seconds after which a clock stands still: three of the longest pauses seen, within these.
+STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 1.0
+# Real seconds after a jump until the clock counts again.
+SETTLE_S = 1.0
+NO_CLOCK = "use_sim_time is set, but nobody publishes /clock: start its source, or set use_sim_time:=false"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment on two clocks, which are one unless time is simulated.
+
+    `motion_s` is the clock that the robot moves by, and the age of its measurements counts on. `real_s` is
+    monotonic: silence of other processes is counted on it, for a process that hangs does so in real time.
+    """
+
+    motion_s: float
+    real_s: float
+
+
+class ClockWatch:
+    """Whether the clock of motions can be judged by: it runs, and neither jumps nor stands still."""
+
+    def __init__(self) -> None:
+        self._last: Moment | None = None
+        self._ran_s = self._jumped_s = -math.inf
+        self._pause_s = 0.0
+        self._jump = ""
+
+    def fault(self, now: Moment) -> str:
+        """What is wrong with the clock, or an empty text. Asked at every tick."""
+        last, self._last = self._last, now
+        if last is None or last.motion_s != now.motion_s:
+            self._pause_s = max(self._pause_s, 0.0 if last is None else now.real_s - self._ran_s)
+            self._ran_s = now.real_s
+        if last is not None and last.motion_s > 0.0:
+            self._see_jump(now.motion_s - last.motion_s, now.real_s - last.real_s, now.real_s)
+        if now.motion_s <= 0.0:
+            return NO_CLOCK
+        if now.real_s - self._jumped_s < SETTLE_S:
+            return self._jump
+        if now.real_s - self._ran_s > min(LONGEST_STILL_S, max(STILL_S, PAUSES * self._pause_s)):
+            return "the simulated clock stands still: is the simulation paused, or gone?"
+        return ""
+
+    def _see_jump(self, elapsed_s: float, real_s: float, now_s: float) -> None:
+        if elapsed_s < 0.0:
+            self._jump, self._jumped_s = f"the clock went back by {-elapsed_s:.1f} s", now_s
+        elif elapsed_s > MAX_PACE * real_s + JUMP_S:
+            self._jump, self._jumped_s = f"the clock jumped ahead by {elapsed_s:.1f} s", now_s
 
 
 class ClockMapping:

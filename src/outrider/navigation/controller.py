@@ -21,6 +21,7 @@ from outrider.navigation.clearance import (
     scan_points,
 )
 from outrider.navigation.limits import Footprint, MotionLimits
+from outrider.navigation.motion_bounds import MotionBounds
 from outrider.navigation.safety import clamp
 
 NOTHING_SEEN = scan_points(RangeScan((), 0.0, 0.0, 0.0))
@@ -34,6 +35,8 @@ SIDE_STEP_GAIN = 2.0
 HEADING_GAIN, HEADING_RPS = 2.0, 0.5
 CREEP_MPS, CREEP_RPS = 0.04, 0.10
 PUSH_MPS = 0.30
+# What odometry must report at least to contradict a pose that stands still.
+MOVING_MPS, MOVING_RPS = 0.10, 0.20
 ALMOST = 0.05
 
 
@@ -80,6 +83,7 @@ class MotionController:
         self._updated_s = self._progress_s = self._changed_s = now_s
         self._best = 0.0
         self._speed = 0.0
+        self._bounds = MotionBounds(self.motion, odometry.pose, now_s)
         self._deadline_s = now_s + self._allowance_s()
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
@@ -90,11 +94,13 @@ class MotionController:
             self._end = self._fault(odometry, scan, now_s)
         if self._end is None:
             self._measure(odometry, now_s)
-            self._commands_motion = False
+            self._end = self._out_of_bounds(odometry)
+        if self._end is None:
             carry_on = self._advance if self.motion.forward_m else self._turn
             command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan))
+            self._commands_motion = command.velocity != Velocity()
+            self._bounds.command(command.velocity)
             if not command.done:
-                self._commands_motion = command.velocity != Velocity()
                 return command
             self._end = command
         return self._end
@@ -120,6 +126,18 @@ class MotionController:
             return Command(done=True, error=f"out of its time allowance after {self._covered()}")
         return None
 
+    def _out_of_bounds(self, odometry: Odometry) -> Command | None:
+        """The command that ends a motion which went further or elsewhere than commanded, or None."""
+        ahead_m, aside_m = self._along()
+        exceeded = self._bounds.exceeded(ahead_m, aside_m, self._turned_rad)
+        if exceeded:
+            return Command(done=True, error=f"{exceeded}: check odometry, and what moves the robot")
+        if not self._bounds.is_behind(ahead_m, self._turned_rad):
+            return None
+        if _moves(odometry.velocity):
+            return Command(done=True, error="odometry's pose lags behind its velocity: check its source")
+        return self._give_up()
+
     def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
         """Whether message after message repeats the last one, bit for bit, for too long under way.
 
@@ -138,6 +156,7 @@ class MotionController:
         pose = odometry.pose
         self._turned_rad += wrap_angle(pose.yaw - self._last_pose.yaw)
         self._last_pose = pose
+        self._bounds.advance(self._turned_rad, now_s)
         self._step_s = min(0.2, max(0.0, now_s - self._updated_s))
         self._updated_s = now_s
         along, aside = self._along()
@@ -162,7 +181,7 @@ class MotionController:
 
     def _covered(self) -> str:
         if self.motion.forward_m:
-            return f"{self._progress():.2f} of {self.motion.forward_m:.2f} m"
+            return f"{round(self._progress(), 2) + 0.0:.2f} of {self.motion.forward_m:.2f} m"
         return f"{math.degrees(self._progress()):.0f} of {math.degrees(abs(self.motion.turn_rad)):.0f} deg"
 
     def _stuck(self) -> bool:
@@ -177,13 +196,14 @@ class MotionController:
 
     def _advance(self, odometry: Odometry, points: Points) -> Command:
         remaining_m = self.motion.forward_m - self._progress()
-        speed_mps = odometry.velocity.vx
+        # Whatever the frame of the source's twist.
+        speed_mps = math.hypot(odometry.velocity.vx, odometry.velocity.vy)
         if remaining_m < self.limits.distance_tolerance_m:
-            return self._settle(abs(speed_mps), SETTLED_MPS)
+            return self._settle(speed_mps, SETTLED_MPS)
         if self._stuck():
             return self._give_up()
         free_m = free_ahead(points, self.footprint)
-        ahead_m = min(remaining_m, free_m) - BASE_LAG_S * max(0.0, speed_mps)
+        ahead_m = min(remaining_m, free_m) - BASE_LAG_S * speed_mps
         vx = self._ramp(self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS), forward=True)
         aside_m = self._along()[1]
         window = (-MAX_SIDE_STEP_M - aside_m, MAX_SIDE_STEP_M - aside_m)
@@ -226,6 +246,10 @@ class MotionController:
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
         return Command(safe_velocity(clamp(wanted, self.limits), points, self.footprint))
+
+
+def _moves(velocity: Velocity) -> bool:
+    return math.hypot(velocity.vx, velocity.vy) > MOVING_MPS or abs(velocity.wz) > MOVING_RPS
 
 
 def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:

@@ -17,6 +17,7 @@ from outrider.core.prompt import PromptContext
 from outrider.core.values import Odometry, Pose2D
 from outrider.navigation.history import SearchHistory
 
+FARTHEST_MOTION_M = 1.5
 log = logging.getLogger(__name__)
 
 
@@ -155,7 +156,9 @@ class Navigator:
         return step.motion
 
     def _track(self, odometry: Odometry) -> None:
-        self.travelled_m += self._pose.distance_to(odometry.pose.x, odometry.pose.y)
+        # Farther than any motion leads is a jump of odometry, or a person's driving.
+        moved_m = self._pose.distance_to(odometry.pose.x, odometry.pose.y)
+        self.travelled_m += min(moved_m, FARTHEST_MOTION_M)
         self._pose = odometry.pose
 
     def _conclude(self, step: _StepState) -> None:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from outrider.core.actions import ActionTable, Motion
 from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
+from outrider.navigation.clocks import ClockWatch, Moment
 from outrider.navigation.controller import Command, MotionController
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import STANDSTILL, Deadman, clamp
 
 STOP_BURST_TICKS = 10
 BASE_PATIENCE_S = 5.0
-_Measurement = TypeVar("_Measurement", Odometry, RangeScan)
+# Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
+MAX_MOTION_REAL_S = 240.0
+# What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
+AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
+SYNCHRONISE = "synchronise the clocks of the computers, or stamp the camera's pictures by this one's"
 
 
 class Ending(Enum):
@@ -33,18 +38,6 @@ class Ending(Enum):
     REFUSED = 4
     EMERGENCY_STOP = 5
     OVERRIDDEN = 6
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One moment on two clocks, which are one unless time is simulated.
-
-    `motion_s` is the clock that the robot moves by. `real_s` is monotonic: silence and age of what other
-    processes send are counted on it, for a process that hangs does so in real time.
-    """
-
-    motion_s: float
-    real_s: float
 
 
 @dataclass(frozen=True)
@@ -124,9 +117,11 @@ class MotionExecutor(Protocol):
 @dataclass
 class _Running:
     text: StepText
+    motion: Motion
     controller: MotionExecutor
-    started_s: float
+    started: Moment
     start: Odometry | None = None
+    latest: Odometry | None = None
 
 
 class Pilot:
@@ -152,10 +147,17 @@ class Pilot:
         self._burst_ticks = 0
         self._stop_due = False
         self._trouble, self._trouble_s = "", 0.0
+        self._clock_watch = ClockWatch()
+        self.clock_fault = ""
 
     @property
     def is_moving(self) -> bool:
         return self._running is not None
+
+    @property
+    def motion(self) -> Motion | None:
+        """What is being carried out."""
+        return self._running.motion if self._running else None
 
     @property
     def drivers(self) -> tuple[str, ...]:
@@ -215,9 +217,14 @@ class Pilot:
         self._finish(Ending.STOPPED, reason, now)
         self._order_stop()
 
-    def tick(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment) -> Drive:
-        """What to send now. The measurements' stamps are the real time of their arrival."""
-        velocity = self._advance(odometry, scan, now) if self._running else self._by_hand(now)
+    def tick(
+        self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str = ""
+    ) -> Drive:
+        """What to send now. The measurements' stamps are on the clock of motions; `missing` says why there is
+        none of one.
+        """
+        self.clock_fault = self._clock_watch.fault(now)
+        velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
         if velocity is None and self._burst_ticks > 0:
             self._burst_ticks -= 1
             velocity = STANDSTILL
@@ -261,8 +268,11 @@ class Pilot:
             self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
         elif self._is_from_before(self._driven_s, text, now):
             self._report(text, Ending.OVERRIDDEN, "the joystick had the robot since its frame")
-        elif text.frame_age_s > self.settings.max_frame_age_s:
-            self._report(text, Ending.FAILED, f"discarded: its frame is {text.frame_age_s:.1f} s old")
+        elif self.clock_fault:
+            self._report(text, Ending.FAILED, self.clock_fault)
+        elif text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
+            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
+            self._report(text, Ending.FAILED, f"discarded: {reason}")
         elif motion is None:
             self._order_stop()
             self._report(text, Ending.REFUSED, f"not an action: {text.action!r}")
@@ -273,7 +283,7 @@ class Pilot:
             self._report(text, Ending.FAILED, self._trouble)
         else:
             self._heard_s = now.real_s
-            self._running = _Running(text, self._make_executor(motion), now.motion_s)
+            self._running = _Running(text, motion, self._make_executor(motion), now)
 
     def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
         """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
@@ -287,26 +297,26 @@ class Pilot:
         session_id, previous = self._last_action
         return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
 
-    def _advance(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment) -> Velocity | None:
+    def _advance(
+        self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str
+    ) -> Velocity | None:
         """One step of the running motion; None once it has ended."""
         running = self._running
         assert running is not None
-        fault = self._fault(odometry, scan, now.real_s)
-        if now.motion_s < running.started_s:
-            fault = fault or "the clock went back: the motion's time allowance is void"
+        fault = self._fault(odometry, scan, now, missing)
         if fault or odometry is None:
             self._finish(Ending.FAILED, fault, now)
             return None
-        odometry, scan = _on_motion_clock(odometry, now), scan and _on_motion_clock(scan, now)
         if running.start is None:
             if self._is_still_frozen(odometry):
                 self._finish(Ending.FAILED, "odometry still repeats itself: check its source", now)
                 return None
             running.start = odometry
             running.controller.start(odometry, now.motion_s)
+        running.latest = odometry
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
-            self._finish(_ending_of(command), command.error or command.note, now, odometry)
+            self._finish(_ending_of(command), command.error or command.note, now)
             self._frozen_odometry = odometry if running.controller.odometry_froze else None
             return None
         return clamp(command.velocity, self.settings.limits)
@@ -316,27 +326,32 @@ class Pilot:
         last = self._frozen_odometry
         return last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
 
-    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, real_s: float) -> str:
+    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str) -> str:
         """Why nothing may move now, or an empty text."""
-        if real_s - self._heard_s > self.settings.silence_s - self.settings.period_s:
-            return f"no sign of life from the navigator for {real_s - self._heard_s:.2f} s"
+        silent_s = now.real_s - self._heard_s
+        if silent_s > self.settings.silence_s - self.settings.period_s:
+            return f"no sign of life from the navigator for {silent_s:.2f} s"
+        if self.clock_fault:
+            return self.clock_fault
+        if self._running and now.real_s - self._running.started.real_s > MAX_MOTION_REAL_S:
+            return f"not done after {MAX_MOTION_REAL_S:.0f} s of real time: the simulation is too slow"
         if odometry is None:
-            return "no odometry yet: check the topic odom"
+            return missing or "no odometry yet: check the topic odom"
         if scan is None and self.settings.use_scan:
-            return "no scan yet: check the topic scan"
+            return missing or "no scan yet: check the topic scan"
         return ""
 
-    def _finish(self, ending: Ending, message: str, now: Moment, odometry: Odometry | None = None) -> None:
+    def _finish(self, ending: Ending, message: str, now: Moment) -> None:
         running, self._running = self._running, None
         if running is None:
             return
         self._order_stop()
         distance_m = turned_rad = 0.0
-        if odometry and running.start:
-            start = running.start.pose
-            distance_m = start.distance_to(odometry.pose.x, odometry.pose.y)
-            turned_rad = wrap_angle(odometry.pose.yaw - start.yaw)
-        duration_s = now.motion_s - running.started_s
+        if running.start and running.latest:
+            start, latest = running.start.pose, running.latest.pose
+            distance_m = start.distance_to(latest.x, latest.y)
+            turned_rad = wrap_angle(latest.yaw - start.yaw)
+        duration_s = now.motion_s - running.started.motion_s
         self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
 
     def _order_stop(self) -> None:
@@ -349,9 +364,13 @@ class Pilot:
         self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))
 
 
-def _on_motion_clock(measurement: _Measurement, now: Moment) -> _Measurement:
-    """The same measurement with its real age as its age on the clock of the motion."""
-    return replace(measurement, stamp_s=now.motion_s - (now.real_s - measurement.stamp_s))
+def clock_off(frame_age_s: float) -> str:
+    """How the clock that stamped a frame of this age differs from this one, or an empty text."""
+    if frame_age_s < -AHEAD_S:
+        return f"its frame is stamped {-frame_age_s:.1f} s ahead of this clock: {SYNCHRONISE}"
+    if frame_age_s > CLOCK_OFF_S:
+        return f"its frame is stamped {frame_age_s:.0f} s ago: {SYNCHRONISE}"
+    return ""
 
 
 def _ending_of(command: Command) -> Ending:

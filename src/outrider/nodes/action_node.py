@@ -13,12 +13,14 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from outrider.core.values import LinkState, Odometry, RangeScan
+from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.odometry_check import OdometryCheck
+from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText, clock_off
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
-from outrider.nodes.convert import header, odometry_of, scan_of, seconds_of, velocity_of
+from outrider.nodes.convert import header, odometry_sample, scan_of, seconds_of, velocity_of
 from outrider.nodes.step_messages import report_message
 
 STOP_REPEATS = 5
@@ -40,6 +42,8 @@ class ActionNode(OutriderNode):
         self.pilot = Pilot(settings, self._base.make_executor)
         self.pilot.on_emergency_stop(engaged, self._now())
         self._odometry: Odometry | None = None
+        self._odometry_check, self._odometry_fault = OdometryCheck(), ""
+        self._frame_age_s = 0.0
         self._scan: RangeScan | None = None
         self._active = False
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
@@ -95,6 +99,7 @@ class ActionNode(OutriderNode):
             return "inactive", {}
         warning = "emergency stop is engaged" if self.pilot.emergency else ""
         warning = warning or _hands_warning(self.pilot.drivers)
+        warning = warning or self.pilot.clock_fault or clock_off(self._frame_age_s) or self._odometry_fault
         if self._odometry is None:
             warning = warning or f"no odometry: {self.why_silent('odom', OdometryMsg)}"
         if self._scan is None and self.value("use_scan"):
@@ -114,6 +119,7 @@ class ActionNode(OutriderNode):
         if not self._active:
             return
         age_s = self.get_clock().now().nanoseconds * 1e-9 - seconds_of(message.header.stamp)
+        self._frame_age_s = age_s
         text = StepText(
             session_id=message.session_id,
             step=message.step,
@@ -127,10 +133,12 @@ class ActionNode(OutriderNode):
         self.pilot.on_text(text, self._now())
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        self._odometry = odometry_of(message, time.monotonic())
+        odometry = self._odometry_check.take(odometry_sample(message), self.now_s())
+        self._odometry_fault = self.rivals("odom") or self._odometry_check.fault
+        self._odometry = None if self._odometry_fault else odometry
 
     def _on_scan(self, message: LaserScan) -> None:
-        self._scan = scan_of(message, time.monotonic())
+        self._scan = scan_of(message, self.now_s())
 
     def _on_hand(self, topic: str, message: Twist) -> None:
         """A message does not tell whose it is: a topic that two publish counts as two drivers."""
@@ -169,7 +177,7 @@ class ActionNode(OutriderNode):
             self._base.tick()
             trouble = "" if self._base.is_ready else self._base.warning() or "the base is not ready"
             self.pilot.on_base(trouble, self._now())
-            drive = self.pilot.tick(self._odometry, self._scan, self._now())
+            drive = self.pilot.tick(self._odometry, self._scan, self._now(), self._odometry_fault)
             self._carry_out(drive)
         except BaseException:
             self._stop_base()

@@ -33,6 +33,7 @@ from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.ending import end_process_after
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value
@@ -120,7 +121,9 @@ class OutriderNode(LifecycleNode):
         self._active_timers: list[Any] = []
         self._active_period = object()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
-        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics)
+        # Of real time: that a simulated clock does not run is a diagnosis too.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=steady)
         self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
@@ -178,6 +181,15 @@ class OutriderNode(LifecycleNode):
         if not others:
             return f"nobody publishes {name}: start its source"
         return f"nobody publishes {name}, but {', '.join(others)}: {remedy.format(topic, others[0])}"
+
+    def rivals(self, topic: str) -> str:
+        """Who publish a topic that one alone may publish; an empty text where one does, or nobody."""
+        name = self.resolve_topic_name(topic)
+        count = self.count_publishers(name)
+        if count < 2:
+            return ""
+        nodes = ", ".join(sorted({end.node_name for end in self.get_publishers_info_by_topic(name)}))
+        return f"{count} publishers of {name} ({nodes}): let one alone publish it, or remap the others"
 
     def _is_published(self, name: str) -> bool:
         """By another than this node."""
@@ -299,6 +311,8 @@ class OutriderNode(LifecycleNode):
 
     def _publish_diagnostics(self) -> None:
         warning, values = self.health()
+        if self.get_parameter("use_sim_time").value and self.now_s() <= 0.0:
+            warning = NO_CLOCK
         self._log_persistent(warning)
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,

@@ -21,6 +21,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import FrameError
 from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import console_messages as shown
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
@@ -53,6 +54,7 @@ class ConsoleNode(OutriderNode):
 
     def configure(self) -> None:
         self.limits = Velocity(self.value("forward_mps"), self.value("lateral_mps"), self.value("yaw_rps"))
+        self._odometry_check = OdometryCheck()
         self._pose: Pose2D | None = None
         self._turning = False
         self._steps: dict[tuple[str, int], Pose2D] = {}
@@ -188,10 +190,10 @@ class ConsoleNode(OutriderNode):
         self._console.show_picture(jpeg)
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = convert.odometry_of(message, time.monotonic())
-        if not odometry.is_finite:
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+        self._pose = odometry.pose if odometry else None
+        if odometry is None:
             return
-        self._pose = odometry.pose
         self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
         self._see_motion("odometry", _moves(odometry))
         if self._is_due("pose", 1.0 / POSE_HZ):

@@ -16,6 +16,7 @@ from std_msgs.msg import Header
 from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, CameraModel
 from outrider.core.errors import FrameError
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.odometry_check import OdometrySample
 
 BASE_HEIGHT_M = 0.30
 OPTICAL_ROTATION = (-0.5, 0.5, -0.5, 0.5)
@@ -65,9 +66,17 @@ def twist_message(velocity: Velocity) -> Twist:
     return message
 
 
-def odometry_of(message: OdometryMsg, received_s: float) -> Odometry:
-    """Stamped with the time of reception: the source may be another computer with another clock."""
-    return Odometry(pose_of(message.pose.pose), velocity_of(message.twist.twist), received_s)
+def odometry_sample(message: OdometryMsg) -> OdometrySample:
+    """Odometry as it came; `OdometryCheck` says whether it is any."""
+    position, q = message.pose.pose.position, message.pose.pose.orientation
+    return OdometrySample(
+        (position.x, position.y, position.z),
+        (q.x, q.y, q.z, q.w),
+        velocity_of(message.twist.twist),
+        message.header.frame_id,
+        message.child_frame_id,
+        seconds_of(message.header.stamp),
+    )
 
 
 def odometry_message(odometry: Odometry, stamp: Time) -> OdometryMsg:

@@ -15,6 +15,7 @@ from rclpy.clock import Clock, ClockType
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Pose2D
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.simulation_node import STATE_HZ, truth_message
@@ -33,6 +34,7 @@ class GazeboNode(OutriderNode):
         self._held = self.value("holds") or self.value("instruction")
         self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
         self._base = SimulatedBase()
+        self._odometry_check = OdometryCheck()
         self._pose: Pose2D | None = None
         self._path_m = 0.0
         self._commands = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
@@ -58,8 +60,9 @@ class GazeboNode(OutriderNode):
         self._commands = None
 
     def health(self) -> tuple[str, dict[str, object]]:
-        missing = getattr(self, "_pose", None) is None
-        return "no odometry from Gazebo: is the bridge running?" if missing else "", {}
+        if getattr(self, "_pose", None) is None:
+            return "no odometry from Gazebo: is the bridge running?", {}
+        return self._odometry_check.fault, {}
 
     def _on_cmd_vel(self, message: Twist) -> None:
         self._base.feed(convert.velocity_of(message), time.monotonic())
@@ -68,7 +71,10 @@ class GazeboNode(OutriderNode):
         self._commands.publish(convert.twist_message(self._base.velocity(time.monotonic())))
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        pose = convert.pose_of(message.pose.pose)
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+        if odometry is None:
+            return
+        pose = odometry.pose
         if self._pose is not None:
             self._path_m += pose.distance_to(self._pose.x, self._pose.y)
         self._pose = pose

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -12,8 +13,8 @@ from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.errors import ConfigError
-from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.clocks import ClockMapping
+from outrider.core.values import Pose2D, Velocity
+from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 
@@ -40,11 +41,12 @@ MODES = (
 )
 
 
-def pose_of(state: Any) -> Pose2D:
-    """The planar pose of a SportModeState, whose quaternion is ordered w, x, y, z."""
-    w, x, y, z = (float(part) for part in state.imu_state.quaternion)
-    yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
-    return Pose2D(float(state.position[0]), float(state.position[1]), yaw)
+def sample_of(state: Any) -> OdometrySample:
+    """The pose of a SportModeState, whose quaternion is ordered w, x, y, z, and its rate of turning."""
+    w, x, y, z = map(float, state.imu_state.quaternion)
+    position = (float(state.position[0]), float(state.position[1]), float(state.position[2]))
+    stamp_s = state.stamp.sec + state.stamp.nanosec * 1e-9
+    return OdometrySample(position, (x, y, z, w), Velocity(wz=float(state.yaw_speed)), stamp_s=stamp_s)
 
 
 class Speedometer:
@@ -80,7 +82,7 @@ class Go2StateNode(OutriderNode):
         self._heard_s = self._published_s = -math.inf
         self._stamp_s = -math.inf
         self._active = False
-        self._robot_clock, self._speed = ClockMapping(), Speedometer()
+        self._check, self._speed = OdometryCheck(), Speedometer()
         try:
             from unitree_go.msg import LowState, SportModeState
         except ImportError as error:
@@ -122,6 +124,8 @@ class Go2StateNode(OutriderNode):
                 return "somebody else publishes odom as well: stop it, or set odometry_source:=topic"
             if time.monotonic() - self._heard_s > SILENCE_S:
                 return f"no new state on {STATE_TOPIC}: is DDS on the interface of the robot's network?"
+            if self._check.fault:
+                return f"{STATE_TOPIC} gives no odometry: {self._check.fault}"
         if self._battery_percent is not None and self._battery_percent < LOW_BATTERY_PERCENT:
             return f"the battery is at {self._battery_percent} percent"
         return ""
@@ -139,13 +143,12 @@ class Go2StateNode(OutriderNode):
 
     def _publish_odometry(self, message: Any, robot_s: float) -> None:
         """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
-        pose = pose_of(message)
-        velocity = self._speed.velocity(pose, robot_s, float(message.yaw_speed))
-        local_s = self._robot_clock.local_s(robot_s, self.get_clock().now().nanoseconds * 1e-9)
-        odometry = Odometry(pose, velocity, local_s)
-        if not odometry.is_finite:
-            self.get_logger().warning("a state that is not finite was dropped", throttle_duration_sec=1.0)
+        measured = self._check.take(sample_of(message), self.get_clock().now().nanoseconds * 1e-9)
+        if measured is None:
+            self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
             return
+        pose, local_s = measured.pose, measured.stamp_s
+        odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
             return
         self._published_s = robot_s

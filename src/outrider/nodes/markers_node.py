@@ -14,6 +14,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from outrider.core.actions import ActionTable, split_answer
 from outrider.core.values import Place, Pose2D
 from outrider.memory.scene import place_of, things_seen
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 
@@ -42,6 +43,7 @@ class MarkersNode(OutriderNode):
     def configure(self) -> None:
         self._active = False
         self._text: VerifiedText | None = None
+        self._odometry_check = OdometryCheck()
         self._pose: Pose2D | None = None
         self._seen_from: Pose2D | None = None
         self._goal: tuple[str, Place] | None = None
@@ -58,8 +60,11 @@ class MarkersNode(OutriderNode):
         self._active = False
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        pose = convert.pose_of(message.pose.pose)
-        self._pose = pose
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+        self._pose = odometry.pose if odometry else None
+        if odometry is None:
+            return
+        pose = odometry.pose
         if not self._path or self._path[-1].distance_to(pose.x, pose.y) >= PATH_STEP_M:
             self._path.append(pose)
 

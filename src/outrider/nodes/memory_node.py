@@ -17,6 +17,7 @@ from outrider.memory.observer import Observer
 from outrider.memory.records import RecordFilter
 from outrider.memory.store import StoreLimits
 from outrider.navigation.frames import model_jpeg
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.memories import forget_memory, open_memory, this_home
@@ -35,6 +36,7 @@ class MemoryNode(OutriderNode):
         self._memory = open_memory(self.value("memory_store"), self.value("memory_key_file"), limits)
         self._home = this_home(self.value("home"))
         self._observer = Observer(self._memory, self._home)
+        self._odometry_check = OdometryCheck()
         self._pose: Pose2D | None = None
         self._image: Image | None = None
         self._warning = ""
@@ -61,7 +63,7 @@ class MemoryNode(OutriderNode):
             values = {"records": self._memory.count(), "mb": round(self._memory.size_mb(), 1)}
         except MemoryStoreError as error:
             return str(error), {}
-        return self._warning, {**values, "home": self._home}
+        return self._warning or self._odometry_check.fault, {**values, "home": self._home}
 
     def _guarded_answer(self, answer: Callable[[Any, Any], None]) -> Callable[[Any, Any], Any]:
         """A service that says why where it fails."""
@@ -99,7 +101,8 @@ class MemoryNode(OutriderNode):
         response.forgotten = forgotten
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        self._pose = convert.pose_of(message.pose.pose)
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+        self._pose = odometry.pose if odometry else None
 
     def _on_image(self, message: Image) -> None:
         self._image = message

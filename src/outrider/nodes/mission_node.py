@@ -21,6 +21,7 @@ from sensor_msgs.msg import Image
 
 from outrider.core.errors import LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import BROKEN, declare_parameters, init_ros, leave_ros, ros_parameters
 from outrider.runtime.episode import stands_at_target
@@ -50,6 +51,7 @@ class MissionNode(Node):
         )
         self._values = declare_parameters(self, MISSION)
         self._recorder = Recorder(str(self._values["instruction"]))
+        self._odometry_check = OdometryCheck()
         self._started_s: float | None = None
         self._truth_message: SimulationState | None = None
         self._link_state = "connecting"
@@ -199,8 +201,9 @@ class MissionNode(Node):
         self._recorder.truth = Truth(pose, message.distance_to_target_m, message.collisions)
 
     def _on_odometry(self, message: OdometryMsg) -> None:
-        if self._started_s is not None:
-            self._recorder.on_odometry(convert.pose_of(message.pose.pose), self._time_s())
+        odometry = self._odometry_check.take(convert.odometry_sample(message), time.monotonic())
+        if self._started_s is not None and odometry is not None:
+            self._recorder.on_odometry(odometry.pose, self._time_s())
 
     def _on_image(self, message: Image) -> None:
         time_s = self._time_s()

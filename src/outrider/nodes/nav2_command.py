@@ -33,6 +33,8 @@ from outrider.nodes.base_command import TwistCommand
 FRAME = "odom"
 PLANNING_S = 10.0
 LEAST_SHARE = 0.5
+# What nav2 may go beyond a motion on its way around things.
+DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
 # How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
 # does not know, or that nobody serves, is taken to be on its way.
 REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 0.3, 3.0
@@ -209,6 +211,7 @@ class Nav2Motion:
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
         if not fault and now_s > self._deadline_s:
             fault = "nav2 is out of its time allowance"
+        fault = fault or beyond(self._start, odometry.pose, self._motion)
         if fault:
             return Command(done=True, error=fault)
         outcome = self._goal.outcome
@@ -234,6 +237,17 @@ def target_of(start: Pose2D, motion: Motion) -> Pose2D:
     x = start.x + motion.forward_m * math.cos(start.yaw)
     y = start.y + motion.forward_m * math.sin(start.yaw)
     return Pose2D(x, y, wrap_angle(start.yaw + motion.turn_rad))
+
+
+def beyond(start: Pose2D, now: Pose2D, motion: Motion) -> str:
+    """How nav2 went farther than a detour takes it, or an empty text."""
+    moved_m, turned_rad = start.distance_to(now.x, now.y), abs(wrap_angle(now.yaw - start.yaw))
+    if moved_m > motion.forward_m + DETOUR_M:
+        return f"nav2 moved {moved_m:.2f} m, {motion.forward_m:.2f} m asked for"
+    if motion.turn_rad and turned_rad > abs(motion.turn_rad) + DETOUR_RAD:
+        asked_deg = math.degrees(abs(motion.turn_rad))
+        return f"nav2 turned {math.degrees(turned_rad):.0f} deg, {asked_deg:.0f} deg asked for"
+    return ""
 
 
 def covered_share(start: Pose2D, now: Pose2D, motion: Motion) -> float:

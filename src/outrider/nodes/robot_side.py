@@ -16,9 +16,10 @@ from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
-from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
 from outrider.navigation.camera_check import MIRRORED, REPEATED, MirrorCheck, RepeatWatch
 from outrider.navigation.frames import model_jpeg
+from outrider.navigation.odometry_check import OdometryCheck
 from outrider.navigation.pilot import MotionEnd
 from outrider.nodes import convert, step_messages
 from outrider.nodes.base import OutriderNode
@@ -50,9 +51,11 @@ class RosRobotSide:
         self._pictures = PictureClock(node.now_s())
         self._repeat_watch, self._repeats = RepeatWatch(), False
         self._mirror = MirrorCheck()
-        self._track: deque[tuple[float, Odometry]] = deque(maxlen=TRACKED)
+        self._odometry_check = OdometryCheck()
+        self._track: deque[Odometry] = deque(maxlen=TRACKED)
         self._image_warning = ""
         self._odometry: Odometry | None = None
+        self._place: Pose2D | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
@@ -84,25 +87,26 @@ class RosRobotSide:
         return self._repeats
 
     def on_odometry(self, message: OdometryMsg) -> None:
-        odometry = convert.odometry_of(message, self._node.now_s())
-        if not odometry.is_finite:
-            return  # one such distance, or place on the map, and all that is reckoned from it is lost
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self._node.now_s())
         with self._changed:
-            self._track.append((convert.seconds_of(message.header.stamp), odometry))
-            if self._odometry is not None:
-                x, y = self._odometry.pose.x, self._odometry.pose.y
-                self._travelled_m += odometry.pose.distance_to(x, y)
+            before, self._place = self._place, odometry.pose if odometry else None
+            if odometry is None:
+                return  # one such distance, or place on the map, and all that is reckoned from it is lost
+            self._track.append(odometry)
+            if before is not None:
+                self._travelled_m += odometry.pose.distance_to(before.x, before.y)
             self._odometry = odometry
             self._changed.notify_all()
 
     def _odometry_at(self, stamp: convert.Time) -> Odometry | None:
         """The odometry of a picture's moment; the newest where the picture was stamped by another clock."""
-        taken_s = convert.seconds_of(stamp)
-        if abs(self._node.get_clock().now().nanoseconds * 1e-9 - taken_s) > MAX_CLOCK_OFFSET_S:
+        age_s = self._node.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)
+        if abs(age_s) > MAX_CLOCK_OFFSET_S:
             return self.odometry()
+        taken_s = self.now_s() - age_s
         with self._changed:
-            nearest = min(self._track, key=lambda entry: abs(entry[0] - taken_s), default=None)
-        return nearest[1] if nearest is not None and abs(nearest[0] - taken_s) <= MATCH_S else None
+            nearest = min(self._track, key=lambda odometry: abs(odometry.stamp_s - taken_s), default=None)
+        return nearest if nearest is not None and abs(nearest.stamp_s - taken_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
         try:
@@ -208,6 +212,8 @@ class RosRobotSide:
         # A driver may give each picture twice.
         if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
+        if self._odometry_check.fault:
+            return self._odometry_check.fault
         if self._image is None:
             return f"no picture: {self._node.why_silent('camera/image_raw', Image)}"
         if self._odometry is None:

@@ -29,6 +29,7 @@ from outrider.navigation.navigator import NavigatorSettings
 from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.figures import write_figures
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+from outrider.runtime.odometry_faults import EVIDENT, LIES, SUDDEN
 from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.safety_world import (
     STEP_S,
@@ -43,10 +44,15 @@ from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
 
 LIMIT_S = 0.3
+# How far the robot may go beyond a motion's command, and how long what is sudden lasts: no longer than it
+# takes until a source that has jumped counts again.
+LIMIT_M = 0.3
+SUDDEN_S = (0.3, 0.9)
 NUM_HOMES = 4
 ODOMETRY_NOISE = 0.02
 SETTINGS = GoalSettings(navigator=NavigatorSettings(max_steps=40, max_turning_deg=360.0))
 TARGET = ObjectSpec("bottle", "silver")
+NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached")
 Act = Callable[[SafetyWorld, Guide], None]
 
 
@@ -56,7 +62,8 @@ class Fault:
 
     It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
     do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
-    show while the robot stands comes `at_speed`, and its time begins anew with each motion.
+    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What `lies` is
+    judged by how far the motions go beyond their commands alone.
     """
 
     name: str
@@ -66,6 +73,7 @@ class Fault:
     while_waiting: bool = False
     by_models: bool = False
     at_speed: bool = False
+    lies: bool = False
 
 
 def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
@@ -94,9 +102,15 @@ FAULTS = (
     Fault("camera silent", *_switch("camera", "silent", "ok")),
     Fault("camera frozen", *_switch("camera", "frozen", "ok")),
     Fault("camera repeats itself", *_switch("camera", "repeating", "ok"), at_speed=True),
-    Fault("odometry silent", *_switch("odometry", "silent", "ok")),
-    Fault("odometry frozen", *_switch("odometry", "frozen", "ok")),
-    Fault("odometry not a number", *_switch("odometry", "nan", "ok")),
+    *(Fault(f"odometry {name}", *_switch("odometry", odd, None)) for name, odd in EVIDENT.items()),
+    *(
+        Fault(f"odometry {name}", *_switch("odometry", odd, None), lasts_s=SUDDEN_S)
+        for name, odd in SUDDEN.items()
+    ),
+    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), lies=True) for name, odd in LIES.items()),
+    Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
+    Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
+    Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
     Fault("scan silent", *_switch("scan", False, True)),
     Fault(
         "joystick not a number",
@@ -113,7 +127,8 @@ FAULTS = (
 @dataclass(frozen=True)
 class Trial:
     """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move, and
-    infinite where there was no occasion for it.
+    infinite where there was no occasion for it. `overrun_m` is how far any part of the body came beyond where
+    its motion should have taken it.
     """
 
     fault: str
@@ -122,10 +137,11 @@ class Trial:
     error: str
     message: str
     base: str = ""
+    overrun_m: float = 0.0
 
     @property
     def missed(self) -> bool:
-        return self.to_zero_s > LIMIT_S + 1e-9
+        return self.to_zero_s > LIMIT_S + 1e-9 or self.overrun_m > LIMIT_M
 
     @property
     def unclear(self) -> bool:
@@ -157,7 +173,7 @@ class _Watch:
         elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
             self.over = True
             fault.end(self._world, self._guide)
-        if math.isfinite(self.begun_s) and not self.over:
+        if math.isfinite(self.begun_s) and not self.over and not fault.lies:
             self._time(moves, now_s)
 
     def _time(self, moves: bool, now_s: float) -> None:
@@ -208,7 +224,8 @@ def run_trial(
         simulator.close()
     to_zero_s = watch.to_zero_s if math.isfinite(watch.begun_s) else math.inf
     assert result is not None, "the navigator is killed only once"
-    return Trial(fault.name, to_zero_s, result.success, result.error.name, result.message, base)
+    ending = (result.success, result.error.name, result.message)
+    return Trial(fault.name, to_zero_s, *ending, base, world.overrun_m)
 
 
 def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult | None:
@@ -310,6 +327,7 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
     return {
         "injections": len(trials),
         "worst_to_zero_s": round(max(trial.to_zero_s for trial in trials), 3),
+        "worst_overrun_m": round(max(trial.overrun_m for trial in trials), 3),
         "missed": sum(trial.missed for trial in trials),
         "reached": sum(trial.reached for trial in trials),
         "ended_with_reason": sum(not trial.reached and not trial.unclear for trial in trials),
@@ -318,10 +336,10 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table("fault", "faults", "s to zero", "late", "reached", "ended")
+    table = Table("fault", "faults", "s to zero", "m beyond", "late", "reached", "ended")
     bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
     rows = [*figures["faults"].items(), *bases, ("all", figures)]
     for name, row in rows:
-        numbers = (row[key] for key in ("injections", "worst_to_zero_s", "missed", "reached"))
+        numbers = (row[key] for key in NUMBERS)
         table.add_row(name, *map(str, numbers), str(row["ended_with_reason"]))
     return table

@@ -12,13 +12,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from outrider.core.actions import Motion
 from outrider.core.errors import LinkError
-from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, RangeScan, Velocity, Verified
+from outrider.core.values import (
+    Decoded,
+    DecodeRequest,
+    LinkState,
+    Odometry,
+    RangeScan,
+    Velocity,
+    Verified,
+    wrap_angle,
+)
 from outrider.navigation.camera_check import RepeatWatch
-from outrider.navigation.pilot import Drive, Moment, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.clocks import Moment
+from outrider.navigation.limits import Footprint
+from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
+from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
 from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
 from outrider.runtime.node_specs import ACTION
+from outrider.runtime.odometry_faults import Distortion, sample_of
 from outrider.runtime.simulated_base import SimulatedBase
 from outrider.simulation.simulator import Simulator
 
@@ -30,6 +44,8 @@ FRESH_S = 2.0
 SPEED_MPS, SPEED_RPS = 0.1, 0.2
 REACHED_M = 0.9
 HAND_MPS = 0.3
+# The clock of motions, and that of odometry's source, when the trial begins.
+JOINED_S, ROBOT_S = 50.0, 7000.0
 
 
 class BaseWire(Protocol):
@@ -93,8 +109,9 @@ class NavigatorKilled(BaseException):
 
 @dataclass
 class Switches:
-    """What works at the moment. `odometry` is one of ok, silent, frozen, nan; `camera` ok, silent,
-    frozen, repeating (the last picture under new stamps); `drivers` drive by hand, each another way.
+    """What works at the moment. `odometry` is what its source does wrong, and `clock` the clock of motions,
+    given its time at the fault's beginning and the time now; `camera` is one of ok, silent, frozen, repeating
+    (the last picture under new stamps); `drivers` drive by hand, each another way.
     """
 
     navigator: bool = True
@@ -103,7 +120,8 @@ class Switches:
     link: bool = True
     scan: bool = True
     camera: str = "ok"
-    odometry: str = "ok"
+    odometry: Distortion | None = None
+    clock: Callable[[float, float], float] | None = None
     drivers: tuple[str, ...] = ()
 
 
@@ -126,8 +144,13 @@ class SafetyWorld:
         self._wire = self.open_wire(lambda velocity: self._base.feed(velocity, self.now_s()), self.now_s)
         self._pictures = PictureClock(self.now_s())
         self._repeat_watch, self._picture = RepeatWatch(), b"picture 0"
-        self._picture_s = self._heard_odometry_s = -math.inf
+        self._picture_s = -math.inf
         self._odometry: Odometry | None = None
+        self._known: Odometry | None = None
+        self._first_sample: OdometrySample | None = None
+        self._clock_fault_s: float | None = None
+        self._motion, self._motion_start = Motion(), self.simulator.truth()
+        self.overrun_m = 0.0
         self._scan: RangeScan | None = None
         self._update: StepUpdate | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -138,6 +161,7 @@ class SafetyWorld:
     def start_action_node(self) -> None:
         """A new process: it knows nothing of the texts before."""
         values = ACTION.checked({})
+        self._odometry_check = OdometryCheck()
         self.pilot = Pilot(
             PilotSettings(
                 silence_s=float(values["deadman_s"]),
@@ -149,7 +173,16 @@ class SafetyWorld:
         self._wire.start()
 
     def moment(self) -> Moment:
-        return Moment(self.now_s(), self.now_s())
+        return Moment(self._motion_s(), self.now_s())
+
+    def _motion_s(self) -> float:
+        """The clock of motions and measurements; it is joined as it runs."""
+        now_s = JOINED_S + self.now_s()
+        if self.switches.clock is None:
+            self._clock_fault_s = None
+            return now_s
+        self._clock_fault_s = now_s if self._clock_fault_s is None else self._clock_fault_s
+        return self.switches.clock(self._clock_fault_s, now_s)
 
     def now_s(self) -> float:
         return self._steps * STEP_S
@@ -170,7 +203,8 @@ class SafetyWorld:
         return Frame(b"", self._picture_s)
 
     def odometry(self) -> Odometry | None:
-        return self._odometry if self.now_s() - self._heard_odometry_s <= FRESH_S else None
+        known = self._known
+        return known if known is not None and self.now_s() - known.stamp_s <= FRESH_S else None
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         self._wait(lambda: (session_id, step) in self._ends, timeout_s)
@@ -214,27 +248,41 @@ class SafetyWorld:
             self._velocity = self._base.velocity(now_s)
         self.on_step(now_s, self._velocity)
         self.simulator.drive(self._velocity if self.switches.base else STANDSTILL, STEP_S)
+        self._follow()
         self._steps += 1
         if self.in_navigator and not self.switches.navigator:
             raise NavigatorKilled
+
+    def _follow(self) -> None:
+        """How far the robot truly is beyond where its last motion should have taken it."""
+        motion, truth = self.pilot.motion, self.simulator.truth()
+        if motion is not None and motion is not self._motion:
+            self._motion, self._motion_start = motion, truth
+        start = self._motion_start
+        beyond_m = start.distance_to(truth.x, truth.y) - self._motion.forward_m
+        turned_rad = abs(wrap_angle(truth.yaw - start.yaw)) - abs(self._motion.turn_rad)
+        overrun_m = max(0.0, beyond_m) + Footprint().radius_m * max(0.0, turned_rad)
+        self.overrun_m = max(self.overrun_m, overrun_m)
 
     def _sense(self, now_s: float) -> None:
         switches = self.switches
         if not switches.base:
             return
-        if switches.odometry != "silent":
-            self._heard_odometry_s = now_s
-            self._odometry = replace(self._measured(), stamp_s=now_s)
+        for sample in self._samples(now_s):
+            self._odometry = self._odometry_check.take(sample, self._motion_s())
+            if self._odometry is not None:
+                self._known = replace(self._odometry, stamp_s=now_s)
         if switches.scan:
-            self._scan = replace(self.simulator.scan(), stamp_s=now_s)
+            self._scan = replace(self.simulator.scan(), stamp_s=self._motion_s())
 
-    def _measured(self) -> Odometry:
-        odometry = self.simulator.odometry()
-        if self.switches.odometry == "frozen" and self._odometry is not None:
-            return self._odometry
-        if self.switches.odometry == "nan":
-            return replace(odometry, velocity=Velocity(math.nan, math.nan, math.nan))
-        return odometry
+    def _samples(self, now_s: float) -> tuple[OdometrySample, ...]:
+        """What odometry's source sends, stamped by a clock of its own."""
+        sample = sample_of(self.simulator.odometry(), ROBOT_S + now_s)
+        if self.switches.odometry is None:
+            self._first_sample = None
+            return (sample,)
+        self._first_sample = self._first_sample or sample
+        return self.switches.odometry(self._first_sample, sample)
 
     def _look(self, now_s: float) -> None:
         if not self.switches.base or self.switches.camera == "silent":
@@ -276,7 +324,8 @@ class SafetyWorld:
         self._wire.tick()
         trouble = "" if self._wire.is_ready else self._wire.warning() or "the base is not ready"
         self.pilot.on_base(trouble, self.moment())
-        self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment()))
+        missing = self._odometry_check.fault
+        self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment(), missing))
 
     def _carry_out(self, drive: Drive) -> None:
         if drive.stop:

@@ -179,13 +179,109 @@ def test_a_base_that_slips_runs_out_of_time_or_is_found_stuck():
 
 
 def test_a_base_that_creeps_is_ended_by_its_time_allowance():
-    controller = MotionController(Motion(forward_m=0.75), MotionLimits())
+    limits = MotionLimits(forward_mps=0.05, allowance_factor=1.0, allowance_extra_s=0.1)
+    controller = MotionController(Motion(forward_m=0.75), limits)
     odometry, scan = moving(controller)
     command = Command()
     for step in range(400):
         now_s = step * STEP_S
-        at = replace(odometry, pose=Pose2D(0.03 * now_s, 0, 0), stamp_s=now_s)
+        at = replace(odometry, pose=Pose2D(0.04 * now_s, 0, 0), stamp_s=now_s)
         command = controller.update(at, replace(scan, stamp_s=now_s), now_s)
         if command.done:
             break
     assert command.error is not None and "time allowance" in command.error
+
+
+class Shown:
+    """What a base that obeys at once shows as odometry, given the pose that it has come to, and its speed."""
+
+    def __init__(self, show, lag_s=0.0):
+        self.robot, self.show = Flatland(lag_s=lag_s), show
+
+    def run(self, motion, period_s=1.0 / 30.0):
+        """Carry out a motion by what is shown; the last command."""
+        controller, robot = MotionController(motion, period_s=period_s), self.robot
+        controller.start(self.odometry(), robot.time_s)
+        while True:
+            command = controller.update(self.odometry(), robot.scan(), robot.time_s)
+            robot.drive(command.velocity, period_s)
+            if command.done:
+                return command
+
+    def odometry(self):
+        pose, velocity = self.show(self.robot.pose, self.robot.velocity)
+        jitter_m = 0.001 * math.sin(1e3 * self.robot.time_s)
+        return Odometry(replace(pose, x=pose.x + jitter_m), velocity, self.robot.time_s)
+
+
+STILL = Pose2D(0.0, 0.0, 0.0)
+LIES = {
+    "stands still": lambda pose, velocity: (STILL, Velocity()),
+    "stands still, reports speed": lambda pose, velocity: (STILL, velocity),
+    "covers a third": lambda pose, velocity: (Pose2D(pose.x / 3, pose.y / 3, pose.yaw / 3), velocity),
+    "runs backwards": lambda pose, velocity: (Pose2D(-pose.x, -pose.y, -pose.yaw), velocity),
+    "faces left": lambda pose, velocity: (Pose2D(-pose.y, pose.x, pose.yaw), velocity),
+    "faces back, keeps its heading": lambda pose, velocity: (Pose2D(-pose.x, -pose.y, 0.0), velocity),
+    "drifts": lambda pose, velocity: (Pose2D(pose.x, 2.0 * pose.x, pose.yaw), velocity),
+    "turns as it moves": lambda pose, velocity: (Pose2D(pose.x, pose.y, pose.yaw + 3.0 * pose.x), velocity),
+}
+
+
+@pytest.mark.parametrize("lag_s", [0.0, 0.25])
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("forward_m", [0.25, 0.5, 0.75])
+def test_odometry_that_lies_lets_no_move_go_far_beyond_its_command(lie, forward_m, lag_s):
+    shown = Shown(LIES[lie], lag_s)
+    command = shown.run(Motion(forward_m=forward_m))
+    assert command.blocked or command.error, lie
+    shown.robot.drive(Velocity(), 1.0)
+    assert math.hypot(shown.robot.pose.x, shown.robot.pose.y) < forward_m + 0.25
+
+
+@pytest.mark.parametrize("lag_s", [0.0, 0.25])
+@pytest.mark.parametrize(
+    "lie", ["stands still", "stands still, reports speed", "covers a third", "runs backwards"]
+)
+@pytest.mark.parametrize("turn_deg", [-45, 15, 30])
+def test_odometry_that_lies_lets_no_turn_go_far_beyond_its_command(lie, turn_deg, lag_s):
+    shown = Shown(LIES[lie], lag_s)
+    command = shown.run(Motion(turn_rad=math.radians(turn_deg)))
+    assert command.blocked or command.error, lie
+    shown.robot.drive(Velocity(), 1.0)
+    assert abs(math.degrees(shown.robot.pose.yaw)) < abs(turn_deg) + 20.0
+
+
+@pytest.mark.parametrize("twist", ["the world's", "never filled in"])
+@pytest.mark.parametrize("heading_deg", [90, 180])
+def test_a_twist_in_another_frame_or_none_does_no_harm(twist, heading_deg):
+    heading = math.radians(heading_deg)
+
+    def show(pose, velocity):
+        cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
+        world = Velocity(
+            velocity.vx * cos - velocity.vy * sin, velocity.vx * sin + velocity.vy * cos, velocity.wz
+        )
+        return pose, world if twist == "the world's" else Velocity()
+
+    shown = Shown(show, lag_s=0.1)
+    shown.robot.pose = shown.robot.believed = Pose2D(0.0, 0.0, heading)
+    command = shown.run(Motion(forward_m=0.5))
+    shown.robot.drive(Velocity(), 1.0)
+    assert not command.error and not command.blocked
+    assert math.hypot(shown.robot.pose.x, shown.robot.pose.y) == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.parametrize("push", [Velocity(vx=0.6), Velocity(vx=-0.9), Velocity(vy=0.4), Velocity(wz=1.5)])
+@pytest.mark.parametrize("motion", [Motion(forward_m=0.75), Motion(turn_rad=0.5), Motion(turn_rad=-0.5)])
+def test_a_robot_that_goes_elsewhere_than_commanded_is_stopped_whatever_moves_it(motion, push):
+    robot, period_s = Flatland(lag_s=0.0), 1.0 / 30.0
+    controller = MotionController(motion, period_s=period_s)
+    controller.start(robot.odometry(), 0.0)
+    command = Command()
+    while not command.done and robot.time_s < 5.0:
+        command = controller.update(robot.odometry(), robot.scan(), robot.time_s)
+        asked = command.velocity
+        robot.drive(Velocity(asked.vx + push.vx, asked.vy + push.vy, asked.wz + push.wz), period_s)
+    assert command.done and command.velocity == Velocity()
+    assert math.hypot(robot.pose.x, robot.pose.y) < motion.forward_m + 0.35
+    assert abs(robot.pose.yaw) < abs(motion.turn_rad) + math.radians(25.0)

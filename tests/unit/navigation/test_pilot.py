@@ -10,6 +10,7 @@ from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.pilot import (
     BASE_PATIENCE_S,
+    MAX_MOTION_REAL_S,
     STOP_BURST_TICKS,
     Drive,
     Ending,
@@ -24,11 +25,15 @@ FREE = (math.inf,) * 36
 
 
 class Rig:
-    """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one."""
+    """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one.
+
+    It ticks every PERIOD_S of the slower of the two.
+    """
 
     def __init__(self, pace: float = 1.0, **settings: float) -> None:
-        self.pilot = Pilot(PilotSettings(period_s=PERIOD_S / pace, **settings))  # type: ignore[arg-type]
-        self.pace = pace
+        period_s = PERIOD_S / max(1.0, pace)
+        self.pilot = Pilot(PilotSettings(period_s=period_s, **settings))  # type: ignore[arg-type]
+        self.pace, self.step_s = pace, period_s * pace
         self.now_s = 100.0
         self.pose = Pose2D(0.0, 0.0, 0.0)
         self.sent: list[Drive] = []
@@ -44,14 +49,14 @@ class Rig:
         self.pilot.on_text(StepText(session, step, action, **more), self.now)  # type: ignore[arg-type]
 
     def tick(self) -> Drive:
-        odometry = Odometry(self.pose, Velocity(), self.now.real_s)
-        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now.real_s)
+        odometry = Odometry(self.pose, Velocity(), self.now_s)
+        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now_s)
         drive = self.pilot.tick(odometry, scan, self.now)
         velocity = drive.velocity or Velocity()
-        yaw = self.pose.yaw + velocity.wz * PERIOD_S
-        x = self.pose.x + velocity.vx * math.cos(yaw) * PERIOD_S
-        self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * PERIOD_S, yaw)
-        self.now_s += PERIOD_S
+        yaw = self.pose.yaw + velocity.wz * self.step_s
+        x = self.pose.x + velocity.vx * math.cos(yaw) * self.step_s
+        self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * self.step_s, yaw)
+        self.now_s += self.step_s
         self.sent.append(drive)
         return drive
 
@@ -125,8 +130,8 @@ def test_silence_of_the_navigator_stops_within_the_deadman_time() -> None:
     assert burst.count(Velocity()) >= STOP_BURST_TICKS - 1 and burst[-1] is None
 
 
-@pytest.mark.parametrize("pace", [0.5, 1.0, 3.0])
-def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulation(pace: float) -> None:
+@pytest.mark.parametrize("pace", [0.1, 0.5, 1.0, 3.0])
+def test_silence_counts_in_real_seconds_and_age_on_the_clock_of_the_measurements(pace: float) -> None:
     rig = Rig(pace=pace)
     rig.say(action="move forward large")
     drive, silent_since_s = rig.tick(), rig.now.real_s
@@ -134,17 +139,100 @@ def test_silence_and_age_count_in_real_seconds_whatever_the_pace_of_the_simulati
         drive = rig.tick()
     assert "sign of life" in drive.end.message
     silent_s = rig.now.real_s - silent_since_s
-    assert 0.3 - 2 * PERIOD_S / pace < silent_s <= 0.3
+    assert 0.3 - 2 * PERIOD_S < silent_s <= 0.3
 
-    rig = Rig(pace=pace)
-    measured = Odometry(rig.pose, Velocity(), rig.now.real_s), RangeScan(FREE, 0.0, 0.1, rig.now.real_s)
-    rig.now_s += 0.15 * pace
+    rig = Rig(pace=pace, silence_s=30.0)
+    measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+    ends = []
+    for _ in range(2):
+        rig.now_s += 0.15
+        rig.say()
+        ends.append(rig.pilot.tick(*measured, rig.now).end)
+    assert ends[0] is None and ends[1] is not None and "0.30 s old" in ends[1].message
+
+
+def test_motions_are_done_in_a_simulation_at_a_tenth_of_real_time() -> None:
+    rig = Rig(pace=0.1)
+    for step, action in enumerate(("move forward large", "turn left large"), start=1):
+        end = rig.run(step=step, action=action, ticks=4000).end
+        assert end is not None and end.ending is Ending.DONE, end
+
+
+def test_on_a_clock_that_has_not_begun_nothing_moves() -> None:
+    rig = Rig()
+    odometry, scan = Odometry(rig.pose, Velocity(), 0.0), RangeScan(FREE, 0.0, 0.1, 0.0)
+    for step in range(1, 9):
+        now = Moment(0.0, 500.0 + 0.04 * step)
+        rig.pilot.on_text(StepText("a", step, "move forward small", complete=True), now)
+        drive = rig.pilot.tick(odometry, scan, now)
+        assert drive.end is not None and "/clock" in drive.end.message
+        assert drive.velocity in (None, Velocity())
+
+
+@pytest.mark.parametrize("moves", [True, False], ids=["under way", "before it begins"])
+def test_a_clock_that_stands_still_ends_a_motion_in_real_time(moves: bool) -> None:
+    rig = Rig()
+    for _ in range(10):
+        rig.say(complete=moves)
+        rig.tick()
+    real_s = rig.now.real_s
+    stopped_s, end = real_s + PERIOD_S, None  # the next look still sees a clock that has run
+    while end is None:
+        real_s += PERIOD_S
+        now = Moment(rig.now_s, real_s)
+        rig.pilot.on_text(StepText("a", 1 if moves else 2, "move forward medium", complete=True), now)
+        measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+        end = rig.pilot.tick(*measured, now).end
+    assert end.ending is Ending.FAILED and "stands still" in end.message and real_s - stopped_s <= 0.3
+
+
+def test_a_clock_that_jumps_ends_a_motion_and_counts_again_after_a_second() -> None:
+    rig = Rig()
+    rig.say(action="move forward large")
+    rig.tick()
+    rig.now_s += 3600.0
+    now = Moment(rig.now_s, rig.now_s - 3600.0 + PERIOD_S)
+    rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
+    measured = Odometry(rig.pose, Velocity(), now.motion_s), RangeScan(FREE, 0.0, 0.1, now.motion_s)
+    end = rig.pilot.tick(*measured, now).end
+    assert end is not None and end.ending is Ending.FAILED and "jumped ahead by 3600" in end.message
+    assert rig.pilot.clock_fault
+    rig.pilot.tick(*measured, Moment(now.motion_s + 1.1, now.real_s + 1.1))
+    assert not rig.pilot.clock_fault
+
+
+def test_a_motion_that_real_time_outlasts_ends_though_its_clock_creeps_on() -> None:
+    rig = Rig(silence_s=10.0)
+    end, real_s = None, rig.now_s
+    while end is None:
+        rig.now_s += 0.001
+        real_s += 0.2
+        now = Moment(rig.now_s, real_s)
+        rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
+        measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+        drive = rig.pilot.tick(*measured, now)
+        end, ahead_mps = drive.end, drive.velocity.vx if drive.velocity else 0.0
+        rig.pose = Pose2D(rig.pose.x + 0.001 * ahead_mps, 0.0, 0.0)
+    assert "real time" in end.message and real_s - 100.0 < MAX_MOTION_REAL_S + 1.0
+
+
+@pytest.mark.parametrize(
+    ("age_s", "words"),
+    [(-5.0, "5.0 s ahead of this clock"), (1.7e9, "1700000000 s ago"), (3.2e7, "synchronise")],
+)
+def test_a_frame_of_a_clock_that_is_off_moves_nothing_and_is_named(age_s: float, words: str) -> None:
+    rig = Rig()
+    rig.say(frame_age_s=age_s)
+    end = rig.tick().end
+    assert end is not None and end.ending is Ending.FAILED and words in end.message
+    assert not rig.pilot.is_moving
+
+
+def test_what_is_missing_is_named_in_the_report() -> None:
+    rig = Rig()
     rig.say()
-    assert rig.pilot.tick(*measured, rig.now).end is None
-    rig.now_s += 0.15 * pace
-    rig.say()
-    end = rig.pilot.tick(*measured, rig.now).end
-    assert end is not None and "0.30 s old" in end.message
+    end = rig.pilot.tick(None, None, rig.now, missing="odometry jumped").end
+    assert end is not None and end.message == "odometry jumped"
 
 
 def test_a_simulated_clock_that_is_set_back_ends_a_motion_which_it_would_allow_any_time() -> None:
