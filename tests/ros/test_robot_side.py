@@ -130,6 +130,20 @@ def test_what_came_before_a_simulated_clock_was_set_back_is_not_taken_for_new() 
     assert side.odometry() is not None and side.frame_after(2.0, 0.0) is not None
 
 
+def test_pictures_without_a_stamp_count_from_arrival_and_stamps_that_stand_still_are_named() -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = Told()
+    for stamp_s in (0.0, 77.0):
+        for bright in range(10):
+            node.time_s += PERIOD_S
+            picture = np.full((28, 56, 3), 10 + bright, np.uint8)
+            side.on_image(convert.image_message(picture, convert.time_of(stamp_s), "camera"))
+            frame = side.frame_after(node.time_s - 0.01, 0.0)
+            assert (frame is not None) == (stamp_s == 0.0 or bright == 0)
+        assert ("stamps stand still" in side.warning()) == (stamp_s == 77.0)
+
+
 def test_a_report_of_another_version_is_no_report() -> None:
     node: Any = ClockOnly()
     side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)

@@ -10,7 +10,7 @@ MAX_DELAY_S = 1.0
 # Simulated seconds in a second at most, and what may come at once beside them.
 MAX_PACE, JUMP_S = 20.0, 1.0
 # Real seconds after which a clock stands still: three of the longest pauses seen, within these.
-STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 1.0
+STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 2.0
 # Real seconds after a jump until the clock counts again.
 SETTLE_S = 1.0
 NO_CLOCK = "use_sim_time is set, but nobody publishes /clock: start its source, or set use_sim_time:=false"
@@ -41,7 +41,7 @@ class ClockWatch:
         """What is wrong with the clock, or an empty text. Asked at every tick."""
         last, self._last = self._last, now
         if last is None or last.motion_s != now.motion_s:
-            self._pause_s = max(self._pause_s, 0.0 if last is None else now.real_s - self._ran_s)
+            self._see_pause(now.real_s - self._ran_s)
             self._ran_s = now.real_s
         if last is not None and last.motion_s > 0.0:
             self._see_jump(now.motion_s - last.motion_s, now.real_s - last.real_s, now.real_s)
@@ -52,6 +52,11 @@ class ClockWatch:
         if now.real_s - self._ran_s > min(LONGEST_STILL_S, max(STILL_S, PAUSES * self._pause_s)):
             return "the simulated clock stands still: is the simulation paused, or gone?"
         return ""
+
+    def _see_pause(self, pause_s: float) -> None:
+        """Learn how far apart the ticks of a slow simulation lie; longer than that it was paused."""
+        if pause_s < LONGEST_STILL_S:
+            self._pause_s = max(self._pause_s, pause_s)
 
     def _see_jump(self, elapsed_s: float, real_s: float, now_s: float) -> None:
         if elapsed_s < 0.0:

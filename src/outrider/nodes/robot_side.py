@@ -29,6 +29,7 @@ FRESH_S = 2.0
 # How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
 MATCH_S, TRACKED = 0.06, 200
 MAX_CLOCK_OFFSET_S = 5.0
+UNSTAMPED = convert.Time()
 
 
 class RosRobotSide:
@@ -54,6 +55,7 @@ class RosRobotSide:
         self._odometry_check = OdometryCheck()
         self._track: deque[Odometry] = deque(maxlen=TRACKED)
         self._image_warning = ""
+        self._stamp, self._stamp_repeats = UNSTAMPED, False
         self._odometry: Odometry | None = None
         self._place: Pose2D | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -64,7 +66,11 @@ class RosRobotSide:
 
     def on_image(self, message: Image) -> None:
         now_s = self._node.now_s()
+        if message.header.stamp == UNSTAMPED:
+            message.header.stamp = self._node.get_clock().now().to_msg()
         stamp = message.header.stamp
+        self._stamp_repeats = self._image is not None and stamp == self._stamp
+        self._stamp = stamp
         if self._shows_nothing_new(message) or not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
             return
         clock_s = self._node.get_clock().now().nanoseconds * 1e-9
@@ -212,6 +218,8 @@ class RosRobotSide:
         # A driver may give each picture twice.
         if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
+        if self._stamp_repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
+            return "the camera's stamps stand still: restart its driver"
         if self._odometry_check.fault:
             return self._odometry_check.fault
         if self._image is None:

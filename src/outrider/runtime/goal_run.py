@@ -7,7 +7,7 @@ behind `RobotSide`, so that the ROS node and the tests' fakes drive the same loo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
@@ -24,6 +24,8 @@ POLL_S = 0.05
 ODOMETRY_POLL_S, ODOMETRY_PATIENCE_S = 0.01, 0.4
 OVERRIDE_PAUSE_S = 0.5
 MAX_FAILED_MOTIONS = 3
+# Simulated seconds in a second, at which waits last their full time on the robot's clock.
+SLOWEST_PACE = 0.1
 
 
 class StepState(Enum):
@@ -240,9 +242,8 @@ class GoalRun:
 
     def _next_frame(self) -> Frame:
         """A frame taken after the last motion has settled."""
-        waited_s = 0.0
-        while waited_s < self.settings.sensor_patience_s:
-            self._check_cancelled()
+        patience_s = self.settings.sensor_patience_s
+        for _ in self._polls(patience_s, POLL_S * 4):
             try:
                 frame = self.robot.frame_after(self._seen_s + self.settings.settle_s, POLL_S * 4)
             except FrameError as error:
@@ -250,33 +251,36 @@ class GoalRun:
             if frame is not None:
                 self._seen_s = frame.stamp_s
                 return frame
-            waited_s += POLL_S * 4
         raise _End(
             GoalError.NO_SENSOR,
-            f"no camera frame for {waited_s:.0f} s: check the camera node and its topic",
+            f"no camera frame for {patience_s:.0f} s: check the camera node and its topic",
         )
 
-    def _first_odometry(self) -> Odometry:
-        waited_s = 0.0
-        while waited_s < self.settings.sensor_patience_s:
+    def _polls(self, patience_s: float, poll_s: float) -> Iterator[None]:
+        """Yields before each look of `poll_s` real seconds, until the patience is over on the robot's clock;
+        a simulated one that is slower than SLOWEST_PACE stretches it no further.
+        """
+        started_s, looks = self.robot.now_s(), 0
+        while abs(self.robot.now_s() - started_s) < patience_s and looks * poll_s < patience_s / SLOWEST_PACE:
             self._check_cancelled()
+            yield
+            looks += 1
+
+    def _first_odometry(self) -> Odometry:
+        for _ in self._polls(self.settings.sensor_patience_s, POLL_S):
             odometry = self.robot.odometry()
             if odometry is not None:
                 return odometry
             self.robot.pause(POLL_S)
-            waited_s += POLL_S
         raise _End(GoalError.NO_SENSOR, "no odometry: check that something publishes odom")
 
     def _odometry_since(self, after_s: float) -> Odometry:
         """The first odometry from after a time; the newest there is, where none comes soon."""
-        waited_s = 0.0
-        while waited_s < ODOMETRY_PATIENCE_S:
+        for _ in self._polls(ODOMETRY_PATIENCE_S, ODOMETRY_POLL_S):
             odometry = self.robot.odometry()
             if odometry is not None and odometry.stamp_s > after_s:
                 return odometry
-            self._check_cancelled()
             self.robot.pause(ODOMETRY_POLL_S)
-            waited_s += ODOMETRY_POLL_S
         return self.robot.odometry() or self._first_odometry()
 
     def _decode(
@@ -343,16 +347,14 @@ class GoalRun:
         navigator.history.record_foreign_motion(odometry.pose)
 
     def _await_end(self, update: StepUpdate) -> MotionEnd:
-        waited_s = 0.0
-        while waited_s < self.settings.motion_patience_s:
-            self._check_cancelled()
+        patience_s = self.settings.motion_patience_s
+        for _ in self._polls(patience_s, POLL_S):
             end = self.robot.motion_end(self.session_id, update.step, POLL_S)
             if end is not None:
                 return end
-            waited_s += POLL_S
         raise _End(
             GoalError.MOTION_FAILED,
-            f"no report of {update.action!r} for {waited_s:.0f} s: is the action node active?",
+            f"no report of {update.action!r} for {patience_s:.0f} s: is the action node active?",
         )
 
     def _check_cancelled(self) -> None:
