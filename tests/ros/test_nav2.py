@@ -109,6 +109,15 @@ def test_an_action_becomes_a_pose_and_its_success_a_report(run_node: Run, client
     assert report.outcome == MotionReport.DONE and report.distance_m == pytest.approx(0.48, abs=0.05)
 
 
+def test_the_pose_is_in_the_frame_of_the_odometry(run_node: Run, client: Client) -> None:
+    node, nav2, base, speaker = start(run_node, client)
+    base.alter = lambda message: setattr(message.header, "frame_id", "/robot1/odom")
+    wait_until(lambda: node._odometry and node._odometry.frame_id == "robot1/odom", "the frame")
+    speaker.say(1, "move forward small")
+    goal = wait_until(lambda: nav2.goals, "the goal")[0]
+    assert goal.header.frame_id == "robot1/odom"
+
+
 @pytest.mark.parametrize("astray", [Velocity(0.8), Velocity(-0.8), Velocity(wz=1.5)])
 def test_nav2_that_goes_far_beyond_a_motion_is_cancelled(
     run_node: Run, client: Client, astray: Velocity

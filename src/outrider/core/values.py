@@ -52,11 +52,12 @@ class Velocity:
 
 @dataclass(frozen=True)
 class Odometry:
-    """Pose in the odometry frame, body velocity, and the monotonic time of the measurement."""
+    """Pose in the odometry frame, body velocity, and the time of the measurement on the owner's clock."""
 
     pose: Pose2D
     velocity: Velocity
     stamp_s: float
+    frame_id: str = "odom"
 
     @property
     def is_finite(self) -> bool:

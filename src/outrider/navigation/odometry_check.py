@@ -28,6 +28,7 @@ SILENCE_S = 0.5
 CLOCK_JUMP_S, BACKWARDS_S, STILL_S = 1.0, 0.1, 0.2
 # Without a fault for this long, odometry counts again.
 SETTLE_S = 1.0
+DEFAULT_FRAME = "odom"
 FIXED_FRAME_WORDS = frozenset({"odom"})
 BASE_FRAME_WORDS = frozenset({"base", "body", "trunk"})
 
@@ -85,7 +86,9 @@ class OdometryCheck:
         stamp_s = received_s
         if sample.stamp_s:
             stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
-        return None if self.fault else Odometry(sample.pose, sample.velocity, stamp_s)
+        if self.fault:
+            return None
+        return Odometry(sample.pose, sample.velocity, stamp_s, sample.frame_id.lstrip("/") or DEFAULT_FRAME)
 
     def _remember(self, sample: OdometrySample, received_s: float) -> None:
         last = self._last

@@ -43,7 +43,7 @@ class MarkersNode(OutriderNode):
     def configure(self) -> None:
         self._active = False
         self._text: VerifiedText | None = None
-        self._odometry_check = OdometryCheck()
+        self._odometry_check, self._frame_id = OdometryCheck(), "odom"
         self._pose: Pose2D | None = None
         self._seen_from: Pose2D | None = None
         self._goal: tuple[str, Place] | None = None
@@ -64,7 +64,7 @@ class MarkersNode(OutriderNode):
         self._pose = odometry.pose if odometry else None
         if odometry is None:
             return
-        pose = odometry.pose
+        pose, self._frame_id = odometry.pose, odometry.frame_id
         if not self._path or self._path[-1].distance_to(pose.x, pose.y) >= PATH_STEP_M:
             self._path.append(pose)
 
@@ -96,7 +96,7 @@ class MarkersNode(OutriderNode):
         return marker
 
     def _path_marker(self) -> Marker:
-        marker = self._marker("path", Marker.LINE_STRIP, "odom", BLUE, 0.03)
+        marker = self._marker("path", Marker.LINE_STRIP, self._frame_id, BLUE, 0.03)
         marker.points = [Point(x=pose.x, y=pose.y, z=0.02) for pose in self._path]
         if len(marker.points) < 2:
             marker.action = Marker.DELETE
@@ -113,7 +113,7 @@ class MarkersNode(OutriderNode):
 
     def _action_marker(self, message: VerifiedText) -> Marker:
         """An arrow to where the action leads, from where its frame was taken."""
-        marker = self._marker("action", Marker.ARROW, "odom", GREEN, 0.05)
+        marker = self._marker("action", Marker.ARROW, self._frame_id, GREEN, 0.05)
         motion = ActionTable().motion(message.action) if message.action_complete else None
         if motion is None or motion.is_stop or self._seen_from is None:
             marker.action = Marker.DELETE
@@ -125,8 +125,8 @@ class MarkersNode(OutriderNode):
         return marker
 
     def _goal_markers(self) -> list[Marker]:
-        sphere = self._marker("goal", Marker.SPHERE, "odom", ORANGE, 0.25)
-        label = self._marker("goal_name", Marker.TEXT_VIEW_FACING, "odom", ORANGE, LETTERS_M)
+        sphere = self._marker("goal", Marker.SPHERE, self._frame_id, ORANGE, 0.25)
+        label = self._marker("goal_name", Marker.TEXT_VIEW_FACING, self._frame_id, ORANGE, LETTERS_M)
         if self._goal is None:
             sphere.action = label.action = Marker.DELETE
             return [sphere, label]

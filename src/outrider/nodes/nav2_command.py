@@ -30,7 +30,6 @@ from outrider.nodes import convert
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.base_command import TwistCommand
 
-FRAME = "odom"
 PLANNING_S = 10.0
 LEAST_SHARE = 0.5
 # What nav2 may go beyond a motion on its way around things.
@@ -93,10 +92,10 @@ class Nav2Command:
         self._enforce()
         self._twist.stop()
 
-    def go_to(self, pose: Pose2D) -> _Goal:
+    def go_to(self, pose: Pose2D, frame_id: str) -> _Goal:
         """Begin to go to a pose in odometry's frame."""
         self.stop()
-        target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), FRAME))
+        target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), frame_id))
         target.pose = convert.pose_message(pose)
         self._goal = _Goal(self._wire.client, NavigateToPose.Goal(pose=target))
         return self._goal
@@ -205,7 +204,7 @@ class Nav2Motion:
         self._deadline_s = now_s + PLANNING_S + nominal_s * self._limits.allowance_factor
         self._unusable = self._nav2.warning()
         if not self._unusable:
-            self._goal = self._nav2.go_to(target_of(odometry.pose, self._motion))
+            self._goal = self._nav2.go_to(target_of(odometry.pose, self._motion), odometry.frame_id)
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)

@@ -1,5 +1,5 @@
-"""What odometry sources do wrong, as functions from the sample at the fault's beginning and the newest one to
-what arrives instead.
+"""What odometry sources do wrong: functions from the last sample before the fault, and the one that is due,
+to what arrives instead.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ EVIDENT: dict[str, Distortion] = {
     "not a number": lambda first, now: (replace(now, velocity=Velocity(math.nan, math.nan, math.nan)),),
     "quaternion never filled in": lambda first, now: (_quaternion(now, 0.0),),
     "quaternion not unit": lambda first, now: (_quaternion(now, 2.0),),
-    "quaternion with w first": lambda first, now: (_w_first(now),),
     "two sources": lambda first, now: (now, moved(now, 0.5, 0.5)),
     "of another frame": lambda first, now: (replace(now, child_frame_id="camera_link"),),
     "stamps stand still": lambda first, now: (replace(now, stamp_s=first.stamp_s),),
@@ -79,6 +78,7 @@ EVIDENT: dict[str, Distortion] = {
 
 # What shows at its beginning or while the robot moves: at rest the source counts again after a while.
 SUDDEN: dict[str, Distortion] = {
+    "quaternion with w first": lambda first, now: (_w_first(now),),
     "in millimetres": lambda first, now: (_scaled(now, 1000.0),),
     "jumps ahead": lambda first, now: (offset(now, ahead_m=3.0),),
     "jumps back": lambda first, now: (offset(now, ahead_m=-3.0),),

@@ -110,7 +110,7 @@ class NavigatorKilled(BaseException):
 @dataclass
 class Switches:
     """What works at the moment. `odometry` is what its source does wrong, and `clock` the clock of motions,
-    given its time at the fault's beginning and the time now; `camera` is one of ok, silent, frozen, repeating
+    given its time at the fault's beginning and the time now. `camera` is one of ok, silent, frozen, repeating
     (the last picture under new stamps); `drivers` drive by hand, each another way.
     """
 
@@ -147,7 +147,7 @@ class SafetyWorld:
         self._picture_s = -math.inf
         self._odometry: Odometry | None = None
         self._known: Odometry | None = None
-        self._first_sample: OdometrySample | None = None
+        self._last_sound: OdometrySample | None = None
         self._clock_fault_s: float | None = None
         self._motion, self._motion_start = Motion(), self.simulator.truth()
         self.overrun_m = 0.0
@@ -279,10 +279,9 @@ class SafetyWorld:
         """What odometry's source sends, stamped by a clock of its own."""
         sample = sample_of(self.simulator.odometry(), ROBOT_S + now_s)
         if self.switches.odometry is None:
-            self._first_sample = None
+            self._last_sound = sample
             return (sample,)
-        self._first_sample = self._first_sample or sample
-        return self.switches.odometry(self._first_sample, sample)
+        return self.switches.odometry(self._last_sound or sample, sample)
 
     def _look(self, now_s: float) -> None:
         if not self.switches.base or self.switches.camera == "silent":

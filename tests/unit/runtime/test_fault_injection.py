@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from outrider.navigation import controller, motion_bounds
 from outrider.runtime import safety, safety_world
 from outrider.runtime.safety import FAULTS, Fault, Trial, evaluate_safety, figures_of, run_trial
 from outrider.simulation.homes import generate_home
@@ -37,6 +38,10 @@ def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> 
         "action node killed",
         "network blackout, once missed",
         "camera frozen",
+        "odometry quaternion never filled in",
+        "odometry jumps back",
+        "odometry two sources",
+        "clock goes back",
         "late verdict",
     ],
 )
@@ -56,6 +61,15 @@ def test_a_robot_that_stops_too_late_is_counted(monkeypatch: pytest.MonkeyPatch)
     figures = figures_of([late, trial_of("emergency stop")])
     assert figures["missed"] == 1 and figures["worst_to_zero_s"] == round(late.to_zero_s, 3)
     assert figures["faults"]["emergency stop"]["missed"] == 0
+
+
+def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trial_of("odometry stands still").overrun_m < 0.3
+    monkeypatch.setattr(motion_bounds.MotionBounds, "is_behind", lambda *_: False)
+    monkeypatch.setattr(controller, "STUCK_AFTER_S", 60.0)
+    far = run("odometry stands still")
+    assert far.missed and far.overrun_m > 0.3 and far.to_zero_s == 0.0
+    assert figures_of([far])["worst_overrun_m"] == round(far.overrun_m, 3)
 
 
 def test_an_end_without_a_reason_is_unclear() -> None:
