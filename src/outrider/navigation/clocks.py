@@ -38,7 +38,7 @@ class ClockWatch:
         self._jump = ""
 
     def fault(self, now: Moment) -> str:
-        """What is wrong with the clock, or an empty text. Asked at every tick."""
+        """What is wrong with the clock, or an empty text. Asked at every look at the clock."""
         last, self._last = self._last, now
         if last is None or last.motion_s != now.motion_s:
             self._see_pause(now.real_s - self._ran_s)

@@ -110,9 +110,8 @@ class OdometryCheck:
         stamped_s = arrived_s
         if sample.stamp_s and self._last.sample.stamp_s:
             stamped_s = sample.stamp_s - self._last.sample.stamp_s
-        return self._clock_fault(stamped_s, arrived_s, received_s) or self._jump(
-            sample.pose, max(stamped_s, arrived_s)
-        )
+        fault = self._clock_fault(stamped_s, arrived_s, received_s)
+        return fault or self._jump(sample.pose, max(stamped_s, arrived_s))
 
     def _clock_fault(self, stamped_s: float, arrived_s: float, received_s: float) -> str:
         """What is wrong with the stamps, given seconds since the last sample by them and by its arrival."""

@@ -166,6 +166,7 @@ class Pilot:
 
     def on_text(self, text: StepText, now: Moment) -> None:
         """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
+        self.clock_fault = self._clock_watch.fault(now)
         running = self._running.text if self._running else None
         if running and text.session_id == running.session_id and text.step >= running.step:
             self._heard_s = now.real_s

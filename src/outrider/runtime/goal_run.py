@@ -257,14 +257,18 @@ class GoalRun:
         )
 
     def _polls(self, patience_s: float, poll_s: float) -> Iterator[None]:
-        """Yields before each look of `poll_s` real seconds, until the patience is over on the robot's clock;
-        a simulated one that is slower than SLOWEST_PACE stretches it no further.
+        """Yields before each look of `poll_s` real seconds, until the patience is over on the robot's clock.
+
+        A simulated clock that is slower than SLOWEST_PACE stretches it no further, one that stands still not
+        at all.
         """
-        started_s, looks = self.robot.now_s(), 0
-        while abs(self.robot.now_s() - started_s) < patience_s and looks * poll_s < patience_s / SLOWEST_PACE:
+        started_s, waited_s = self.robot.now_s(), 0.0
+        elapsed_s = 0.0
+        while elapsed_s < patience_s and waited_s < (patience_s / SLOWEST_PACE if elapsed_s else patience_s):
             self._check_cancelled()
             yield
-            looks += 1
+            waited_s += poll_s
+            elapsed_s = abs(self.robot.now_s() - started_s)
 
     def _first_odometry(self) -> Odometry:
         for _ in self._polls(self.settings.sensor_patience_s, POLL_S):

@@ -203,6 +203,34 @@ def test_no_report_ends_the_goal() -> None:
     assert result.error is GoalError.MOTION_FAILED and "action node" in result.message
 
 
+@dataclass
+class SimulatedRobot(FakeRobot):
+    """One whose clock runs at a pace of its own; its reports come `report_s` after they are first awaited."""
+
+    pace: float = 0.1
+    report_s: float = 2.5
+    waited_s: float = 0.0
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        self.waited_s += timeout_s
+        self.clock_s += timeout_s * self.pace
+        if self.waited_s * self.pace < self.report_s:
+            return None
+        self.waited_s = 0.0
+        return MotionEnd(session_id, step, "", Ending.DONE)
+
+
+def test_a_report_is_awaited_on_the_clock_that_the_robot_moves_by() -> None:
+    assert run(SimulatedRobot(), Script(LEFT)).success
+
+
+def test_a_report_is_not_awaited_on_a_clock_that_stands_still() -> None:
+    robot = SimulatedRobot(pace=0.0)
+    result = run(robot, Script(LEFT))
+    assert result.error is GoalError.MOTION_FAILED and "no report" in result.message
+    assert robot.waited_s <= 20.0
+
+
 def test_cancelling_ends_the_goal_wherever_it_is() -> None:
     for calls_before in range(6):
         left = iter([False] * calls_before)
