@@ -19,7 +19,7 @@ from outrider.core.values import Velocity
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.action_node import ActionNode
 from outrider.nodes.camera_node import CameraNode
-from outrider.nodes.picture_source import decode_picture
+from outrider.nodes.pictures import decode_picture
 from outrider.nodes.simulation_node import SimulationNode
 
 pytestmark = pytest.mark.ros

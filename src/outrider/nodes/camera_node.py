@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 
 from outrider.core.camera import GO2_FRONT_CAMERA, CameraModel
 from outrider.core.errors import ConfigError, FrameError
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.live_source import open_device, open_rtp
-from outrider.nodes.picture_source import Picture, PictureSource, open_file
+from outrider.nodes.picture_source import PictureSource, open_file
+from outrider.nodes.picture_topic import PictureTopic
+from outrider.nodes.pictures import Picture
 
 if TYPE_CHECKING:
     from outrider.nodes.videohub import Videohub
+
+
+LOOK_PERIOD_S = 0.5
 
 
 class CameraNode(OutriderNode):
@@ -31,9 +36,10 @@ class CameraNode(OutriderNode):
         self._images = self.publisher(Image, "camera/image_raw", qos.SENSOR)
         self._infos = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
         self._videohub: Videohub | None = None
+        self._topic: PictureTopic | None = None
         source = self.value("source")
         if source == "topic":
-            self.subscription(Image, self.value("topic"), self._on_image, qos.LATEST_SENSOR)
+            self._topic = PictureTopic(self, self.value("topic"), self._on_image)
         elif source == "videohub":
             self._videohub = _open_videohub(self, self._relay, self._warn)
         elif source == "rtp":
@@ -49,6 +55,9 @@ class CameraNode(OutriderNode):
             self.active_timer(1.0 / self.value("rate_hz"), self._grab)
         if self._videohub is not None:
             self.active_timer(1.0 / self.value("rate_hz"), self._videohub.ask)
+        if self._topic is not None:
+            self._topic.look()
+            self.active_timer(LOOK_PERIOD_S, self._topic.look)
 
     def deactivate(self) -> None:
         self._active = False
@@ -58,22 +67,24 @@ class CameraNode(OutriderNode):
         if source is not None:
             source.close()
             self._source = None
+        topic = getattr(self, "_topic", None)
+        if topic is not None:
+            topic.close()
+            self._topic = None
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
         trouble = self._trouble
-        if self.value("source") == "topic" and not self._published:
-            trouble = (
-                trouble or f"no picture: {self.why_silent(self.value('topic'), Image, 'set topic:={1}')}"
-            )
+        if self._topic is not None and not self._published:
+            trouble = trouble or f"no picture: {self._topic.why_silent()}"
         return trouble, {"published": self._published, "source": self.value("source")}
 
     def _grab(self) -> None:
         assert self._source is not None
         self._relay(self._source.read)
 
-    def _on_image(self, message: Image) -> None:
+    def _on_image(self, message: Image | CompressedImage) -> None:
         if self._active:
             self._relay(lambda: convert.rgb_of(message), message.header.stamp)
 

@@ -10,17 +10,16 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Pose, Quaternion, TransformStamped, Twist
 from nav_msgs.msg import Odometry as OdometryMsg
-from sensor_msgs.msg import CameraInfo, Image, LaserScan
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from std_msgs.msg import Header
 
 from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, CameraModel
-from outrider.core.errors import FrameError
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.odometry_check import OdometrySample
+from outrider.nodes.pictures import RawPicture, decode_compressed, decode_raw
 
 BASE_HEIGHT_M = 0.30
 OPTICAL_ROTATION = (-0.5, 0.5, -0.5, 0.5)
-_CHANNELS = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
 def time_of(seconds: float) -> Time:
@@ -113,23 +112,15 @@ def image_message(rgb: np.ndarray[Any, Any], stamp: Time, frame_id: str) -> Imag
     )
 
 
-def rgb_of(message: Image) -> np.ndarray[Any, Any]:
-    """An image message as uint8 (H, W, 3) RGB; FrameError for an encoding or a size that does not fit."""
-    channels = _CHANNELS.get(message.encoding)
-    if channels is None:
-        raise FrameError(f"image encoding {message.encoding!r} is not one of {', '.join(_CHANNELS)}")
+def rgb_of(message: Image | CompressedImage) -> np.ndarray[Any, Any]:
+    """A picture, raw or compressed, as uint8 (H, W, 3) RGB; FrameError, with what to do, for one that cannot
+    be read.
+    """
+    if isinstance(message, CompressedImage):
+        return decode_compressed(message.format, bytes(message.data))
     data = np.frombuffer(message.data, dtype=np.uint8)
-    if message.step < message.width * channels or data.size != message.step * message.height or not data.size:
-        raise FrameError(
-            f"the image says {message.width}x{message.height} {message.encoding} with {message.step} bytes "
-            f"a row, but has {data.size} bytes"
-        )
-    rows = data.reshape(message.height, message.step)[:, : message.width * channels]
-    pixels = rows.reshape(message.height, message.width, channels)
-    if channels == 1:
-        return np.repeat(pixels, 3, axis=2)
-    rgb = pixels[:, :, :3]
-    return np.ascontiguousarray(rgb[:, :, ::-1] if message.encoding.startswith("bgr") else rgb)
+    size = message.width, message.height, message.step
+    return decode_raw(RawPicture(message.encoding, *size, bool(message.is_bigendian), data))
 
 
 def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> CameraInfo:

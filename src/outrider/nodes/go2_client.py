@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ class Answer:
     code: int | None
     data: str = ""
     binary: bytes = b""
+    took_s: float = 0.0
 
     @property
     def is_ok(self) -> bool:
@@ -29,9 +29,10 @@ class Answer:
 
 
 class Calls(Protocol):
-    """What a command needs of a service."""
+    """What a command needs of a service; `clock` is that of the deadlines."""
 
     service: str
+    clock: Callable[[], float]
 
     def is_connected(self) -> bool: ...
 
@@ -52,6 +53,7 @@ class Calls(Protocol):
 @dataclass(frozen=True)
 class _Open:
     api_id: int
+    sent_s: float
     due_s: float
     then: Callable[[Answer], None]
     must_answer: bool
@@ -72,8 +74,9 @@ class ServiceClient:
         poll: Callable[[], Any | None] = lambda: None,
     ) -> None:
         self.service = service
-        self._publish, self._is_connected, self._clock, self._poll = publish, is_connected, clock, poll
-        self._ids = itertools.count(first_id)
+        self.clock = clock
+        self._publish, self._is_connected, self._poll = publish, is_connected, poll
+        self._first_id = self._next_id = first_id
         self._open: dict[int, _Open] = {}
 
     def is_connected(self) -> bool:
@@ -89,8 +92,9 @@ class ServiceClient:
         must_answer: bool = False,
     ) -> None:
         """Send now; `then` is called once at most: with the answer, or by `expire` after the deadline."""
-        request_id = next(self._ids)
-        self._open[request_id] = _Open(api_id, self._clock() + deadline_s, then, must_answer)
+        request_id, now_s = self._next_id, self.clock()
+        self._next_id += 1
+        self._open[request_id] = _Open(api_id, now_s, now_s + deadline_s, then, must_answer)
         self._publish(go2_api.request(request_id, api_id, parameter))
 
     def on_response(self, message: Any) -> None:
@@ -105,11 +109,16 @@ class ServiceClient:
             if number > identity.id or (open_.must_answer and number != identity.id)
         }
         code = message.header.status.code
-        call.then(Answer(call.api_id, code, message.data, go2_api.binary_of(message)))
+        took_s = self.clock() - call.sent_s
+        call.then(Answer(call.api_id, code, message.data, go2_api.binary_of(message), took_s))
+
+    def is_own(self, request: Any) -> bool:
+        """Whether a request on this service's topic was sent by this client."""
+        return bool(self._first_id <= request.header.identity.id < self._next_id)
 
     def expire(self) -> None:
         """End the calls that are overdue."""
-        now_s = self._clock()
+        now_s = self.clock()
         overdue = [number for number, call in self._open.items() if now_s > call.due_s]
         for number in overdue:
             call = self._open.pop(number, None)
@@ -118,8 +127,8 @@ class ServiceClient:
 
     def settle(self, timeout_s: float) -> None:
         """Block until no call is open: for use where no executor brings the responses any more."""
-        deadline_s = self._clock() + timeout_s
-        while self._open and self._clock() < deadline_s:
+        deadline_s = self.clock() + timeout_s
+        while self._open and self.clock() < deadline_s:
             message = self._poll()
             if message is None:
                 time.sleep(POLL_S)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import cv2
 
 from outrider.core.errors import FrameError
-from outrider.nodes.picture_source import Picture
+from outrider.nodes.pictures import Picture, rgb_of_opencv
 
 # The front camera of the Go2 sends H.264 to this multicast group.
 RTP_GROUP, RTP_PORT = "230.1.1.1", 1720
@@ -56,7 +56,7 @@ class LiveSource:
             pixels = self._newest
             if pixels is None:
                 raise FrameError(self._trouble)
-        return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+        return rgb_of_opencv(pixels)
 
     def close(self) -> None:
         """Ends the thread, which frees the camera; at once, but for one that OpenCV waits for."""
@@ -65,9 +65,11 @@ class LiveSource:
 
     def _run(self, capture: cv2.VideoCapture) -> None:
         while not self._closing.is_set():
-            if capture.grab():
-                self._hand_over(capture)
-                continue
+            # Some backends raise what others report.
+            with contextlib.suppress(cv2.error):
+                if capture.grab():
+                    self._hand_over(capture)
+                    continue
             capture.release()
             self._closing.wait(_RETRY_S)
             try:

@@ -19,7 +19,7 @@ from rclpy.action import ActionClient
 from rclpy.node import Node
 from sensor_msgs.msg import Image
 
-from outrider.core.errors import LinkError, OutriderError
+from outrider.core.errors import FrameError, LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos, step_messages
@@ -207,9 +207,14 @@ class MissionNode(Node):
 
     def _on_image(self, message: Image) -> None:
         time_s = self._time_s()
-        if self._started_s is not None and self._values["out"] and self._recorder.wants_frame(time_s):
+        if self._started_s is None or not self._values["out"] or not self._recorder.wants_frame(time_s):
+            return
+        try:
             picture = convert.rgb_of(message)[:, :, ::-1]
-            self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), time_s)
+        except FrameError as error:
+            self.get_logger().warning(str(error), throttle_duration_sec=5.0)
+            return
+        self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), time_s)
 
 
 def main() -> int:

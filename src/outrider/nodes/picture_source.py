@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import cv2
-import numpy as np
 
 from outrider.core.errors import FrameError
-from outrider.core.jpeg import jpeg_size
+from outrider.nodes.pictures import Picture, decode_picture, rgb_of_opencv
 
-Picture = np.ndarray[Any, Any]
 _STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
 _JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})
-
-
-def decode_picture(data: bytes, is_jpeg: bool) -> Picture:
-    """The pixels of an encoded picture; FrameError for a damaged one."""
-    if is_jpeg:
-        jpeg_size(data)
-    try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
-    except cv2.error as error:
-        raise FrameError(str(error)) from error
-    if pixels is None:
-        raise FrameError(f"it holds no picture that can be decoded, in {len(data)} bytes")
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
 
 class PictureSource(Protocol):
@@ -73,7 +58,7 @@ class VideoSource:
             read, pixels = self._capture.read()
         if not read:
             raise FrameError(f"file {self._path} gives no picture")
-        return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+        return rgb_of_opencv(pixels)
 
     def close(self) -> None:
         self._capture.release()

@@ -137,7 +137,7 @@ class RecordNode(OutriderNode):
             self.get_logger().error(str(error), throttle_duration_sec=2.0)
             return
         if picture.shape[1] > MAX_WIDTH_PX:
-            size = MAX_WIDTH_PX, picture.shape[0] * MAX_WIDTH_PX // picture.shape[1]
+            size = MAX_WIDTH_PX, max(1, picture.shape[0] * MAX_WIDTH_PX // picture.shape[1])
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         encoded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, PICTURE_QUALITY])[1]
         compressed = CompressedImage(header=message.header, format="jpeg", data=encoded.tobytes())

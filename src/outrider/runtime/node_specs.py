@@ -90,7 +90,11 @@ CAMERA = NodeSpec(
         Parameter("source", "device", "where pictures come from", choices=CAMERA_SOURCES),
         Parameter("device", 0, "number of the OpenCV device", 0, 63),
         Parameter("path", "", "picture or video file of source=file"),
-        Parameter("topic", "image_in", "image topic that source=topic relays"),
+        Parameter(
+            "topic",
+            "image_in",
+            "picture topic that source=topic relays: raw or compressed; without a raw one, TOPIC/compressed",
+        ),
         Parameter("interface", "eth0", "network interface of the robot's network, for source=rtp"),
         Parameter("rate_hz", 10.0, "pictures per second", 1.0, 60.0),
         Parameter("focal_px", 864.4, "focal length at a width of 1280 pixels", 100.0, 5000.0, live=True),
@@ -194,6 +198,9 @@ ACTION = NodeSpec(
         Parameter("command_interface", "twist", "how the base is commanded", choices=COMMAND_INTERFACES),
         Parameter(
             "robot_avoidance", False, "move a Go2 through its own obstacle avoidance, given back at the end"
+        ),
+        Parameter(
+            "min_battery_percent", 8, "under this a Go2 is not moved; 0 looks at no battery", 0, 100
         ),
         Parameter("rate_hz", 30.0, "velocity commands per second", 20.0, 50.0, read_only=True),
         Parameter("use_scan", True, "avoid obstacles by the scan; without one the base avoids nothing"),

@@ -1,0 +1,118 @@
+"""What keeps a Go2 from moving as commanded: its posture, its battery, and other programs; pure.
+
+Source of the states: unitree_sdk2 and unitree_ros2 (`SportModeState`). Older firmware tells the state by
+`mode`, newer by `error_code`, which is no error.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+LOW_BATTERY_PERCENT = 15
+# How long nobody else may command before this program does again.
+OTHERS_S = 1.0
+MODES = (
+    "idle",
+    "balance stand",
+    "pose",
+    "locomotion",
+    "reserved",
+    "lying down",
+    "joints locked",
+    "damping",
+    "recovery stand",
+    "reserved",
+    "sitting",
+    "front flip",
+    "front jump",
+    "front pounce",
+)
+_STAND_UP = "stand it up by its remote (L2+A, then START) or the app"
+_FINISH = "let it finish, or stop it by the remote or the app"
+_DAMPED = f"the Go2 is damped, its joints are soft: {_STAND_UP}"
+_LYING = f"the Go2 is lying: {_STAND_UP}"
+_LOCKED = "the Go2's joints are locked: unlock it by its remote (START), or activate the action node anew"
+_SITTING = f"the Go2 is sitting: {_STAND_UP}"
+_POSING = f"the Go2 poses: {_FINISH}"
+_PERFORMS = f"the Go2 performs a trick of its own: {_FINISH}"
+_STANDS_UP = "the Go2 is standing up: wait for it"
+_BY_MODE = {
+    2: _POSING,
+    5: _LYING,
+    6: _LOCKED,
+    7: _DAMPED,
+    8: _STANDS_UP,
+    10: _SITTING,
+    **dict.fromkeys((11, 12, 13), _PERFORMS),
+}
+_BY_CODE = {
+    1001: _DAMPED,
+    1002: _LOCKED,
+    1004: _LYING,
+    2006: _LYING,
+    1007: _SITTING,
+    1091: _POSING,
+    **dict.fromkeys((1006, 1008, 1009), _PERFORMS),
+}
+
+
+def mode_name(mode: int) -> str:
+    """A SportModeState's mode in words."""
+    return MODES[mode] if mode < len(MODES) else f"mode {mode}"
+
+
+def posture_fault(mode: int, error_code: int) -> str:
+    """Why a robot in this state does not walk, and what to do; empty where it may."""
+    return _BY_MODE.get(mode) or _BY_CODE.get(error_code, "")
+
+
+def battery_warning(percent: int | None) -> str:
+    """A battery that should be charged soon; empty for a better one, and one that is not known."""
+    low = percent is not None and percent < LOW_BATTERY_PERCENT
+    return f"the battery is at {percent} percent: charge it" if low else ""
+
+
+class Go2Condition:
+    """What was last heard of the robot. What was never heard of keeps nothing from moving."""
+
+    def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._min_battery_percent, self._clock = min_battery_percent, clock
+        self._posture = self._others = ""
+        self._battery_percent: int | None = None
+        self._others_s = -math.inf
+
+    def on_state(self, mode: int, error_code: int) -> None:
+        """Take a SportModeState."""
+        self._posture = posture_fault(mode, error_code)
+
+    def on_battery(self, percent: int) -> None:
+        self._battery_percent = percent
+
+    def on_other_program(self, call: str) -> None:
+        """Another program has called what moves the robot, or decides who does."""
+        self._others, self._others_s = call, self._clock()
+
+    def others(self) -> str:
+        """Which other program's call was seen a moment ago; an empty text where none was."""
+        if self._clock() - self._others_s >= OTHERS_S:
+            return ""
+        return f"another program commands the robot ({self._others}): close the app or the other controller"
+
+    def fault(self) -> str:
+        """Why nothing may move the robot now, and what to do; empty where it may move."""
+        return self.others() or self._posture or self._battery_fault()
+
+    def warning(self) -> str:
+        """What is wrong, though the robot may move."""
+        return battery_warning(self._battery_percent)
+
+    def _battery_fault(self) -> str:
+        percent = self._battery_percent
+        if percent is None or percent >= self._min_battery_percent:
+            return ""
+        return (
+            f"the battery is at {percent} percent, under min_battery_percent={self._min_battery_percent}: "
+            "charge it"
+        )
