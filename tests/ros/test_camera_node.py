@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 from conftest import Client, NodeThread, wait_until
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from unitree_api.msg import Request
 
 from outrider.core.errors import FrameError, OutriderError
@@ -24,6 +25,7 @@ from outrider.nodes import camera_node, convert, go2_api, live_source, qos
 from outrider.nodes.camera_node import CameraNode
 from outrider.nodes.go2_client import ServiceClient
 from outrider.nodes.live_source import LiveSource, open_rtp
+from outrider.nodes.picture_topic import Form, readable_form, unreadable_form
 from outrider.nodes.videohub import Videohub
 
 pytestmark = pytest.mark.ros
@@ -271,3 +273,134 @@ def test_a_robot_s_picture_that_takes_long_is_followed_by_the_next_at_once() -> 
     assert len(sent) == 3
     answer()
     assert len(sent) == 3 and len(pictures) == 3
+
+
+class LossyHub:
+    """A robot's videohub on its own clock: answers after `takes_s`, but for the requests that are `lost`."""
+
+    def __init__(self, lost: Callable[[int], bool], takes_s: float = 0.03) -> None:
+        self.now_s = 0.0
+        self.came_s: list[float] = []
+        self.warnings: list[str] = []
+        self.num_sent = 0
+        self._lost, self._takes_s = lost, takes_s
+        self._on_their_way: list[tuple[float, Request]] = []
+        self.calls = ServiceClient(go2_api.VIDEOHUB, self._send, lambda: True, lambda: self.now_s)
+        self.hub = Videohub(self.calls, self._relay, self.warnings.append, lambda: STAMP)
+
+    def _send(self, request: Request) -> None:
+        self.num_sent += 1
+        if not self._lost(self.num_sent):
+            self._on_their_way.append((self.now_s + self._takes_s, request))
+
+    def _relay(self, read: Callable[[], np.ndarray], _: object) -> None:
+        try:
+            read()
+            self.came_s.append(self.now_s)
+        except FrameError as error:
+            self.warnings.append(str(error))
+
+    def run(self, duration_s: float) -> None:
+        for turn in range(round(duration_s / 0.01)):
+            self.now_s += 0.01
+            if turn % 10 == 0:
+                self.hub.ask()
+            due = [request for due_s, request in self._on_their_way if due_s <= self.now_s]
+            self._on_their_way = [entry for entry in self._on_their_way if entry[0] > self.now_s]
+            for request in due:
+                self.calls.on_response(go2_api.response(request, go2_api.CODE_OK, binary=jpeg()))
+
+
+def test_a_tenth_of_the_robot_s_pictures_lost_leaves_no_long_gap() -> None:
+    rng = np.random.default_rng(5)
+    hub = LossyHub(lambda _: rng.random() < 0.1)
+    hub.run(60.0)
+    assert max(np.diff(hub.came_s)) < 0.5 and len(hub.came_s) > 500 and hub.warnings == []
+
+
+def test_a_robot_that_takes_long_for_a_picture_is_not_asked_in_vain() -> None:
+    hub = LossyHub(lambda _: False, takes_s=0.4)
+    hub.run(10.0)
+    assert hub.num_sent <= len(hub.came_s) + 5
+
+
+def test_a_robot_that_gives_no_picture_is_named_and_asked_on() -> None:
+    hub = LossyHub(lambda number: number < 30)
+    hub.run(2.0)
+    assert hub.came_s == [] and "did not answer within 1 s" in hub.warnings[0]
+    hub.run(3.0)
+    assert hub.came_s
+
+
+@pytest.mark.parametrize(
+    ("published", "given"),
+    [("phone/compressed", "phone"), ("phone/compressed", "phone/compressed"), ("x", "x")],
+)
+def test_a_compressed_topic_is_followed_beside_the_raw_name_and_as_it_is(
+    published: str, given: str, run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    infos = client.listen(CameraInfo, "camera/camera_info", qos.LATEST_SENSOR)
+    node = run_node(lambda: CameraNode({"source": "topic", "topic": given})).node
+    message = CompressedImage(format="rgb8; jpeg compressed bgr8", data=jpeg())
+    message.header.stamp = STAMP
+    client.publish(CompressedImage(), published, qos.EVENTS)
+    wait_until(lambda: "empty" in node.health()[0], "the empty first picture")
+    client.publish(message, published, qos.EVENTS)
+    relayed = wait_until(lambda: images, "a picture")[0]
+    assert convert.rgb_of(relayed).shape == picture().shape and relayed.header.stamp == STAMP
+    assert wait_until(lambda: infos, "its camera_info")[0].width == picture().shape[1]
+    assert node.health()[0] == ""
+
+
+def test_a_driver_that_comes_back_with_another_form_is_followed(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    images = client.listen(Image, "camera/image_raw", qos.LATEST_SENSOR)
+    run_node(lambda: CameraNode({"source": "topic", "topic": "phone"}))
+    first = client.node.create_publisher(Image, "phone", qos.EVENTS)
+    wait_until(lambda: first.get_subscription_count(), "the raw subscription")
+    first.publish(convert.image_message(picture(), STAMP, "x"))
+    wait_until(lambda: images, "a raw picture")
+    client.do(lambda: client.node.destroy_publisher(first))
+    images.clear()
+    client.publish(CompressedImage(format="jpeg", data=jpeg()), "phone/compressed", qos.EVENTS)
+    wait_until(lambda: images, "a compressed picture")
+
+
+RAW, PACKED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+
+
+@pytest.mark.parametrize(
+    ("published", "form"),
+    [
+        ({"/c": [RAW], "/c/compressed": [PACKED]}, Form("/c", RAW)),
+        ({"/c/compressed": [PACKED], "/c/theora": ["theora"]}, Form("/c/compressed", PACKED)),
+        ({"/c": [PACKED]}, Form("/c", PACKED)),
+        ({"/c": ["std_msgs/msg/String"], "/c/compressed": [PACKED]}, Form("/c/compressed", PACKED)),
+        ({"/c/compressed": ["std_msgs/msg/String"]}, None),
+        ({}, None),
+    ],
+)
+def test_raw_pictures_come_before_compressed_ones(published: dict[str, list[str]], form: Form | None) -> None:
+    assert readable_form("/c", published) == form
+
+
+@pytest.mark.parametrize(
+    ("topic", "published", "words"),
+    [
+        ("/c", {"/c/theora": ["theora_image_transport/msg/Packet"]}, "in_transport:=theora"),
+        (
+            "/c/ffmpeg",
+            {"/c/ffmpeg": ["ffmpeg_image_transport_msgs/msg/Packet"]},
+            "in_transport:=ffmpeg",
+        ),
+        ("/c", {"/c/compressedDepth": [PACKED]}, "colour topic"),
+        ("/c", {"/c": ["sensor_msgs/msg/PointCloud2"]}, "no picture: set topic"),
+        ("/c", {"/d": [RAW]}, "^$"),
+    ],
+)
+def test_a_form_that_cannot_be_read_is_named_with_the_remedy(
+    topic: str, published: dict[str, list[str]], words: str
+) -> None:
+    assert re.search(words, unreadable_form(topic, published))

@@ -10,6 +10,7 @@ from outrider.core.values import Velocity
 from outrider.nodes import go2_api
 from outrider.nodes.go2_client import ServiceClient
 from outrider.nodes.go2_command import Go2Command
+from outrider.nodes.go2_condition import Go2Condition
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.03
@@ -29,11 +30,13 @@ class Robot:
         self.warnings: list[str] = []
         self._unread: dict[str, Any] = {}
         self.clients = {name: self._client(name) for name in (go2_api.SPORT, go2_api.OBSTACLES_AVOID)}
+        self.condition = Go2Condition(min_battery_percent=8, clock=lambda: self.now_s)
         self.command = Go2Command(
             self.clients[go2_api.SPORT],
             self.clients[go2_api.OBSTACLES_AVOID] if avoidance else None,
             self.warnings.append,
             lambda: self.now_s,
+            self.condition,
         )
 
     def _client(self, service: str) -> ServiceClient:

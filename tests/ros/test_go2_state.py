@@ -16,7 +16,8 @@ from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
-from outrider.nodes.go2_state_node import LOW_STATE_TOPIC, STATE_TOPIC, Go2StateNode, Speedometer, sample_of
+from outrider.nodes.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC
+from outrider.nodes.go2_state_node import Go2StateNode, Speedometer, sample_of
 
 unitree_go = pytest.importorskip("unitree_go.msg")
 

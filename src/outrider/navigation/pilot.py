@@ -182,14 +182,15 @@ class Pilot:
             self._begin(text, now)
 
     def on_base(self, trouble: str, now: Moment) -> None:
-        """What keeps the base from moving, if anything: it ends a motion, and a text waits for a while, in
+        """What keeps the base from moving, if anything: a motion fails, and a text waits for a while, in
         which it is repeated, for the base to be ready.
         """
         if trouble and not self._trouble:
             self._trouble_s = now.real_s
         self._trouble = trouble
         if trouble and self._running:
-            self.stop(trouble, now)
+            self._hands.clear()
+            self._finish(Ending.FAILED, trouble, now)
 
     def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
         """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent.

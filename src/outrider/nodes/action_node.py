@@ -36,7 +36,11 @@ class ActionNode(OutriderNode):
     def configure(self) -> None:
         settings = self.pilot_settings()
         self._base: BaseCommand | None = open_base_command(
-            self, self.value("command_interface"), settings.limits, self.value("robot_avoidance")
+            self,
+            self.value("command_interface"),
+            settings.limits,
+            self.value("robot_avoidance"),
+            min_battery_percent=self.value("min_battery_percent"),
         )
         engaged = hasattr(self, "pilot") and self.pilot.emergency
         self.pilot = Pilot(settings, self._base.make_executor)

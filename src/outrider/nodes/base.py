@@ -200,6 +200,12 @@ class OutriderNode(LifecycleNode):
         self._kept.append((destroy, entity))
         return entity
 
+    def drop(self, entity: Any) -> None:
+        """Destroy a kept entity before cleanup."""
+        for destroy, kept in [pair for pair in self._kept if pair[1] is entity]:
+            self._kept.remove((destroy, kept))
+            destroy(kept)
+
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> None:
         """A timer that lives until deactivation."""
         active_period = self._active_period

@@ -125,15 +125,17 @@ def open_base_command(
     limits: MotionLimits,
     avoid_obstacles: bool = False,
     clock: Callable[[], float] = time.monotonic,
+    min_battery_percent: int = 0,
 ) -> BaseCommand:
     """The command of a `command_interface` parameter; ConfigError for one that is unknown.
 
-    `clock` gives the seconds in which a robot's answers are due.
+    `clock` gives the seconds in which a robot's answers are due. With a battery under `min_battery_percent` a
+    Go2 is not moved.
     """
     if avoid_obstacles and interface != "sport":
         raise ConfigError(f"robot_avoidance=true needs command_interface=sport, not {interface!r}")
     if interface == "sport":
-        return _open_go2(node, avoid_obstacles, clock)
+        return _open_go2(node, avoid_obstacles, clock, min_battery_percent)
     if interface == "nav2":
         return _open_nav2(node, limits)
     if interface == "dry_run":
@@ -153,18 +155,21 @@ def _open_nav2(node: OutriderNode, limits: MotionLimits) -> BaseCommand:
     return Nav2Command(node, TwistCommand(node, stamped=False), limits)
 
 
-def _open_go2(node: OutriderNode, avoid_obstacles: bool, clock: Callable[[], float]) -> BaseCommand:
+def _open_go2(
+    node: OutriderNode, avoid_obstacles: bool, clock: Callable[[], float], min_battery_percent: int
+) -> BaseCommand:
     try:
         from outrider.nodes import go2_api
         from outrider.nodes.go2_client import open_service
         from outrider.nodes.go2_command import Go2Command
+        from outrider.nodes.go2_condition import Go2Condition
+        from outrider.nodes.go2_watch import watch_go2
     except ImportError as error:
         raise ConfigError(
             "command_interface=sport needs unitree_api: build unitree_ros2 or ros2_ws/stand_ins"
         ) from error
-    return Go2Command(
-        open_service(node, go2_api.SPORT, clock),
-        open_service(node, go2_api.OBSTACLES_AVOID, clock) if avoid_obstacles else None,
-        node.get_logger().warning,
-        clock,
-    )
+    sport = open_service(node, go2_api.SPORT, clock)
+    avoidance = open_service(node, go2_api.OBSTACLES_AVOID, clock) if avoid_obstacles else None
+    condition = Go2Condition(min_battery_percent, clock)
+    watch_go2(node, condition, avoidance or sport)
+    return Go2Command(sport, avoidance, node.get_logger().warning, clock, condition)

@@ -17,12 +17,23 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
 
 SPORT, OBSTACLES_AVOID, VIDEOHUB = "sport", "obstacles_avoid", "videohub"
+MOTION_SWITCHER = "motion_switcher"
 BALANCE_STAND, STOP_MOVE, STAND_UP, MOVE = 1002, 1003, 1004, 1008
 AVOID_SWITCH_SET, AVOID_SWITCH_GET, AVOID_MOVE, AVOID_USE_API = 1001, 1002, 1003, 1004
 GET_IMAGE_SAMPLE = 1001
+SWITCHER_CHECK, SWITCHER_SELECT, SWITCHER_RELEASE, SWITCHER_GET_SILENT = 1001, 1002, 1003, 1005
+# Ids up to this are of the services themselves: version and lease.
+_LAST_INTERNAL = 102
+# What only asks, of each service.
+_QUESTIONS = {
+    SPORT: frozenset({1024, 1025, 1026, 1034, 2055}),
+    OBSTACLES_AVOID: frozenset({AVOID_SWITCH_GET}),
+    MOTION_SWITCHER: frozenset({SWITCHER_CHECK, SWITCHER_GET_SILENT}),
+}
 
 CODE_OK, CODE_INTERNAL, CODE_UNKNOWN_API, CODE_BAD_PARAMETER = 0, 3202, 3203, 3204
 _WORDS = {
+    -1: "it cannot do this in its present state; is it standing, unlocked, and free of other programs?",
     3001: "unknown error",
     3201: "the robot could not send its answer",
     CODE_INTERNAL: "the service failed on the robot; is the sport mode running?",
@@ -34,6 +45,7 @@ _WORDS = {
     4101: "wrong number of path points",
     4201: "the sport service ran out of time",
     4202: "the sport service is not initialised: let the robot stand up first",
+    4205: "the sport service is not initialised: let the robot stand up first",
 }
 _NAMES = {
     (SPORT, BALANCE_STAND): "BalanceStand",
@@ -44,6 +56,12 @@ _NAMES = {
     (OBSTACLES_AVOID, AVOID_SWITCH_GET): "SwitchGet",
     (OBSTACLES_AVOID, AVOID_MOVE): "Move",
     (OBSTACLES_AVOID, AVOID_USE_API): "UseRemoteCommandFromApi",
+    (SPORT, 1001): "Damp",
+    (SPORT, 1005): "StandDown",
+    (SPORT, 1006): "RecoveryStand",
+    (SPORT, 1009): "Sit",
+    (MOTION_SWITCHER, SWITCHER_SELECT): "SelectMode",
+    (MOTION_SWITCHER, SWITCHER_RELEASE): "ReleaseMode",
     (VIDEOHUB, GET_IMAGE_SAMPLE): "GetImageSample",
 }
 
@@ -59,6 +77,11 @@ def response_topic(service: str) -> str:
 def name_of(service: str, api_id: int) -> str:
     """A call as the SDK names it, such as `sport Move`."""
     return f"{service} {_NAMES.get((service, api_id), api_id)}"
+
+
+def is_question(service: str, api_id: int) -> bool:
+    """Whether a call only asks, and changes nothing of what the robot does."""
+    return api_id <= _LAST_INTERNAL or api_id in _QUESTIONS.get(service, ())
 
 
 def explain(code: int) -> str:

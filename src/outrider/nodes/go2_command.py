@@ -10,6 +10,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
 from outrider.nodes import go2_api
 from outrider.nodes.go2_client import Answer, Calls
+from outrider.nodes.go2_condition import Go2Condition
 
 START_DEADLINE_S = 5.0
 COMMAND_DEADLINE_S = 0.5
@@ -38,8 +39,10 @@ class Go2Command:
     """The sport service, and the obstacle avoidance service where asked. Not thread-safe.
 
     `tick` is called at the rate of the commands. Before the robot stands, and in doubt (a Move or StopMove
-    unanswered or refused), no velocity is sent: only StopMove, until one is answered. With `avoidance` the
-    velocities go through the robot's own obstacle avoidance, which `close` leaves as `start` found it.
+    unanswered or refused), no velocity is sent: only StopMove, until one is answered. Nor is one while the
+    robot's `condition` has a fault. With `avoidance` the velocities go through the robot's own obstacle
+    avoidance, which `close` leaves as `start` found it; what another program took is taken anew once that is
+    quiet.
     """
 
     make_executor = None
@@ -50,21 +53,23 @@ class Go2Command:
         avoidance: Calls | None,
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        condition: Go2Condition | None = None,
     ) -> None:
         self._sport, self._avoidance = sport, avoidance
+        self._condition = condition or Go2Condition(clock=clock)
         self._warn, self._clock = warn, clock
         self._steps: list[_Step] = []
         self._waiting = self._stop_due = False
         self._next_s, self._begun_s = 0.0, -GAP_S
         self._avoided_before: bool | None = None
-        self._doubt = False
+        self._doubt = self._moving = False
         self._warning, self._warned_s, self._told_s = "", -WARNING_S, -REPEAT_S
         self.refused = self.overdue = 0
 
     @property
     def is_ready(self) -> bool:
         """Whether a velocity would be sent."""
-        return not self._steps and not self._doubt
+        return not self._steps and not self._doubt and not self._condition.fault()
 
     def start(self) -> None:
         """Begin to make the robot ready; `tick` carries it on."""
@@ -72,28 +77,36 @@ class Go2Command:
             _Step(self._sport, go2_api.STAND_UP, settle_s=STAND_UP_S),
             _Step(self._sport, go2_api.BALANCE_STAND),
         ]
-        if self._avoidance is not None:
-            self._steps += [
-                _Step(self._avoidance, go2_api.AVOID_SWITCH_GET, take=self._remember_avoidance),
-                _Step(self._avoidance, go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(True)),
-                _Step(self._avoidance, go2_api.AVOID_USE_API, go2_api.use_api_parameter(True)),
-            ]
+        self._steps += self._avoidance_steps()
         self._waiting, self._next_s, self._doubt = False, self._clock(), False
+
+    def _avoidance_steps(self) -> list[_Step]:
+        """What takes the obstacle avoidance, where velocities go through it."""
+        if self._avoidance is None:
+            return []
+        return [
+            _Step(self._avoidance, go2_api.AVOID_SWITCH_GET, take=self._remember_avoidance),
+            _Step(self._avoidance, go2_api.AVOID_SWITCH_SET, go2_api.enable_parameter(True)),
+            _Step(self._avoidance, go2_api.AVOID_USE_API, go2_api.use_api_parameter(True)),
+        ]
 
     def tick(self) -> None:
         """Keep the deadlines, go on standing up, repeat a stop in doubt."""
         for calls in (self._sport, self._avoidance):
             if calls is not None:
                 calls.expire()
-        if self._stop_due:
+        if self._stop_due or (self._moving and self._condition.fault()):
             self.stop()
+        others = self._condition.others()
+        if others and not self._steps:
+            self._steps = self._avoidance_steps()
         if self._clock() < self._next_s or self._waiting:
             return
-        if self._steps:
-            self._begin(self._steps[0])
-        elif self._doubt:
+        if self._doubt:
             self._next_s = self._clock() + STOP_RETRY_S
             self.stop()
+        elif self._steps and not others:
+            self._begin(self._steps[0])
 
     def send(self, velocity: Velocity) -> None:
         """A velocity; StopMove for zero, since a Move of zero would keep the Go2 stepping."""
@@ -113,6 +126,7 @@ class Go2Command:
             self._send_stop()
 
     def _send_stop(self) -> None:
+        self._moving = False
         if self._steps:
             self._next_s = max(self._next_s, self._clock() + GAP_S)
         if self._avoidance is not None and self._avoided_before is not None:
@@ -144,12 +158,15 @@ class Go2Command:
 
     def warning(self) -> str:
         """What is wrong now, or was a moment ago; an empty text where nothing is."""
+        fault = self._condition.fault()
+        if fault:
+            return fault
         if self._clock() - self._warned_s < WARNING_S:
             return self._warning
         if self._steps:
             step = self._steps[0]
             return f"not ready to move: waiting for {go2_api.name_of(step.calls.service, step.api_id)}"
-        return ""
+        return self._condition.warning()
 
     def _begin(self, step: _Step) -> None:
         service = step.calls.service
@@ -189,6 +206,7 @@ class Go2Command:
         self._avoided_before = go2_api.enabled_of(answer.data)
 
     def _move(self, velocity: Velocity) -> None:
+        self._moving = True
         if self._avoidance is not None:
             parameter = go2_api.avoid_move_parameter(velocity)
             self._command(self._avoidance, go2_api.AVOID_MOVE, parameter, self._on_move)

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 
+STATE_TOPIC, SLOW_STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/sportmodestate", "/lf/lowstate"
 LOW_BATTERY_PERCENT = 15
 # How long nobody else may command before this program does again.
 OTHERS_S = 1.0

@@ -17,28 +17,17 @@ from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.go2_condition import (
+    LOW_STATE_TOPIC,
+    STATE_TOPIC,
+    battery_warning,
+    mode_name,
+    posture_fault,
+)
 
-STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/lowstate"
 MAX_RATE_HZ = 50.0
 SILENCE_S = 0.5
 SPEED_WINDOW_S = 0.1
-LOW_BATTERY_PERCENT = 15
-MODES = (
-    "idle",
-    "balance stand",
-    "pose",
-    "locomotion",
-    "reserved",
-    "lying down",
-    "joints locked",
-    "damping",
-    "recovery stand",
-    "reserved",
-    "sitting",
-    "front flip",
-    "front jump",
-    "front pounce",
-)
 
 
 def sample_of(state: Any) -> OdometrySample:
@@ -77,7 +66,7 @@ class Go2StateNode(OutriderNode):
     spec_name = "go2_state"
 
     def configure(self) -> None:
-        self._mode = "unknown"
+        self._mode, self._posture = "unknown", ""
         self._battery_percent: int | None = None
         self._heard_s = self._published_s = -math.inf
         self._stamp_s = -math.inf
@@ -126,13 +115,11 @@ class Go2StateNode(OutriderNode):
                 return f"no new state on {STATE_TOPIC}: is DDS on the interface of the robot's network?"
             if self._check.fault:
                 return f"{STATE_TOPIC} gives no odometry: {self._check.fault}"
-        if self._battery_percent is not None and self._battery_percent < LOW_BATTERY_PERCENT:
-            return f"the battery is at {self._battery_percent} percent"
-        return ""
+        return self._posture or battery_warning(self._battery_percent)
 
     def _on_state(self, message: Any) -> None:
-        mode = message.mode
-        self._mode = MODES[mode] if mode < len(MODES) else f"mode {mode}"
+        self._mode = mode_name(message.mode)
+        self._posture = posture_fault(message.mode, message.error_code)
         # A firmware that does not stamp leaves the time of arrival.
         robot_s = message.stamp.sec + message.stamp.nanosec * 1e-9 or time.monotonic()
         if robot_s == self._stamp_s:

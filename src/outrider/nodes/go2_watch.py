@@ -7,9 +7,7 @@ from typing import Any
 from outrider.nodes import go2_api, qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.go2_client import ServiceClient
-from outrider.nodes.go2_condition import Go2Condition
-
-STATE_TOPIC, SLOW_STATE_TOPIC, LOW_STATE_TOPIC = "/sportmodestate", "/lf/sportmodestate", "/lf/lowstate"
+from outrider.nodes.go2_condition import LOW_STATE_TOPIC, SLOW_STATE_TOPIC, STATE_TOPIC, Go2Condition
 
 
 def watch_go2(node: OutriderNode, condition: Go2Condition, moved_through: ServiceClient) -> None:
@@ -26,7 +24,7 @@ def watch_go2(node: OutriderNode, condition: Go2Condition, moved_through: Servic
             if not is_own and not go2_api.is_question(service, api_id):
                 condition.on_other_program(go2_api.name_of(service, api_id))
 
-        node.subscription(go2_api.Request, go2_api.request_topic(service), on_request, qos.EVENTS)
+        node.subscription(go2_api.Request, go2_api.request_topic(service), on_request, qos.SENSOR)
 
 
 def _watch_state(node: OutriderNode, condition: Go2Condition) -> None:

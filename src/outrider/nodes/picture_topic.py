@@ -71,13 +71,13 @@ class PictureTopic:
             return
         self.close()
         self._form = form
-        self._subscription = self._node.create_subscription(
+        self._subscription = self._node.subscription(
             READABLE[form.type_name], form.topic, self._on_picture, qos.LATEST_SENSOR
         )
 
     def close(self) -> None:
         if self._subscription is not None:
-            self._node.destroy_subscription(self._subscription)
+            self._node.drop(self._subscription)
             self._subscription = self._form = None
 
     def why_silent(self) -> str:

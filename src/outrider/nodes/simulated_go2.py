@@ -12,7 +12,7 @@ from outrider.core.values import Odometry, Velocity
 from outrider.navigation.safety import STANDSTILL
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.base import OutriderNode
-from outrider.nodes.go2_state_node import LOW_STATE_TOPIC, STATE_TOPIC
+from outrider.nodes.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC
 
 BODY_HEIGHT_M = 0.32
 BATTERY_PERCENT = 87

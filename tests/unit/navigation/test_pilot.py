@@ -357,7 +357,7 @@ def test_a_text_waits_for_a_base_that_is_not_ready_and_fails_where_it_does_not_c
     rig.tick()
     rig.pilot.on_base("in doubt", rig.now)
     drive = rig.tick()
-    assert drive.end is not None and drive.end.ending is Ending.STOPPED and drive.stop
+    assert drive.end is not None and drive.end.ending is Ending.FAILED and drive.stop
     for _ in range(round(BASE_PATIENCE_S / PERIOD_S) + 1):
         rig.pilot.on_base("still in doubt", rig.now)
         assert not rig.pilot.is_moving
