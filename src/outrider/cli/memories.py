@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -78,11 +79,14 @@ def memory_forget(
         typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
 
 
-@app.command("export", epilog="Example:  outrider memory export > memories.jsonl")
-def memory_export(store: Store = "", key_file: StoreKey = "") -> None:
-    """Every memory as a line of JSON, the oldest first."""
-    from outrider.runtime.memories import export_lines, open_memory
+@app.command("export", epilog="Example:  outrider memory export memories.jsonl")
+def memory_export(
+    file: Annotated[Path | None, typer.Argument(help="File to write; without one, the terminal.")] = None,
+    store: Store = "",
+    key_file: StoreKey = "",
+) -> None:
+    """Every memory as a line of JSON, the oldest first; a file of them is the user's alone to read."""
+    from outrider.runtime.memories import export_memory, open_memory
 
     with open_memory(store, key_file) as memory:
-        for line in export_lines(memory):
-            typer.echo(line)
+        export_memory(memory, file)

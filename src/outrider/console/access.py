@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -11,9 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError
-from outrider.core.writing import make_folder
+from outrider.core.private_files import HOME_FOLDER, make_private_folder, open_private, read_private
 
-DEFAULT_TOKEN_FILE = Path("~/.outrider/console.token")
+DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
 MIN_TOKEN_CHARACTERS = 16
 SESSION_S = 12 * 3600.0
 MAX_SESSIONS = 64
@@ -37,11 +36,9 @@ def load_token(path: Path) -> str:
     try:
         if not path.exists():
             _create(path)
-        mode, token = path.stat().st_mode, path.read_text().strip()
+        token = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot make or read the token file {path} ({error}): choose another") from None
-    if mode & 0o077:
-        raise ConfigError(f"the token file {path} is open to other users: run `chmod 600 {path}`")
     if len(token) < MIN_TOKEN_CHARACTERS:
         raise ConfigError(
             f"the token in {path} is shorter than {MIN_TOKEN_CHARACTERS} characters: delete the file "
@@ -51,9 +48,8 @@ def load_token(path: Path) -> str:
 
 
 def _create(path: Path) -> None:
-    make_folder(path.parent)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    make_private_folder(path.parent)
+    with open_private(path, "x") as file:
         file.write(secrets.token_urlsafe(32) + "\n")
 
 

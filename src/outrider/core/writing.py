@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.core.private_files import make_private_folder
 
 
 @contextlib.contextmanager
@@ -48,6 +49,7 @@ def checked_file(file: Path | None) -> Path | None:
             if file.exists():
                 file.open("ab").close()
             else:
+                make_private_folder(file.parent)
                 checked_folder(file.parent)
     return file
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.ports import Embedder
+from outrider.core.private_files import make_private_folder
 from outrider.core.values import Recalled, Record, RecordKind, Visibility
 from outrider.memory.ranking import content_words, hybrid_score
 from outrider.memory.records import checked_text
@@ -157,8 +158,12 @@ def _client(where: str) -> Any:
     if not where.startswith(LOCAL):
         key = os.environ.get(KEY_VARIABLE)
         return make(url=where, api_key=key, timeout=TIMEOUT_S, check_compatibility=False)
-    folder = where.removeprefix(LOCAL)
-    return make(location=folder) if folder == ":memory:" else make(path=str(Path(folder).expanduser()))
+    name = where.removeprefix(LOCAL)
+    if name == ":memory:":
+        return make(location=name)
+    folder = Path(name).expanduser()
+    make_private_folder(folder)
+    return make(path=str(folder))
 
 
 def _point_id(text: str) -> int:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import stat
 from pathlib import Path
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.private_files import make_private_folder, open_private, read_private
 
 
 def make_key(path: Path) -> str:
     """Write a new key (mode 0600) and return it; MemoryStoreError where the file exists already."""
     key = secrets.token_hex(32)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
+        make_private_folder(path.parent)
+        with open_private(path, "x") as file:
             file.write(key + "\n")
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
         raise MemoryStoreError(f"{path} exists already: a key is never replaced") from None
+    except ConfigError as error:
+        raise MemoryStoreError(str(error)) from error
     except OSError as error:
         raise MemoryStoreError(f"the key file {path} cannot be written: {error.strerror}") from error
     return key
@@ -31,12 +32,11 @@ def make_key(path: Path) -> str:
 def read_key(path: Path) -> str:
     """The key in a file. MemoryStoreError where it is missing, open to others, or no key."""
     try:
-        mode, content = path.stat().st_mode, path.read_text()
+        key = read_private(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise MemoryStoreError(f"the key file {path} cannot be read: {error}") from error
-    if stat.S_IMODE(mode) & 0o077:
-        raise MemoryStoreError(f"{path} can be read by others: run `chmod 600 {path}`")
-    key = content.strip()
+    except ConfigError as error:
+        raise MemoryStoreError(str(error)) from error
     if not re.fullmatch(r"[0-9a-f]{64}", key):
         raise MemoryStoreError(f"{path} holds no key: it must be 64 hexadecimal digits")
     return key

@@ -15,12 +15,14 @@ from typing import Any
 import apsw
 import sqlite_vec
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.private_files import keep_private, make_private_folder, open_private
 from outrider.memory.keyfile import make_key, read_key
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x4F757472
 BUSY_TIMEOUT_MS = 5000
+SIDE_FILES = "-wal", "-shm", "-journal"
 CACHE_KIB = 65_536
 
 # `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
@@ -70,17 +72,28 @@ def open_store(path: Path, key_file: Path | None, embedder_name: str, size: int)
     embedder, and a missing, wrong or superfluous key.
     """
     with translated(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        is_new = not path.exists()
+        make_private_folder(path.parent)
+        is_new = not path.exists() or path.stat().st_size == 0
+        key = _key_of(key_file, is_new)
+        make_files_private(path)
         connection = apsw.Connection(str(path))
         try:
-            _prepare(connection, _key_of(key_file, is_new))
+            _prepare(connection, key)
             _create_or_check(connection, path, embedder_name, size)
         except BaseException:
             connection.close()
             raise
-    path.chmod(0o600)
     return connection
+
+
+def make_files_private(path: Path) -> None:
+    """Make the file, where it is new, and what is beside it private. SQLite gives its log and its index of
+    the log the rights of the file.
+    """
+    with contextlib.suppress(FileExistsError):
+        open_private(path, "x").close()
+    for suffix in ("", *SIDE_FILES):
+        keep_private(path.with_name(path.name + suffix))
 
 
 def _key_of(key_file: Path | None, is_new: bool) -> str:
@@ -154,6 +167,8 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise MemoryStoreError(f"{path}: {_advice(error)}") from error
+    except ConfigError as error:
+        raise MemoryStoreError(f"{path} cannot be opened: {error}") from error
     except OSError as error:
         raise MemoryStoreError(f"{path} cannot be opened: {error.strerror or error}") from error
 

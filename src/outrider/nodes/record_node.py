@@ -12,7 +12,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.writing import writing_to
+from outrider.core.private_files import make_private_folder, open_private
 from outrider.nodes import convert
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.message_definitions import full_definition, message_class
@@ -33,9 +33,8 @@ class RecordNode(OutriderNode):
     def configure(self) -> None:
         path = Path(self.value("file") or "run.mcap")
         check_new(path)
-        with writing_to(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = path.open("wb")
+        make_private_folder(path.parent)
+        self._stream = open_private(path, "wb")
         self._writer = Writer(self._stream, chunk_size=CHUNK_BYTES, compression=CompressionType.LZ4)
         self._writer.start(profile="ros2", library="outrider")
         self._path, self._active, self._messages = path, False, 0

@@ -14,6 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from outrider.core.private_files import open_private
 from outrider.core.values import Pose2D
 from outrider.navigation.limits import Footprint
 from outrider.simulation.homes import Home, HomeObject, Rect
@@ -123,7 +124,8 @@ def draw_trajectory(
     title = np.full((header, width, 3), PAPER, np.uint8)
     write_text(title, instruction, (24, 40), 0.95, INK, 2)
     _legend(title, success)
-    cv2.imwrite(str(file), np.vstack([title, picture]))
+    with open_private(file, "wb") as png:
+        png.write(cv2.imencode(".png", np.vstack([title, picture]))[1].tobytes())
 
 
 def write_text(

@@ -6,17 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from outrider.core.writing import make_folder, writing_to
+from outrider.core.private_files import make_private_folder, write_private
 
 REPORT_FILE = "report.json"
 
 
 def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
-    """Replaces the file; does nothing where none was asked for."""
+    """Replaces the file; does nothing where none was asked for. Figures may quote what a person said."""
     if json_file is not None:
-        with writing_to(json_file):
-            make_folder(json_file.parent)
-            json_file.write_text(json.dumps(figures, indent=1) + "\n")
+        make_private_folder(json_file.parent)
+        write_private(json_file, json.dumps(figures, indent=1) + "\n")
 
 
 def amend_figures(json_file: Path, figures: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 from outrider.core.errors import OutriderError
+from outrider.core.private_files import open_private
 from outrider.core.values import Pose2D
 from outrider.runtime.drawing import (
     FAINT,
@@ -76,6 +77,8 @@ def write_film(
 def _open_writer(file: Path) -> cv2.VideoWriter:
     size = (CAMERA_WIDTH + MAP_SIDE, MAP_SIDE)
     for codec in CODECS:
+        # OpenCV makes a file for all to read, and keeps the rights of one that exists.
+        open_private(file, "wb").close()
         writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), FRAMES_PER_S, size)
         if writer.isOpened():
             return writer

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outrider.core.ports import Corpus, LanguageModel
+from outrider.core.private_files import home_folder
 from outrider.core.questions import QUOTES, question_of, question_prompt
 from outrider.core.values import Prompt
 from outrider.decoding.aggregation.rule import log_sum_exp
@@ -58,7 +59,7 @@ def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
 
 def default_corpus() -> str:
     """`$OUTRIDER_CORPUS`, else a file in the home folder."""
-    return os.environ.get(CORPUS_VARIABLE) or str(Path.home() / ".outrider" / "corpus.db")
+    return os.environ.get(CORPUS_VARIABLE) or str(home_folder() / "corpus.db")
 
 
 def open_corpus(where: str = "") -> Corpus:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import sys
 import time
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.private_files import home_folder, open_private, tighten
 from outrider.core.values import Place, Record, Visibility
+from outrider.core.writing import writing_to
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.records import ANY, RecordFilter
 from outrider.memory.store import MemoryStore, StoreLimits
@@ -26,7 +30,7 @@ _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 def default_store() -> Path:
     """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike."""
-    return Path(os.environ.get(STORE_VARIABLE) or Path.home() / ".outrider" / "memory.db")
+    return Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
 
 
 def open_memory(
@@ -123,7 +127,20 @@ def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: b
     return forgotten, f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
 
 
-def export_lines(memory: MemoryStore) -> Iterator[str]:
-    """Every record as a line of JSON."""
+def export_memory(memory: MemoryStore, file: Path | None = None) -> None:
+    """Write every record as a line of JSON, to standard output without a file.
+
+    A file is private, also one that the shell has made for standard output. Raises ConfigError.
+    """
+    if file is not None:
+        with open_private(file, "w") as lines, writing_to(file):
+            _write_lines(memory, lines)
+        return
+    with contextlib.suppress(OSError):  # a captured output has no descriptor
+        tighten(sys.stdout.fileno(), "standard output")
+    _write_lines(memory, sys.stdout)
+
+
+def _write_lines(memory: MemoryStore, lines: IO[str]) -> None:
     for plain in memory.export():
-        yield json.dumps(plain, ensure_ascii=False)
+        lines.write(json.dumps(plain, ensure_ascii=False) + "\n")

@@ -9,6 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from outrider.core.errors import ConfigError
+from outrider.core.private_files import write_private
 from outrider.runtime.graphs import ARGUMENTS, Graph
 from outrider.runtime.node_specs import GAZEBO, MEMORY, MISSION, NAVIGATOR, NODES, SIMULATION
 from outrider.runtime.parameters import Value
@@ -89,9 +90,9 @@ def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
 
 
 def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value]]) -> None:
-    """A ROS parameter file of these parameters."""
+    """Write a ROS parameter file of these parameters, which may name private things."""
     content = {node: {"ros__parameters": dict(values)} for node, values in parameters.items()}
-    path.write_text(yaml.safe_dump(content, sort_keys=True))
+    write_private(path, yaml.safe_dump(content, sort_keys=True))
 
 
 def argument_value(name: str, text: str) -> Any:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.values import Pose2D, RoundStats
 from outrider.core.writing import writing_to
 from outrider.runtime.drawing import draw_trajectory
@@ -113,9 +114,8 @@ def path_length_m(poses: list[PoseRecord]) -> float:
 
 def write_report(run: RunRecord, folder: Path) -> Path:
     """Write all four files; the path of report.json. Files of an earlier run are replaced."""
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with writing_to(folder), (folder / "rounds.jsonl").open("w") as lines:
+    make_private_folder(folder)
+    with writing_to(folder), open_private(folder / "rounds.jsonl", "w") as lines:
         for record in run.rounds:
             lines.write(json.dumps({"step": record.step, **asdict(record.stats)}) + "\n")
     odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
@@ -64,7 +65,7 @@ class Supervisor:
         self._children: list[_Child] = []
 
     def __enter__(self) -> Supervisor:
-        self._log_folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self._log_folder)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +85,7 @@ class Supervisor:
 
     def _spawn(self, command: list[str], log: Path | None) -> subprocess.Popen[bytes]:
         with contextlib.ExitStack() as stack:
-            output = stack.enter_context(log.open("ab")) if log else None
+            output = stack.enter_context(open_private(log, "ab")) if log else None
             # A session of its own: Ctrl-C must not reach the nodes before the robot has been stopped.
             return subprocess.Popen(
                 command, env=self._env, stdout=output, stderr=output, start_new_session=True
@@ -220,9 +221,8 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
     parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
     parameter_file = log_folder / "parameters.yaml"
-    with writing_to(parameter_file):
-        log_folder.mkdir(parents=True, exist_ok=True)
-        write_parameter_file(parameter_file, parameters)
+    make_private_folder(log_folder)
+    write_parameter_file(parameter_file, parameters)
     stopping = threading.Event()
     env = ros_environment(free_domain())
     with stopping_on_signals(stopping), Supervisor(log_folder, env, memory) as supervisor:

@@ -14,6 +14,7 @@ import zmq
 from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
+from outrider.core.private_files import make_private_folder, open_private, read_private
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32
@@ -58,10 +59,7 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
     for path in files:
         if os.path.lexists(path):
             raise _exists(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"cannot make the folder {folder} ({error.strerror}): choose another") from None
+    make_private_folder(folder)
     with contextlib.ExitStack() as undo:  # all files or none
         for path, content in files.items():
             _write(path, content, undo)
@@ -102,9 +100,8 @@ def _exists(path: Path) -> ConfigError:
 
 def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None:
     try:  # exclusively: another may have made the file since it was looked for
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        undo.callback(_remove, path)
-        with os.fdopen(descriptor, "wb") as file:
+        with open_private(path, "xb") as file:
+            undo.callback(_remove, path)
             file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
     except FileExistsError:
         raise _exists(path) from None
@@ -119,16 +116,11 @@ def _remove(path: Path) -> None:
 
 def _load(path: Path, kind: type[_Keys]) -> _Keys:
     try:
-        mode = path.stat().st_mode
-        content = path.read_bytes()
+        return msgspec.json.decode(read_private(path), type=kind)
     except OSError as error:
         raise ConfigError(
             f"cannot read the key file {path}: {error.strerror}; `outrider keys` makes one"
         ) from None
-    if mode & 0o077:
-        raise ConfigError(f"the key file {path} is open to other users: run `chmod 600 {path}`")
-    try:
-        return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not a key file of this kind: {error}") from None
 

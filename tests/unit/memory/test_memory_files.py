@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import apsw
@@ -155,3 +157,13 @@ def test_processes_share_a_store(tmp_path: Path) -> None:
     with open_store(path) as store:
         store.verify()
         assert {r.text for r in store.newest(100)} == {f"{n} {i}" for n in "abc" for i in range(20)}
+
+
+def test_a_second_opening_leaves_the_first_its_locks(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with open_store(path) as store, store.batch():
+        store.add("being written")
+        open_second = "import sys, apsw; c = apsw.Connection(sys.argv[1]); c.execute('BEGIN IMMEDIATE')"
+        schema.make_files_private(path)  # what another opening in this process begins with
+        tried = subprocess.run([sys.executable, "-c", open_second, str(path)], capture_output=True, text=True)
+    assert "BusyError" in tried.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -9,6 +10,8 @@ import os
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.core.private_files import open_private
+from outrider.wire import keys
 from outrider.wire.endpoint import check_endpoint, is_loopback
 from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
 
@@ -37,16 +40,17 @@ def test_no_key_is_made_where_one_of_them_exists(tmp_path):
 
 
 def test_where_the_disk_is_full_amid_them_no_file_is_left(tmp_path, monkeypatch):
-    opened, fdopen = [], os.fdopen
+    opened = []
 
-    def full(descriptor, mode):
-        opened.append(fdopen(descriptor, mode))
-        if len(opened) == 3:
-            opened[-1].close()
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return opened[-1]
+    @contextlib.contextmanager
+    def full(path, mode):
+        with open_private(path, mode) as file:
+            opened.append(file)
+            yield file
+            if len(opened) == 3:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fdopen", full)
+    monkeypatch.setattr(keys, "open_private", full)
     with pytest.raises(ConfigError, match="No space left on device"):
         create_keys(tmp_path, ("go2", "spare"))
     assert len(opened) == 3 and list(tmp_path.iterdir()) == []
