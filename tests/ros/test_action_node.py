@@ -174,7 +174,7 @@ def test_a_latched_release_undoes_no_stop_and_a_live_one_does(run_node: Run, cli
     node = run_node(ActionNode).node
     client.publish(Bool(data=True), "e_stop", qos.COMMAND)
     wait_until(lambda: node.pilot.emergency, "the emergency stop")
-    node._on_latched_e_stop(Bool(data=False))
+    node._on_sure_e_stop(Bool(data=False), {})
     assert node.pilot.emergency
     client.publish(Bool(data=False), "e_stop", qos.COMMAND)
     wait_until(lambda: not node.pilot.emergency, "the release")

@@ -13,6 +13,7 @@ from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes import convert
 from outrider.nodes.robot_side import RosRobotSide
+from outrider.nodes.topic_watch import TopicWatch
 from outrider.runtime.goal_run import StepState, StepUpdate
 
 pytestmark = pytest.mark.ros
@@ -24,6 +25,7 @@ class ClockOnly:
 
     def __init__(self) -> None:
         self.time_s = 100.0
+        self.watch = TopicWatch(self)  # type: ignore[arg-type]
 
     def now_s(self) -> float:
         return self.time_s

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from functools import partial
+from typing import Any
 
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -14,6 +16,7 @@ from std_srvs.srv import SetBool
 
 from outrider.core.values import LinkState, Odometry, RangeScan
 from outrider.navigation.clocks import Moment
+from outrider.navigation.hand_sources import HandSources
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText, clock_off
@@ -22,9 +25,13 @@ from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
 from outrider.nodes.convert import header, odometry_sample, scan_of, seconds_of, velocity_of
 from outrider.nodes.step_messages import report_message
+from outrider.nodes.twist_input import TwistInput
 
 STOP_REPEATS = 5
 HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
+PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
+# Messages of the emergency stop that may be under way on one subscription and received on another.
+REMEMBERED_STOPS = 64
 
 
 class ActionNode(OutriderNode):
@@ -51,17 +58,27 @@ class ActionNode(OutriderNode):
         self._scan: RangeScan | None = None
         self._active = False
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
-        self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
-        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
-        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
-        for topic in HAND_TOPICS:
-            self.subscription(Twist, topic, partial(self._on_hand, topic), qos.COMMAND)
-        # Twice, so that it is heard from latched and from plain publishers alike. What was latched before
-        # this node was there may engage alone: an old release must not undo the stop of another.
-        self.subscription(Bool, "e_stop", self._on_latched_e_stop, qos.LATCHED)
-        self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
+        self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS, alone=True)
+        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR, alone=True)
+        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
+        self._open_hands()
         server = self.create_service(SetBool, "set_e_stop", self._on_set_e_stop)
         self.keep(server, self.destroy_service)
+
+    def _open_hands(self) -> None:
+        """What people give, from publishers of every QoS.
+
+        A velocity is live: one that is lost is followed by the next, and one sent again would be too late.
+        A stop must not be lost, so that it is read reliably too, and what is latched with it. These two may
+        engage alone: an old release, or one that comes late, must not undo the stop of another.
+        """
+        self._sources = {topic: HandSources(self.value("joystick_s")) for topic in HAND_TOPICS}
+        for topic in HAND_TOPICS:
+            TwistInput(self, topic, partial(self._on_hand, topic), qos.FROM_ANY)
+        self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
+        for profile in (qos.EVENTS, qos.ALL_LATCHED):
+            self.subscription(Bool, "e_stop", self._on_sure_e_stop, profile)
 
     def pilot_settings(self) -> PilotSettings:
         """What the parameters ask for."""
@@ -101,7 +118,7 @@ class ActionNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False) or self._base is None:
             return "inactive", {}
-        warning = "emergency stop is engaged" if self.pilot.emergency else ""
+        warning = self.watch.fault() or ("emergency stop is engaged" if self.pilot.emergency else "")
         warning = warning or _hands_warning(self.pilot.drivers)
         warning = warning or self.pilot.clock_fault or clock_off(self._frame_age_s) or self._odometry_fault
         if self._odometry is None:
@@ -134,33 +151,47 @@ class ActionNode(OutriderNode):
             frame_age_s=age_s,
             text=message.text,
         )
+        self.pilot.on_base(self._trouble(), self._now())
         self.pilot.on_text(text, self._now())
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = self._odometry_check.take(odometry_sample(message), self.now_s())
-        self._odometry_fault = self.rivals("odom") or self._odometry_check.fault
+        self._odometry_fault = self._odometry_check.fault
         self._odometry = None if self._odometry_fault else odometry
 
     def _on_scan(self, message: LaserScan) -> None:
         self._scan = scan_of(message, self.now_s())
 
-    def _on_hand(self, topic: str, message: Twist) -> None:
-        """A message does not tell whose it is: a topic that two publish counts as two drivers."""
-        if not self._active:
+    def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
+        """A topic that two publish counts as two drivers. Nobody drives where a stop may not be received."""
+        if not self._active or self.watch.fault(*PEOPLE_TOPICS):
             return
         before = self.pilot.drivers
-        several = self.count_publishers(self.resolve_topic_name(topic)) > 1
-        for driver in (topic, f"another on {topic}") if several else (topic,):
+        for driver in (topic, f"another on {topic}") if self._are_several(topic, info) else (topic,):
             self.pilot.on_joystick(velocity_of(message), self._now(), driver)
         if set(self.pilot.drivers) - set(before):
             self.get_logger().warning(_hands_warning(self.pilot.drivers), throttle_duration_sec=1.0)
 
-    def _on_latched_e_stop(self, message: Bool) -> None:
-        if message.data:
-            self._set_e_stop(True)
+    def _are_several(self, topic: str, info: dict[str, Any]) -> bool:
+        """By the numbers of their messages; where ROS (Humble) or the middleware gives none, as the graph has
+        it, in which one that died counts for some seconds more.
+        """
+        number = info.get("publication_sequence_number")
+        if number is None:
+            return bool(self.count_publishers(self.resolve_topic_name(topic)) > 1)
+        return self._sources[topic].take(number, time.monotonic()) > 1
 
-    def _on_e_stop(self, message: Bool) -> None:
-        self._set_e_stop(message.data)
+    def _on_e_stop(self, message: Bool, info: dict[str, Any]) -> None:
+        if not message.data:
+            self._set_e_stop(False)
+        self._on_sure_e_stop(message, info)
+
+    def _on_sure_e_stop(self, message: Bool, info: dict[str, Any]) -> None:
+        """Engage, once for each message, however many subscriptions it comes by."""
+        key = info.get("source_timestamp", 0), info.get("publication_sequence_number")
+        if message.data and (not key[0] or key not in self._stops):
+            self._stops.append(key)
+            self._set_e_stop(True)
 
     def _on_set_e_stop(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         self._set_e_stop(request.data)
@@ -179,13 +210,18 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         try:
             self._base.tick()
-            trouble = "" if self._base.is_ready else self._base.warning() or "the base is not ready"
-            self.pilot.on_base(trouble, self._now())
+            self.pilot.on_base(self._trouble(), self._now())
             drive = self.pilot.tick(self._odometry, self._scan, self._now(), self._odometry_fault)
             self._carry_out(drive)
         except BaseException:
             self._stop_base()
             raise
+
+    def _trouble(self) -> str:
+        """Why no text may move the base now, or an empty text."""
+        assert self._base is not None
+        fault = self.watch.fault()
+        return fault or ("" if self._base.is_ready else self._base.warning() or "the base is not ready")
 
     def _carry_out(self, drive: Drive) -> None:
         assert self._base is not None

@@ -35,6 +35,7 @@ from rclpy.signals import SignalHandlerOptions
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.ending import end_process_after
+from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value
 
@@ -118,12 +119,14 @@ class OutriderNode(LifecycleNode):
         self._configured = False
         self.add_on_set_parameters_callback(self._judge_parameters)
         self._kept: list[tuple[Callable[[Any], Any], Any]] = []
+        self.watch = TopicWatch(self)
         self._active_timers: list[Any] = []
         self._active_period = object()
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
         # Of real time: that a simulated clock does not run is a diagnosis too.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=steady)
+        self.create_timer(LOOK_PERIOD_S, self.watch.look, clock=steady)
         self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
@@ -155,15 +158,22 @@ class OutriderNode(LifecycleNode):
 
     def publisher(self, message: type, topic: str, qos: Any) -> Any:
         entity = self.create_publisher(message, topic, qos)
-        self._kept.append((self.destroy_publisher, entity))
-        return entity
+        self.watch.add(entity, topic)
+        return self.keep(entity, self.destroy_publisher)
 
     def subscription(
-        self, message: type, topic: str, callback: Callable[[Any], None], qos: Any, **more: Any
+        self,
+        message: type,
+        topic: str,
+        callback: Callable[..., None],
+        qos: Any,
+        alone: bool = False,
+        **more: Any,
     ) -> Any:
+        """A subscription until cleanup; read `alone`, several publishers of its topic are a fault."""
         entity = self.create_subscription(message, topic, callback, qos, **more)
-        self._kept.append((self.destroy_subscription, entity))
-        return entity
+        self.watch.add(entity, topic, alone)
+        return self.keep(entity, self.destroy_subscription)
 
     def why_silent(self, topic: str, message: type, remedy: str = REMAP) -> str:
         """Why nothing may have come on a topic, and what to do; `remedy` where it has another name."""
@@ -172,7 +182,7 @@ class OutriderNode(LifecycleNode):
             return (
                 f"nothing comes on {name}, though it is published: `outrider doctor` looks at its QoS and age"
             )
-        kind = f"{message.__module__.partition('.')[0]}/msg/{message.__name__}"
+        kind = type_of(message)
         others = [
             other
             for other, kinds in self.get_topic_names_and_types()
@@ -181,15 +191,6 @@ class OutriderNode(LifecycleNode):
         if not others:
             return f"nobody publishes {name}: start its source"
         return f"nobody publishes {name}, but {', '.join(others)}: {remedy.format(topic, others[0])}"
-
-    def rivals(self, topic: str) -> str:
-        """Who publish a topic that one alone may publish; an empty text where one does, or nobody."""
-        name = self.resolve_topic_name(topic)
-        count = self.count_publishers(name)
-        if count < 2:
-            return ""
-        nodes = ", ".join(sorted({end.node_name for end in self.get_publishers_info_by_topic(name)}))
-        return f"{count} publishers of {name} ({nodes}): let one alone publish it, or remap the others"
 
     def _is_published(self, name: str) -> bool:
         """By another than this node."""
@@ -299,6 +300,7 @@ class OutriderNode(LifecycleNode):
     def _destroy_kept(self) -> None:
         while self._kept:
             destroy, entity = self._kept.pop()
+            self.watch.remove(entity)
             destroy(entity)
 
     def _guarded(self, step: Callable[[], None]) -> TransitionCallbackReturn:
@@ -317,6 +319,7 @@ class OutriderNode(LifecycleNode):
 
     def _publish_diagnostics(self) -> None:
         warning, values = self.health()
+        warning = self.watch.fault() or warning
         if self.get_parameter("use_sim_time").value and self.now_s() <= 0.0:
             warning = NO_CLOCK
         self._log_persistent(warning)

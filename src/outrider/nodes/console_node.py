@@ -26,6 +26,7 @@ from outrider.nodes import console_messages as shown
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.goal_sender import GoalSender
+from outrider.nodes.twist_input import TwistInput
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
@@ -97,8 +98,8 @@ class ConsoleNode(OutriderNode):
         self.subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
-        self.subscription(Twist, "cmd_vel", self._on_command, qos.COMMAND)
-        self.subscription(Bool, "e_stop", self._on_e_stop, qos.COMMAND)
+        TwistInput(self, "cmd_vel", self._on_command, qos.FROM_ANY)
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         self.subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.EVENTS)
 
     def activate(self) -> None:
@@ -211,7 +212,7 @@ class ConsoleNode(OutriderNode):
             self._told.update(fields)
             self._console.update(**fields)
 
-    def _on_command(self, message: Twist) -> None:
+    def _on_command(self, message: Twist, _: dict[str, Any]) -> None:
         self._see_motion("command", convert.velocity_of(message) != Velocity())
 
     def _see_motion(self, source: str, moves: bool) -> None:

@@ -65,9 +65,9 @@ class NavigatorNode(OutriderNode):
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
         self._robot.strategy = self.value("strategy")
-        self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
-        self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR)
-        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR, alone=True)
+        self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR, alone=True)
+        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
         server = ActionServer(
             self,

@@ -127,8 +127,8 @@ class RosRobotSide:
         return self._node.now_s()
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        if self._mirror.mirrored:
-            raise FrameError(MIRRORED)
+        if self._untrue():
+            raise FrameError(self._untrue())
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             # One from after now is from before a simulated clock was set back.
@@ -207,14 +207,14 @@ class RosRobotSide:
             if self._update is not None:
                 silent_s = self._pictures.silent_s(self.now_s())
                 self._update = unless_blind(self._update, silent_s, self._camera_silence_s)
-                if self._mirror.mirrored:
-                    self._update = withdrawal(self._update, MIRRORED)
+                if self._untrue():
+                    self._update = withdrawal(self._update, self._untrue())
                 self._publish(self._update)
 
     def warning(self) -> str:
         """What is wrong with the robot's side, or an empty text."""
-        if self._mirror.mirrored:
-            return MIRRORED
+        if self._untrue():
+            return self._untrue()
         # A driver may give each picture twice.
         if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
@@ -229,6 +229,10 @@ class RosRobotSide:
         if self.now_s() - self._image[1] > FRESH_S:
             return f"the newest picture is {self.now_s() - self._image[1]:.1f} s old"
         return self._image_warning
+
+    def _untrue(self) -> str:
+        """Why what comes in may not move the robot, however fresh it is; an empty text where it may."""
+        return MIRRORED if self._mirror.mirrored else self._node.watch.fault()
 
     def _publish(self, update: StepUpdate) -> None:
         link = self._link_state()
