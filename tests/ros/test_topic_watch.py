@@ -93,7 +93,7 @@ def test_a_publisher_of_another_type_is_named_and_the_robot_stands(
     wait_until(base.is_moving, "motion")
     publisher = stranger.node.create_publisher(wrong, topic, qos.EVENTS)
     report = wait_until(lambda: base.reports, "a motion report")[0]
-    assert report.outcome == MotionReport.STOPPED
+    assert report.outcome == MotionReport.FAILED
     assert all(word in report.message for word in (f"/{topic}", wrong.__name__, "stranger"))
     assert wrong.__name__ in node.health()[0]
     stranger.node.destroy_publisher(publisher)
