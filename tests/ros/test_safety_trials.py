@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,20 @@ from outrider.nodes import qos
 from outrider.nodes.safety_trials import WIRES
 from outrider.nodes.virtual_dds import VirtualDomain
 from outrider.runtime import safety
-from outrider.runtime.safety import FAULTS, run_safety, run_trial
+from outrider.runtime.safety import FAULTS, GO2_FAULTS, Fault, run_safety, run_trial
 from outrider.simulation.homes import generate_home
 
 pytestmark = pytest.mark.ros
 HOME = generate_home(0, safety.TARGET, "in_view")
+WORDS = {
+    "Go2 damped": "damped",
+    "Go2 lies down": "lying",
+    "Go2's joints locked": "locked",
+    "Go2's Move answered -1": "code -1",
+    "Go2's battery low": "5 percent",
+    "another program commands the Go2": "another program commands",
+    "Go2's avoidance taken by another": "another program commands",
+}
 NAMES = ("navigator killed", "action node killed", "base's DDS peer killed", "scan silent", "two drivers")
 
 
@@ -28,6 +38,22 @@ def test_every_base_stands_in_time_and_the_goal_has_a_clear_end(base: str, name:
     assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed, trial
     assert not trial.unclear and trial.base == base
     assert trial.reached or name == "scan silent", trial
+
+
+@pytest.mark.parametrize(
+    ("fault", "base"),
+    [(fault, base) for fault in GO2_FAULTS for base in WIRES if base.startswith(fault.bases)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_go2_that_cannot_be_moved_is_named_or_goes_on_once_it_can(fault: Fault, base: str) -> None:
+    lasting = replace(fault, lasts_s=(40.0, 40.0))
+    for one in (fault, lasting):
+        trial = run_trial(HOME, one, np.random.default_rng(3), 600, base, WIRES[base])
+        assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed and not trial.unclear, trial
+        if one is fault:
+            assert trial.reached, trial
+        else:
+            assert trial.error == "MOTION_FAILED" and WORDS[fault.name] in trial.message, trial
 
 
 def test_the_command_runs_them_in_a_process_of_their_own(tmp_path) -> None:

@@ -102,11 +102,11 @@ class Go2Command:
             self._steps = self._avoidance_steps()
         if self._clock() < self._next_s or self._waiting:
             return
-        if self._doubt:
+        if self._steps and not others:
+            self._begin(self._steps[0])
+        elif self._doubt:
             self._next_s = self._clock() + STOP_RETRY_S
             self.stop()
-        elif self._steps and not others:
-            self._begin(self._steps[0])
 
     def send(self, velocity: Velocity) -> None:
         """A velocity; StopMove for zero, since a Move of zero would keep the Go2 stepping."""

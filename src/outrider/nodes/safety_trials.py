@@ -11,15 +11,23 @@ from typing import cast
 from geometry_msgs.msg import Twist
 
 from outrider.core.errors import OutriderError
-from outrider.core.values import Velocity
+from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.nodes import convert, qos
+from outrider.navigation.safety import STANDSTILL
+from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.base_command import BaseCommand, open_base_command
-from outrider.nodes.simulated_go2 import SimulatedGo2
+from outrider.nodes.simulated_go2 import BATTERY_PERCENT, SimulatedGo2
 from outrider.nodes.virtual_dds import VirtualDomain, VirtualNode
 from outrider.runtime.safety import evaluate_safety
 from outrider.runtime.safety_world import OpenWire
+
+# The states of the robot come every so many steps; the modes of what keeps it from walking.
+STATE_STEPS = 5
+MIN_BATTERY_PERCENT = 8
+# No call of ours, of any service.
+ANY_CALL = 1099
+MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
 
 
 class NodesWire:
@@ -33,10 +41,14 @@ class NodesWire:
         clock: Callable[[], float],
     ) -> None:
         self._interface, self._avoid_obstacles, self._clock = interface, avoid_obstacles, clock
+        self._moved_through = go2_api.OBSTACLES_AVOID if avoid_obstacles else go2_api.SPORT
         self._domain = VirtualDomain()
         self._base = self._domain.join()
         self._base.subscription(Twist, "cmd_vel", lambda m: feed(convert.velocity_of(m)), qos.COMMAND)
-        SimulatedGo2(_as_node(self._base), feed, take_jpeg=lambda: b"")
+        self._go2 = SimulatedGo2(_as_node(self._base), feed, take_jpeg=lambda: b"")
+        app = self._domain.join()
+        self._app = app.publisher(go2_api.Request, go2_api.request_topic(self._moved_through), qos.EVENTS)
+        self.robot, self._turn = "", 0
         self._action: VirtualNode | None = None
 
     def start(self) -> None:
@@ -44,7 +56,12 @@ class NodesWire:
             self._domain.leave(self._action)
         self._action = self._domain.join()
         self._command: BaseCommand = open_base_command(
-            _as_node(self._action), self._interface, MotionLimits(), self._avoid_obstacles, self._clock
+            _as_node(self._action),
+            self._interface,
+            MotionLimits(),
+            self._avoid_obstacles,
+            self._clock,
+            MIN_BATTERY_PERCENT,
         )
         self._command.start()
 
@@ -53,7 +70,23 @@ class NodesWire:
         return self._command.is_ready
 
     def carry(self, alive: bool) -> None:
+        self._turn += 1
+        if self._turn % STATE_STEPS == 0:
+            self._trouble()
+            self._go2.publish_state(Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, self._clock()))
+            self._go2.publish_battery()
         self._domain.carry(dead=() if alive else (self._base,))
+
+    def _trouble(self) -> None:
+        """Let the robot, or another program on it, do what is wrong with it now."""
+        self._go2.mode = MODES.get(self.robot)
+        self._go2.move_code = -1 if "answered -1" in self.robot else go2_api.CODE_OK
+        self._go2.battery_percent = 5 if "battery" in self.robot else BATTERY_PERCENT
+        if "taken" in self.robot:
+            parameter = go2_api.enable_parameter(False)
+            self._app.publish(go2_api.request(self._turn, go2_api.AVOID_SWITCH_SET, parameter))
+        elif "another" in self.robot:
+            self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
     def tick(self) -> None:
         self._command.tick()

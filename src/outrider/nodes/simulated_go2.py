@@ -29,13 +29,19 @@ class Refused(Exception):
 
 
 class SimulatedGo2:
-    """Answers requests; `drive` takes the velocities asked for, `take_jpeg` gives the front camera's."""
+    """Answers requests; `drive` takes the velocities asked for, `take_jpeg` gives the front camera's.
+
+    In a given `mode` it answers every Move and stands; `move_code` is the answer.
+    """
 
     def __init__(
         self, node: OutriderNode, drive: Callable[[Velocity], None], take_jpeg: Callable[[], bytes]
     ) -> None:
         self._node, self._drive, self._take_jpeg = node, drive, take_jpeg
         self.avoidance_on = self.moved_by_api = False
+        self.mode: int | None = None
+        self.move_code = go2_api.CODE_OK
+        self.battery_percent = BATTERY_PERCENT
         self._serve(go2_api.SPORT, self._sport)
         self._serve(go2_api.OBSTACLES_AVOID, self._avoidance)
         self._serve(go2_api.VIDEOHUB, self._videohub)
@@ -44,12 +50,14 @@ class SimulatedGo2:
     def publish_state(self, odometry: Odometry) -> None:
         """The pose and velocity, stamped with the robot's own clock: the simulation's."""
         if self._state_type is not None and self._states.get_subscription_count():
-            self._states.publish(state_message(self._state_type, odometry))
+            message = state_message(self._state_type, odometry)
+            message.mode = message.mode if self.mode is None else self.mode
+            self._states.publish(message)
 
     def publish_battery(self) -> None:
         if self._low_state_type is not None and self._low_states.get_subscription_count():
             message = self._low_state_type()
-            message.bms_state.soc = BATTERY_PERCENT
+            message.bms_state.soc = self.battery_percent
             message.power_v = 29.4
             self._low_states.publish(message)
 
@@ -84,12 +92,17 @@ class SimulatedGo2:
 
     def _sport(self, api_id: int, parameter: str) -> tuple[str, bytes]:
         if api_id == go2_api.MOVE:
-            self._drive(go2_api.velocity_of(parameter))
+            self._move(go2_api.velocity_of(parameter))
         elif api_id in _STANDING:
             self._drive(STANDSTILL)
         else:
             raise Refused(go2_api.CODE_UNKNOWN_API)
         return "", b""
+
+    def _move(self, velocity: Velocity) -> None:
+        if self.move_code != go2_api.CODE_OK:
+            raise Refused(self.move_code)
+        self._drive(velocity if self.mode is None else STANDSTILL)
 
     def _avoidance(self, api_id: int, parameter: str) -> tuple[str, bytes]:
         if api_id == go2_api.AVOID_SWITCH_GET:
@@ -102,7 +115,7 @@ class SimulatedGo2:
             velocity = go2_api.velocity_of(parameter, yaw_name="yaw")
             if not (self.avoidance_on and self.moved_by_api):
                 raise Refused(go2_api.CODE_INTERNAL)
-            self._drive(velocity)
+            self._move(velocity)
         else:
             raise Refused(go2_api.CODE_UNKNOWN_API)
         return "", b""

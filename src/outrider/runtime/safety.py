@@ -32,6 +32,8 @@ from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettin
 from outrider.runtime.odometry_faults import EVIDENT, LIES, SUDDEN
 from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.safety_world import (
+    AVOIDANCE_TAKEN,
+    GO2_TROUBLES,
     STEP_S,
     DirectWire,
     Guide,
@@ -63,7 +65,7 @@ class Fault:
     It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
     do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
     show while the robot stands comes `at_speed`, and its time begins anew with each motion. What `lies` is
-    judged by how far the motions go beyond their commands alone.
+    judged by how far the motions go beyond their commands alone. What only a Go2 has meets its `bases` alone.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Fault:
     by_models: bool = False
     at_speed: bool = False
     lies: bool = False
+    bases: str = ""
 
 
 def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
@@ -121,6 +124,11 @@ FAULTS = (
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
     Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
     Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
+)
+
+GO2_FAULTS = (
+    *(Fault(name, *_switch("robot", name, ""), bases="sport") for name in GO2_TROUBLES),
+    Fault(AVOIDANCE_TAKEN, *_switch("robot", AVOIDANCE_TAKEN, ""), bases="sport, robot_avoidance"),
 )
 
 
@@ -288,13 +296,17 @@ def evaluate_safety(
     """
     rng = np.random.default_rng([seed, 11])
     homes, bases = usable_homes(seed), list(wires.items())
+    faults = [
+        fault for fault in (*FAULTS, *GO2_FAULTS) if any(name.startswith(fault.bases) for name in wires)
+    ]
     trials = []
     with _quiet():
         for index in track(range(injections), "injections"):
-            round_, kind = divmod(index, len(FAULTS))
-            base, open_wire = bases[round_ % len(bases)]
+            round_, kind = divmod(index, len(faults))
+            fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
+            base, open_wire = fitting[round_ % len(fitting)]
             home, occasions = homes[round_ // len(bases) % len(homes)]
-            trials.append(run_trial(home, FAULTS[kind], rng, occasions, base, open_wire))
+            trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire))
     figures = figures_of(trials)
     Console().print(_table(figures))
     write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})

@@ -48,12 +48,26 @@ HAND_MPS = 0.3
 JOINED_S, ROBOT_S = 50.0, 7000.0
 
 
+GO2_TROUBLES = (
+    "Go2 damped",
+    "Go2 lies down",
+    "Go2's joints locked",
+    "Go2's Move answered -1",
+    "Go2's battery low",
+    "another program commands the Go2",
+)
+AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
+
+
 class BaseWire(Protocol):
     """The way from the action node to the base: commands at one end, at the other what feeds the base.
 
     `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
-    that is not `alive`, nor comes from it.
+    that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
+    GO2_TROUBLES, or AVOIDANCE_TAKEN.
     """
+
+    robot: str
 
     @property
     def is_ready(self) -> bool: ...
@@ -79,6 +93,7 @@ class DirectWire:
     """A wire without delay to a base that is always ready."""
 
     is_ready = True
+    robot = ""
 
     def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
         self._feed, self._alive = feed, True
@@ -111,7 +126,8 @@ class NavigatorKilled(BaseException):
 class Switches:
     """What works at the moment. `odometry` is what its source does wrong, and `clock` the clock of motions,
     given its time at the fault's beginning and the time now. `camera` is one of ok, silent, frozen, repeating
-    (the last picture under new stamps); `drivers` drive by hand, each another way.
+    (the last picture under new stamps); `drivers` drive by hand, each another way; `robot` is what
+    is wrong with the robot itself, as in `BaseWire`.
     """
 
     navigator: bool = True
@@ -123,6 +139,7 @@ class Switches:
     odometry: Distortion | None = None
     clock: Callable[[float, float], float] | None = None
     drivers: tuple[str, ...] = ()
+    robot: str = ""
 
 
 @dataclass
@@ -232,6 +249,7 @@ class SafetyWorld:
 
     def _step(self) -> None:
         now_s, turn = self.now_s(), self._steps
+        self._wire.robot = self.switches.robot
         self._wire.carry(self.switches.base)
         if turn % SENSOR == 0:
             self._sense(now_s)
