@@ -292,7 +292,7 @@ def test_a_sport_service_that_falls_silent_ends_the_motion(run_node: Run, client
     wait_until(lambda: requests[-1].header.identity.api_id == go2_api.MOVE, "a Move")
     silent.set()
     report = wait_until(lambda: base.reports, "a motion report")[0]
-    assert report.outcome == MotionReport.STOPPED and "sport Move was not answered" in report.message
+    assert report.outcome == MotionReport.FAILED and "sport Move was not answered" in report.message
     count = len(requests)
     wait_until(lambda: len(requests) >= count + 3, "more requests")
     assert {r.header.identity.api_id for r in requests[count:]} == {go2_api.STOP_MOVE}
