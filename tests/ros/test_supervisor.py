@@ -65,7 +65,10 @@ def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_mode
     assert node_processes(tmp_path) == []
 
 
-def test_an_interrupted_demo_ends_soon_and_leaves_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT], ids=lambda n: n.name)
+def test_an_interrupted_demo_ends_soon_and_leaves_no_process(
+    number: signal.Signals, tmp_path: Path, tiny_model_folder: Path
+) -> None:
     demo = start_demo(tmp_path, tiny_model_folder)
     wait_until(
         lambda: (
@@ -74,11 +77,20 @@ def test_an_interrupted_demo_ends_soon_and_leaves_no_process(tmp_path: Path, tin
         "all nodes",
         timeout_s=60.0,
     )
-    demo.send_signal(signal.SIGINT)
+    demo.send_signal(number)
     started_s = time.monotonic()
     demo.communicate(timeout=60)
     assert demo.returncode == 130 and time.monotonic() - started_s < 25.0
     assert node_processes(tmp_path) == []
+
+
+def test_a_demo_that_is_killed_leaves_no_process(tmp_path: Path, tiny_model_folder: Path) -> None:
+    demo = start_demo(tmp_path, tiny_model_folder)
+    wanted = wanted_nodes(SIM_GRAPH, graph_parameters(SIM_GRAPH, {}, {}))
+    wait_until(lambda: len(node_processes(tmp_path)) == len(wanted), "all nodes", timeout_s=60.0)
+    demo.kill()
+    demo.communicate()
+    wait_until(lambda: not node_processes(tmp_path), "the end of its nodes", timeout_s=60.0)
 
 
 def test_a_killed_verifier_is_started_again(tmp_path: Path, tiny_model_folder: Path) -> None:

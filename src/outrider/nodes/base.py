@@ -7,7 +7,6 @@ import gc
 import logging
 import math
 import re
-import signal
 import sys
 import threading
 import time
@@ -27,14 +26,15 @@ from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
 from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
-from outrider.nodes.ending import end_process_after
+from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending, end_process_after
+from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value
@@ -46,8 +46,6 @@ SPIN_TIMEOUT_S = 0.1
 LEAVE_S = 5.0
 # What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
 GONE = "pointer is invalid"
-# What the interpreter ends with after an exception that nobody caught.
-BROKEN = 1
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
 SHUTDOWN_POLL_S = 0.005
 _ROS_OWN = ("use_sim_time", "start_type_description_service")
@@ -98,7 +96,7 @@ def _descriptor(parameter: Parameter) -> ParameterDescriptor:
     return descriptor
 
 
-class OutriderNode(LifecycleNode):
+class OutriderNode(AnsweringNode):
     """A lifecycle node: subclasses set `spec_name`, override what follows it.
 
     An OutriderError in a transition becomes a logged FAILURE; any other exception is logged with its trace
@@ -238,7 +236,10 @@ class OutriderNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         outcome = self._guarded(self.activate)
-        return super().on_activate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
+        if outcome is TransitionCallbackReturn.SUCCESS:
+            return super().on_activate(state)
+        self._guarded(self.stop_acting)
+        return outcome
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         outcome = self._guarded(self.stop_acting)
@@ -366,45 +367,33 @@ def run_node(
     args: list[str] | None = None,
     make_executor: Callable[[], Any] = SingleThreadedExecutor,
 ) -> int:
-    """Run a node until SIGINT or SIGTERM; 0 then, 2 where it could not start (the reason is on stderr).
+    """Run a node until it is asked to end (`Ending` says by what); 0 then, 2 where it could not start (the
+    reason is on stderr).
 
     Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
     One that comes while a model is loaded does not wait for it.
     """
-    starting, stopping = False, threading.Event()
-    status = BROKEN
-
-    def ask_to_stop(*_: object) -> None:
-        nonlocal starting
-        stopping.set()
-        if starting:
-            starting = False
-            raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask_to_stop)
+    ending, status = Ending(), BROKEN
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     node: OutriderNode | None = None
     try:
         init_ros(args)
         node = make_node()
-        starting = True
-        if not stopping.is_set():
+        with ending.interrupting():
             node.start()
-        starting = False
-        spin_until(node, make_executor(), stopping)
-        status = 0
+        spin_until(node, make_executor(), ending.asked)
+        status = ending.status
     except KeyboardInterrupt:
-        status = 0
+        status = ending.status
     except OutriderError as error:
-        starting = False
         print(f"error: {error}", file=sys.stderr)
-        status = 2
+        status = COULD_NOT_START
     finally:
-        starting = False
-        if node is not None:
-            node.end()
-        leave_ros(status, node)
+        try:
+            if node is not None:
+                node.end()
+        finally:
+            leave_ros(status, node)
     return status
 
 

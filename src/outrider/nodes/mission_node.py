@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -23,7 +22,8 @@ from outrider.core.errors import FrameError, LinkError, OutriderError
 from outrider.memory.language import AskSeen, Remember, understand
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos, step_messages
-from outrider.nodes.base import BROKEN, declare_parameters, init_ros, leave_ros, ros_parameters
+from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
+from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.live_view import LiveState, LiveView
@@ -218,17 +218,14 @@ class MissionNode(Node):
 
 
 def main() -> int:
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
-    status = BROKEN
+    ending, status = Ending(), BROKEN
     try:
         init_ros()
         with LiveView() as view:
-            status = MissionNode().run(view, stopping)
+            status = MissionNode().run(view, ending.asked)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
-        status = 2
+        status = COULD_NOT_START
     finally:
         leave_ros(status)
     return status

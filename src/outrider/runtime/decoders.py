@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import signal
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
+from outrider.runtime.endings import on_ending_signals
 from outrider.runtime.knowledge import Knowledge, open_knowledge
 from outrider.runtime.links import load_network
 from outrider.runtime.metrics import metrics_page, only
@@ -117,7 +117,7 @@ def serve(
     metrics_port: int = 0,
     tokens_per_s: float = math.inf,
 ) -> None:
-    """`outrider verifier`: load the target, print one line when ready, serve until SIGINT or SIGTERM.
+    """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
 
     What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
     many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
@@ -130,8 +130,7 @@ def serve(
         if loading:
             raise SystemExit(128 + number)  # nobody is served yet
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask_to_stop)
+    on_ending_signals(ask_to_stop)
     check_binding(endpoint, key_file, metrics_port)
     folder = model_folder.resolve()
     options = {

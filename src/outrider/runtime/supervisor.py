@@ -11,10 +11,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
+from outrider.runtime.endings import belonging_to_this_process, stopping_on_signals
 from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.links import load_network
@@ -61,7 +61,7 @@ class Supervisor:
     def __init__(self, log_folder: Path, env: Mapping[str, str], memory: PeakMemory | None = None) -> None:
         self._log_folder = log_folder
         self._memory = memory or PeakMemory()
-        self._env = dict(env)
+        self._env = belonging_to_this_process(env)
         self._children: list[_Child] = []
 
     def __enter__(self) -> Supervisor:
@@ -238,7 +238,7 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
 
 
 def run_recorder(file: Path) -> int:
-    """Record on the domain of ROS_DOMAIN_ID until SIGINT or SIGTERM; the recorder's exit status.
+    """Record on the domain of ROS_DOMAIN_ID until a signal asks for the end; the recorder's exit status.
 
     Raises ConfigError where the file is there already.
     """
@@ -274,25 +274,6 @@ def check_endpoint_free(endpoint: str) -> None:
     local = address.hostname, port
     with contextlib.suppress(OSError, UnicodeError), socket.create_connection(local, PROBE_S):
         raise ConfigError(f"port {port} is in use: stop its listener or give another endpoint")
-
-
-@contextlib.contextmanager
-def stopping_on_signals(stopping: threading.Event) -> Any:
-    """SIGINT and SIGTERM set the event while inside."""
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        stopping.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before: list[Callable[..., Any] | int | None] = [signal.signal(n, ask_to_stop) for n in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:

@@ -1,0 +1,85 @@
+"""What asks this process to end: the signals that would end it, and the end of the process it belongs to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+# What would end a process and can be caught, but for what it sends itself: timers, and errors of a write.
+ENDING_SIGNALS = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGABRT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGXCPU,
+    signal.SIGPWR,
+)
+# Holds the process, by its number, that a process is not to outlive.
+PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+def on_ending_signals(handler: Handler) -> dict[int, Any]:
+    """Handle every signal that asks for the end; the handlers before. SIGHUP stays ignored under nohup."""
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
+    for number in before:
+        signal.signal(number, handler)
+    return before
+
+
+@contextlib.contextmanager
+def stopping_on_signals(stopping: threading.Event) -> Iterator[None]:
+    """Inside, a signal that asks for the end sets the event. In another thread than the main one it does
+    nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = on_ending_signals(lambda *_: stopping.set())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def belonging_to_this_process(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which the processes of Outrider end when this one does, by kill -9 too."""
+    return {**env, PARENT_VARIABLE: str(os.getpid())}
+
+
+def when_parent_ends(act: Callable[[], None]) -> None:
+    """Call `act`, from another thread, once the process of PARENT_VARIABLE is gone; never without one.
+
+    A descriptor of the process is waited for: a death signal (PR_SET_PDEATHSIG) would come when the thread
+    ends that started this process, and never from a process that is not this one's parent.
+    """
+    text = os.environ.get(PARENT_VARIABLE, "")
+    if not text.isdigit() or not hasattr(os, "pidfd_open"):
+        return
+    try:
+        descriptor = os.pidfd_open(int(text))
+    except ProcessLookupError:
+        act()
+        return
+    except OSError:  # an older kernel, or one that forbids it
+        return
+
+    def wait() -> None:
+        select.select([descriptor], [], [])
+        os.close(descriptor)
+        act()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()

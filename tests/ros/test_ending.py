@@ -1,0 +1,150 @@
+"""What asks a node's process to end: signals, a thread's exception, a supervisor that is gone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from conftest import Client, wait_until
+from outrider_interfaces.msg import VerifiedText
+from support_ros import FakeBase
+
+from outrider.nodes import qos
+from outrider.runtime.endings import ENDING_SIGNALS, PARENT_VARIABLE
+from outrider.runtime.ros_env import ros_environment
+
+pytestmark = pytest.mark.ros
+SOON_S = 10.0
+
+ACTION = """
+import sys, threading
+from outrider.nodes import action_node
+
+class Told(action_node.ActionNode):
+    def activate(self):
+        super().activate()
+        threading.Thread(target=self.wait_for_a_word, daemon=True).start()
+
+    def wait_for_a_word(self):
+        word = sys.stdin.readline().strip()
+        if word == "thread":
+            raise RuntimeError("a thread of the node failed")
+        if word == "callback":
+            self.create_timer(0.01, self.fail)
+        if word == "exit":
+            sys.exit(3)
+
+    def fail(self):
+        raise RuntimeError("a callback of the node failed")
+
+sys.exit(action_node.run_node(Told))
+"""
+
+
+class MovingRobot:
+    """An action node in a process of its own that carries out a text, with a base in this one."""
+
+    def __init__(self, client: Client, env: dict[str, str] | None = None) -> None:
+        self.client, self.base = client, FakeBase(client)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", ACTION],
+            env={**ros_environment(), **(env or {})},
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._text = VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)
+        self._text.link_state = "connected"
+        wait_until(self.moves, "motion", timeout_s=60.0)
+        client.node.create_timer(0.05, self._repeat)
+
+    def _repeat(self) -> None:
+        self._text.header.stamp = self.client.node.get_clock().now().to_msg()
+        self.client.publish(self._text, "verified_text", qos.EVENTS, wait=False)
+
+    def moves(self) -> bool:
+        self.client.do(self._repeat)
+        return bool(self.base.commands) and self.base.commands[-1][1].vx > 0.05
+
+    def say(self, word: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+    def end(self) -> str:
+        """What it printed on the way out; it was to end by itself, with the base told to stand."""
+        _, errors = self.process.communicate(timeout=SOON_S)
+        wait_until(lambda: self.base.commands[-1][1].vx == 0.0, "a base that stands")
+        return errors
+
+
+@pytest.fixture
+def robots(client: Client) -> Iterator[list[MovingRobot]]:
+    started: list[MovingRobot] = []
+    yield started
+    for robot in started:
+        robot.process.kill()
+        robot.process.communicate()
+
+
+@pytest.mark.parametrize("number", ENDING_SIGNALS, ids=lambda number: number.name)
+def test_a_signal_stops_the_robot_and_ends_the_node(
+    number: signal.Signals, client: Client, robots: list[MovingRobot]
+) -> None:
+    robots.append(robot := MovingRobot(client))
+    robot.process.send_signal(number)
+    robot.end()
+    assert robot.process.returncode == 0
+    wait_until(lambda: robot.base.reports, "the motion's report")
+    assert robot.base.reports[-1].message == "the action node was deactivated"
+
+
+@pytest.mark.parametrize("place", ["thread", "callback"])
+def test_an_exception_anywhere_stops_the_robot_and_ends_the_node(
+    place: str, client: Client, robots: list[MovingRobot]
+) -> None:
+    robots.append(robot := MovingRobot(client))
+    robot.say(place)
+    errors = robot.end()
+    assert robot.process.returncode == 1 and f"a {place} of the node failed" in errors
+
+
+def test_a_thread_that_ends_itself_ends_nothing(client: Client, robots: list[MovingRobot]) -> None:
+    robots.append(robot := MovingRobot(client))
+    robot.say("exit")
+    wait_until(lambda: robot.base.reports, "the motion's own end")
+    assert robot.process.poll() is None and robot.base.reports[-1].outcome == 0
+
+
+def test_a_node_stands_and_ends_when_the_process_it_belongs_to_is_killed(
+    client: Client, robots: list[MovingRobot]
+) -> None:
+    with subprocess.Popen(["sleep", "600"]) as supervisor:
+        robots.append(robot := MovingRobot(client, {PARENT_VARIABLE: str(supervisor.pid)}))
+        supervisor.kill()
+        robot.end()
+    assert robot.process.returncode == 1
+
+
+def test_a_node_of_a_process_that_is_gone_already_does_not_begin() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    env = {**ros_environment(), PARENT_VARIABLE: str(gone.pid)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "outrider.nodes.action_node"], env=env, capture_output=True, timeout=60
+    )
+    assert ended.returncode == 1 and ended.stderr == b""
+
+
+def test_under_nohup_the_end_of_the_terminal_is_no_end() -> None:
+    code = (
+        "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from outrider.nodes.ending import Ending\n"
+        "ending = Ending(); os.kill(os.getpid(), signal.SIGHUP); print(ending.asked.is_set())\n"
+        "os.kill(os.getpid(), signal.SIGQUIT); print(ending.asked.is_set())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.stdout.split() == ["False", "True"]
