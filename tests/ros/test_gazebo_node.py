@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Client, NodeThread, wait_until
 from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
 from rclpy.lifecycle import TransitionCallbackReturn
 from tf2_msgs.msg import TFMessage
@@ -37,12 +38,13 @@ def test_velocities_pass_clamped_and_end_with_silence(run_node: Run, client: Cli
 
 def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Client) -> None:
     transforms = client.listen(TFMessage, "/tf", qos.EVENTS)
+    odometries = client.listen(OdometryMsg, "odom", qos.EVENTS)
     states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
     node = run_node(lambda: GazeboNode({"seed": 3, "placement": "in_view", "holds": "red chair"})).node
     assert "bridge" in node.health()[0]
     for x in (1.0, 1.5):
         odometry = Odometry(Pose2D(x, 2.0, 0.5), Velocity(), 0.0)
-        client.publish(convert.odometry_message(odometry, convert.time_of(x)), "odom", qos.EVENTS)
+        client.publish(convert.odometry_message(odometry, convert.time_of(x)), "gazebo/odom", qos.EVENTS)
     state = wait_until(lambda: next((s for s in states if s.path_m > 0.4), None), "the truth")
     home = generate_home(3, ObjectSpec("chair", "red"), "in_view")
     assert (state.seed, state.placement, state.target) == (3, "in_view", "red chair")
@@ -51,7 +53,9 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
     assert state.path_m == pytest.approx(0.5) and node.health()[0] == ""
     moved = transforms[-1].transforms[0]
     assert (moved.header.frame_id, moved.child_frame_id) == ("odom", "base_link")
-    assert moved.transform.translation.x == pytest.approx(1.5)
+    place = odometries[-1].pose.pose.position
+    assert (place.x, place.z) == (moved.transform.translation.x, moved.transform.translation.z)
+    assert place.x == pytest.approx(1.5)
 
 
 def test_a_node_that_ends_leaves_the_base_standing(run_node: Run, client: Client) -> None:

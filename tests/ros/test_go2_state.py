@@ -88,6 +88,31 @@ def test_odometry_and_tf_are_stamped_by_the_clock_of_this_computer(run_node: Run
     assert node.health()[1]["mode"] == "balance stand"
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_map_to_odom_is_left_to_slam_unless_asked_for(fixed: bool, run_node: Run, client: Client) -> None:
+    transforms: list[TFMessage] = client.listen(TFMessage, "/tf_static", qos.LATCHED)
+    settings = {"odometry_source": "sportmodestate", "map_to_odom": fixed, "frame_prefix": "go2/"}
+    run_node(lambda: Go2StateNode(settings))
+    wait_until(lambda: transforms, "the fixed transforms")
+    edges = {(t.header.frame_id, t.child_frame_id) for t in transforms[0].transforms}
+    camera = {("go2/base_link", "go2/camera_link"), ("go2/camera_link", "go2/camera_optical_frame")}
+    assert edges == camera | ({("go2/map", "go2/odom")} if fixed else set())
+
+
+def test_odometry_and_tf_agree_and_errors_are_stated() -> None:
+    odometry = Odometry(Pose2D(1.0, -2.0, 0.5), Velocity(0.3), 0.0)
+    message = convert.odometry_message(odometry, convert.time_of(7.0), "go2/")
+    base = convert.base_transform(odometry.pose, convert.time_of(7.0), "go2/")
+    assert (message.header, message.child_frame_id) == (base.header, base.child_frame_id)
+    place, moved = message.pose.pose.position, base.transform.translation
+    assert (place.x, place.y, place.z) == (moved.x, moved.y, moved.z) and moved.z > 0.0
+    assert message.pose.pose.orientation == base.transform.rotation
+    for covariance in (message.pose.covariance, message.twist.covariance):
+        diagonal = [covariance[7 * i] for i in range(6)]
+        assert all(0.0 < variance < 0.1 for variance in diagonal)
+        assert sum(covariance) == pytest.approx(sum(diagonal)), "errors are independent"
+
+
 def test_a_frozen_state_goes_no_further(run_node: Run, client: Client) -> None:
     odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
     node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node

@@ -240,7 +240,7 @@ class ActionNode(OutriderNode):
 
     def _report(self, end: MotionEnd) -> None:
         self.get_logger().info(f"step {end.step} {end.action!r}: {end.ending.name.lower()} {end.message}")
-        stamped = header(self.get_clock().now().to_msg(), "base_link")
+        stamped = header(self.get_clock().now().to_msg(), self.frame("base_link"))
         self._reports.publish(report_message(end, stamped))
 
 

@@ -37,7 +37,7 @@ from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending, end_process_a
 from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.node_specs import NODES
-from outrider.runtime.parameters import NodeSpec, Parameter, Value
+from outrider.runtime.parameters import NodeSpec, Parameter, Value, is_ros_own
 
 DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
@@ -48,7 +48,6 @@ LEAVE_S = 5.0
 GONE = "pointer is invalid"
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
 SHUTDOWN_POLL_S = 0.005
-_ROS_OWN = ("use_sim_time", "start_type_description_service")
 
 
 # A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
@@ -70,7 +69,7 @@ def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
     given = {
         name: parameter.value
         for name, parameter in node.get_parameters_by_prefix("").items()
-        if name not in _ROS_OWN and not name.startswith("qos_overrides.")
+        if not is_ros_own(name)
     }
     values = spec.checked(given)
     for name in given:
@@ -147,6 +146,15 @@ class OutriderNode(AnsweringNode):
 
     def value(self, name: str) -> Any:
         return self.get_parameter(name).value
+
+    @property
+    def frame_prefix(self) -> str:
+        """What stands before the names of this robot's tf frames."""
+        return str(self.value("frame_prefix"))
+
+    def frame(self, name: str) -> str:
+        """A tf frame of this robot, such as base_link."""
+        return self.frame_prefix + name
 
     def now_s(self) -> float:
         """Seconds for durations: the simulation's where time is simulated, else monotonic."""

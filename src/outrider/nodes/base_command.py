@@ -82,7 +82,7 @@ class TwistCommand(_Unanswered):
         twist = twist_message(velocity)
         if self._stamped:
             stamp = self._node.get_clock().now().to_msg()
-            twist = TwistStamped(header=header(stamp, "base_link"), twist=twist)
+            twist = TwistStamped(header=header(stamp, self._node.frame("base_link")), twist=twist)
         self._publisher.publish(twist)
 
     def stop(self) -> None:

@@ -104,8 +104,9 @@ class CameraNode(OutriderNode):
         height, width, _ = rgb.shape
         reference = CameraModel(GO2_FRONT_CAMERA.width, GO2_FRONT_CAMERA.height, self.value("focal_px"))
         camera = reference.scaled_to(width, height)
-        self._images.publish(convert.image_message(rgb, stamp, self.value("frame_id")))
-        self._infos.publish(convert.camera_info_message(camera, stamp, self.value("frame_id")))
+        frame = self.frame(self.value("frame_id"))
+        self._images.publish(convert.image_message(rgb, stamp, frame))
+        self._infos.publish(convert.camera_info_message(camera, stamp, frame))
         self._published += 1
 
 

@@ -19,6 +19,10 @@ from outrider.navigation.odometry_check import OdometrySample
 from outrider.nodes.pictures import RawPicture, decode_compressed, decode_raw
 
 BASE_HEIGHT_M = 0.30
+# Of x, y, z, roll, pitch and yaw: of a walk of some metres, on a floor that counts as level.
+POSE_STDDEV = (0.05, 0.05, 0.02, 0.05, 0.05, 0.05)
+# Of their rates; the body's own up and down and tilt are given as zero.
+TWIST_STDDEV = (0.05, 0.05, 0.1, 0.2, 0.2, 0.05)
 OPTICAL_ROTATION = (-0.5, 0.5, -0.5, 0.5)
 
 
@@ -78,11 +82,21 @@ def odometry_sample(message: OdometryMsg) -> OdometrySample:
     )
 
 
-def odometry_message(odometry: Odometry, stamp: Time) -> OdometryMsg:
-    message = OdometryMsg(header=header(stamp, "odom"), child_frame_id="base_link")
+def odometry_message(odometry: Odometry, stamp: Time, prefix: str = "") -> OdometryMsg:
+    """Odometry of base_link, at the height that it has in tf; `prefix` stands before its frames."""
+    message = OdometryMsg(header=header(stamp, f"{prefix}odom"), child_frame_id=f"{prefix}base_link")
     message.pose.pose = pose_message(odometry.pose)
+    message.pose.pose.position.z = BASE_HEIGHT_M
+    message.pose.covariance = covariance(POSE_STDDEV)
     message.twist.twist = twist_message(odometry.velocity)
+    message.twist.covariance = covariance(TWIST_STDDEV)
     return message
+
+
+def covariance(stddev: tuple[float, ...]) -> list[float]:
+    """The matrix of independent errors, row by row."""
+    size = len(stddev)
+    return [stddev[row] ** 2 if row == column else 0.0 for row in range(size) for column in range(size)]
 
 
 def scan_of(message: LaserScan, received_s: float) -> RangeScan:
@@ -90,9 +104,9 @@ def scan_of(message: LaserScan, received_s: float) -> RangeScan:
     return RangeScan(tuple(message.ranges), *angles, received_s, message.range_min)
 
 
-def scan_message(scan: RangeScan, stamp: Time, range_max_m: float) -> LaserScan:
+def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, prefix: str = "") -> LaserScan:
     return LaserScan(
-        header=header(stamp, "base_link"),
+        header=header(stamp, f"{prefix}base_link"),
         angle_min=scan.angle_min,
         angle_max=scan.angle_min + scan.angle_step * (len(scan.ranges) - 1),
         angle_increment=scan.angle_step,
@@ -146,14 +160,21 @@ def transform(parent: str, child: str, stamp: Time, pose: Pose2D, height_m: floa
     return message
 
 
-def static_transforms(stamp: Time) -> list[TransformStamped]:
-    """map->odom (they start as one), and the camera on the base; optical frames look along z (REP-103)."""
+def base_transform(pose: Pose2D, stamp: Time, prefix: str = "") -> TransformStamped:
+    """odom->base_link: what `odometry_message` says, for tf."""
+    return transform(f"{prefix}odom", f"{prefix}base_link", stamp, pose, BASE_HEIGHT_M)
+
+
+def map_transform(stamp: Time, prefix: str = "") -> TransformStamped:
+    """map->odom, for a robot whose odometry does not drift or that has no map."""
+    return transform(f"{prefix}map", f"{prefix}odom", stamp, Pose2D(0.0, 0.0, 0.0))
+
+
+def static_transforms(stamp: Time, prefix: str = "") -> list[TransformStamped]:
+    """The camera on the base; optical frames look along z (REP-103)."""
+    base, camera, optical = (f"{prefix}{n}" for n in ("base_link", "camera_link", "camera_optical_frame"))
     camera_height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
-    optical = transform("camera_link", "camera_optical_frame", stamp, Pose2D(0.0, 0.0, 0.0))
+    turned = transform(camera, optical, stamp, Pose2D(0.0, 0.0, 0.0))
     x, y, z, w = OPTICAL_ROTATION
-    optical.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
-    return [
-        transform("map", "odom", stamp, Pose2D(0.0, 0.0, 0.0)),
-        transform("base_link", "camera_link", stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m),
-        optical,
-    ]
+    turned.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
+    return [transform(base, camera, stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m), turned]

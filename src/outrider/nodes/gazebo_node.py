@@ -42,11 +42,14 @@ class GazeboNode(OutriderNode):
         self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
-        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.EVENTS)
+        self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
+        self.subscription(OdometryMsg, "gazebo/odom", self._on_odometry, qos.EVENTS)
 
     def activate(self) -> None:
         stamp = self.get_clock().now().to_msg()
-        self._tf_static.publish(TFMessage(transforms=convert.static_transforms(stamp)))
+        prefix = self.frame_prefix
+        fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
+        self._tf_static.publish(TFMessage(transforms=fixed))
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.active_timer(1.0 / PHYSICS_HZ, self._command, clock=steady)
         self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
@@ -78,14 +81,16 @@ class GazeboNode(OutriderNode):
         if self._pose is not None:
             self._path_m += pose.distance_to(self._pose.x, self._pose.y)
         self._pose = pose
-        base = convert.transform("odom", "base_link", message.header.stamp, pose, convert.BASE_HEIGHT_M)
-        self._tf.publish(TFMessage(transforms=[base]))
+        stamp, prefix = message.header.stamp, self.frame_prefix
+        self._odom.publish(convert.odometry_message(odometry, stamp, prefix))
+        self._tf.publish(TFMessage(transforms=[convert.base_transform(pose, stamp, prefix)]))
 
     def _publish_state(self) -> None:
         if self._pose is None:
             return
         stamp = self.get_clock().now().to_msg()
-        message = truth_message(self._home, self._held, self._pose, stamp)
+        stamped = convert.header(stamp, self.frame("map"))
+        message = truth_message(self._home, self._held, self._pose, stamped)
         message.path_m = self._path_m
         message.time_s = convert.seconds_of(stamp)
         self._state.publish(message)

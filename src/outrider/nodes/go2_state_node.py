@@ -93,7 +93,10 @@ class Go2StateNode(OutriderNode):
         self._active = True
         if self._gives_odometry:
             stamp = self.get_clock().now().to_msg()
-            self._tf_static.publish(TFMessage(transforms=convert.static_transforms(stamp)))
+            fixed = convert.static_transforms(stamp, self.frame_prefix)
+            if self.value("map_to_odom"):
+                fixed.append(convert.map_transform(stamp, self.frame_prefix))
+            self._tf_static.publish(TFMessage(transforms=fixed))
 
     def deactivate(self) -> None:
         self._active = False
@@ -140,8 +143,8 @@ class Go2StateNode(OutriderNode):
             return
         self._published_s = robot_s
         stamp = convert.time_of(local_s)
-        self._odom.publish(convert.odometry_message(odometry, stamp))
-        base = convert.transform("odom", "base_link", stamp, pose, convert.BASE_HEIGHT_M)
+        self._odom.publish(convert.odometry_message(odometry, stamp, self.frame_prefix))
+        base = convert.base_transform(pose, stamp, self.frame_prefix)
         self._tf.publish(TFMessage(transforms=[base]))
 
     def _on_low_state(self, message: Any) -> None:

@@ -105,7 +105,7 @@ class MarkersNode(OutriderNode):
     def _text_marker(self, message: VerifiedText) -> Marker:
         withdrawn = message.state == VerifiedText.WITHDRAWN
         marker = self._marker(
-            "text", Marker.TEXT_VIEW_FACING, "base_link", RED if withdrawn else GREY, LETTERS_M
+            "text", Marker.TEXT_VIEW_FACING, self.frame("base_link"), RED if withdrawn else GREY, LETTERS_M
         )
         marker.pose.position.z = TEXT_HEIGHT_M
         marker.text = broken(message.text, LINE_CHARACTERS)

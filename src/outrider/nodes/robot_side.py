@@ -256,4 +256,4 @@ class RosRobotSide:
     def _header(self, update: StepUpdate) -> Header:
         if update.frame is not None and isinstance(update.frame.token, Header):
             return update.frame.token
-        return convert.header(self._node.get_clock().now().to_msg(), "base_link")
+        return convert.header(self._node.get_clock().now().to_msg(), self._node.frame("base_link"))

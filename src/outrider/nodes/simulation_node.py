@@ -76,7 +76,9 @@ class SimulationNode(OutriderNode):
         return SimulatedGo2(self, self._feed, self._take_jpeg)
 
     def activate(self) -> None:
-        self._tf_static.publish(TFMessage(transforms=convert.static_transforms(self._stamp())))
+        stamp, prefix = self._stamp(), self.frame_prefix
+        fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
+        self._tf_static.publish(TFMessage(transforms=fixed))
         self._last_s = time.monotonic()
         self._due_s = 0.0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -133,15 +135,15 @@ class SimulationNode(OutriderNode):
     def _publish_told(self, velocity: Velocity) -> None:
         """What the base obeys from now on, after its deadman: for whoever measures how soon it stands."""
         if self._told.get_subscription_count() > 0:
-            stamped = convert.header(self._stamp(), "base_link")
+            stamped = convert.header(self._stamp(), self.frame("base_link"))
             self._told.publish(TwistStamped(header=stamped, twist=convert.twist_message(velocity)))
 
     def _publish_motion(self) -> None:
         stamp, odometry = self._stamp(), self._living(self.simulator.odometry())
-        self._odom.publish(convert.odometry_message(odometry, stamp))
-        base = convert.transform("odom", "base_link", stamp, odometry.pose, convert.BASE_HEIGHT_M)
-        self._tf.publish(TFMessage(transforms=[base]))
-        self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M))
+        prefix = self.frame_prefix
+        self._odom.publish(convert.odometry_message(odometry, stamp, prefix))
+        self._tf.publish(TFMessage(transforms=[convert.base_transform(odometry.pose, stamp, prefix)]))
+        self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M, prefix))
         if self._go2 is not None:
             self._go2.publish_state(odometry)
 
@@ -154,25 +156,24 @@ class SimulationNode(OutriderNode):
     def _publish_state(self) -> None:
         if self._go2 is not None:
             self._go2.publish_battery()
-        message = truth_message(self.simulator.home, self._held, self.simulator.truth(), self._stamp())
+        stamped = convert.header(self._stamp(), self.frame("map"))
+        message = truth_message(self.simulator.home, self._held, self.simulator.truth(), stamped)
         message.path_m = self._path_m
         message.collisions = self.simulator.collisions
         message.time_s = self.simulator.time_s
         self._state.publish(message)
 
     def _publish_camera(self) -> None:
-        stamp = self._stamp()
-        self._image.publish(
-            convert.image_message(self.simulator.render_camera(), stamp, "camera_optical_frame")
-        )
-        self._camera_info.publish(convert.camera_info_message(SIM_CAMERA, stamp, "camera_optical_frame"))
+        stamp, frame = self._stamp(), self.frame("camera_optical_frame")
+        self._image.publish(convert.image_message(self.simulator.render_camera(), stamp, frame))
+        self._camera_info.publish(convert.camera_info_message(SIM_CAMERA, stamp, frame))
 
     def _publish_top_view(self) -> None:
         if self._top_view.get_subscription_count() == 0:
             return
         picture = cv2.cvtColor(self.simulator.render_top(*TOP_VIEW_PX), cv2.COLOR_RGB2BGR)
         encoded = cv2.imencode(".jpg", picture)[1]
-        message = CompressedImage(header=convert.header(self._stamp(), "map"), format="jpeg")
+        message = CompressedImage(header=convert.header(self._stamp(), self.frame("map")), format="jpeg")
         message.data = encoded.tobytes()
         self._top_view.publish(message)
 
@@ -187,11 +188,11 @@ class SimulationNode(OutriderNode):
         return bytes(cv2.imencode(".jpg", picture)[1])
 
 
-def truth_message(home: Home, held: str, truth: Pose2D, stamp: convert.Time) -> SimulationState:
+def truth_message(home: Home, held: str, truth: Pose2D, header: convert.Header) -> SimulationState:
     """Home and pose; what was driven and touched is for the owner to add."""
     target = home.target
     return SimulationState(
-        header=convert.header(stamp, "map"),
+        header=header,
         pose=convert.pose_message(truth),
         seed=home.seed,
         placement=home.placement,

@@ -37,7 +37,7 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
     home = generate_home(int(parameters["seed"]), held, str(parameters["placement"]))
     world, bridge = folder / WORLD_FILE, folder / BRIDGE_FILE
     with writing_to(folder):
-        world.write_text(world_sdf(home, release))
+        world.write_text(world_sdf(home, release, str(parameters["frame_prefix"])))
         bridge.write_text(bridge_text(release))
     # Without the window the server alone runs, and renders for the sensors without a screen.
     window = () if parameters["gui"] else ("-s", "--headless-rendering")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outrider.runtime.node_specs import NODES
+from outrider.runtime.node_specs import FRAME_PREFIX, NODES
 from outrider.runtime.parameters import Parameter, Value
 
 
@@ -38,6 +38,7 @@ class Graph:
     always: tuple[str, ...] = ()
 
 
+FRAMED = tuple(spec.name for spec in NODES.values() if FRAME_PREFIX in spec.parameters)
 ARGUMENTS = {
     argument.name: argument
     for argument in (
@@ -88,6 +89,8 @@ ARGUMENTS = {
         Argument("path", (("camera", "path"),)),
         Argument("interface", (("camera", "interface"),)),
         Argument("odometry_source", (("go2_state", "odometry_source"),)),
+        Argument("map_to_odom", (("go2_state", "map_to_odom"),)),
+        Argument("frame_prefix", tuple((node, "frame_prefix") for node in FRAMED)),
         Argument("console", (("console", "serve"),)),
         Argument("console_host", (("console", "host"),)),
         Argument("console_port", (("console", "port"),)),
@@ -127,6 +130,7 @@ SIM_GRAPH = Graph(
         "model_device",
         "command_interface",
         "robot_avoidance",
+        "frame_prefix",
         "console",
         "console_host",
         "console_port",
@@ -165,6 +169,8 @@ ROBOT_GRAPH = Graph(
         "path",
         "interface",
         "odometry_source",
+        "map_to_odom",
+        "frame_prefix",
     ),
     "robot.yaml",
 )

@@ -28,6 +28,10 @@ ODOMETRY_SOURCES = ("topic", "sportmodestate")
 
 AUTOSTART = Parameter("autostart", True, "configure and activate at start, without a lifecycle manager")
 
+FRAME_PREFIX = Parameter(
+    "frame_prefix", "", "what stands before the names of this robot's tf frames, such as go2/"
+)
+
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
     Parameter("key_file", "", "CURVE keys of the link; empty for a verifier on this machine"),
@@ -53,6 +57,7 @@ SIMULATION = NodeSpec(
     "simulation_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         Parameter(
             "instruction", DEFAULT_INSTRUCTION, "what the home must hold; an unknown object is not placed"
         ),
@@ -76,6 +81,7 @@ GAZEBO = NodeSpec(
     "gazebo_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         *_WORLD_PARAMETERS,
         Parameter("release", "", "fortress or harmonic; empty: the one that belongs to the ROS release"),
         Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
@@ -87,6 +93,7 @@ CAMERA = NodeSpec(
     "camera_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         Parameter("source", "device", "where pictures come from", choices=CAMERA_SOURCES),
         Parameter("device", 0, "number of the OpenCV device", 0, 63),
         Parameter("path", "", "picture or video file of source=file"),
@@ -98,7 +105,9 @@ CAMERA = NodeSpec(
         Parameter("interface", "eth0", "network interface of the robot's network, for source=rtp"),
         Parameter("rate_hz", 10.0, "pictures per second", 1.0, 60.0),
         Parameter("focal_px", 864.4, "focal length at a width of 1280 pixels", 100.0, 5000.0, live=True),
-        Parameter("frame_id", "camera_optical_frame", "tf frame of the pictures", live=True),
+        Parameter(
+            "frame_id", "camera_optical_frame", "tf frame of the pictures, after the prefix", live=True
+        ),
     ),
 )
 
@@ -107,11 +116,17 @@ GO2_STATE = NodeSpec(
     "go2_state_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         Parameter(
             "odometry_source",
             "topic",
             "odom and tf from the Go2's /sportmodestate, or from a topic that another node publishes",
             choices=ODOMETRY_SOURCES,
+        ),
+        Parameter(
+            "map_to_odom",
+            False,
+            "publish a fixed map->odom; false beside SLAM or AMCL, which publish their own",
         ),
     ),
 )
@@ -121,6 +136,7 @@ NAVIGATOR = NodeSpec(
     "navigator_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         *_MODEL_PARAMETERS,
         Parameter(
             "link_profile",
@@ -195,6 +211,7 @@ ACTION = NodeSpec(
     "action_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         Parameter("command_interface", "twist", "how the base is commanded", choices=COMMAND_INTERFACES),
         Parameter(
             "robot_avoidance", False, "move a Go2 through its own obstacle avoidance, given back at the end"
@@ -261,7 +278,11 @@ RECORD = NodeSpec(
 MARKERS = NodeSpec(
     "markers",
     "markers_node",
-    (AUTOSTART, Parameter("draw", False, "publish text, goal and path as markers for RViz and Foxglove")),
+    (
+        AUTOSTART,
+        FRAME_PREFIX,
+        Parameter("draw", False, "publish text, goal and path as markers for RViz and Foxglove"),
+    ),
     wanted_by="draw",
 )
 

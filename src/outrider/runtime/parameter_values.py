@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import write_private
 from outrider.runtime.graphs import ARGUMENTS, Graph
 from outrider.runtime.node_specs import GAZEBO, MEMORY, MISSION, NAVIGATOR, NODES, SIMULATION
-from outrider.runtime.parameters import Value
+from outrider.runtime.parameter_files import read_parameter_file, write_parameter_file
+from outrider.runtime.parameters import Value, is_ros_own
 from outrider.simulation.vocabulary import target_of
 
-
-def read_parameter_file(path: Path) -> dict[str, dict[str, Any]]:
-    """The parameters of each node in a ROS parameter file; ConfigError for an unreadable or foreign one."""
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"parameter file {path} cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"parameter file {path} must map node names to ros__parameters")
-    sections = {}
-    for node, section in content.items():
-        if node not in NODES or not isinstance(section, dict) or set(section) != {"ros__parameters"}:
-            raise ConfigError(
-                f"parameter file {path}: {node!r} must be one of {', '.join(NODES)}, above ros__parameters"
-            )
-        sections[node] = dict(section["ros__parameters"] or {})
-    return sections
+__all__ = [
+    "argument_help",
+    "argument_value",
+    "graph_parameters",
+    "laid_over",
+    "read_parameter_file",
+    "write_parameter_file",
+]
 
 
 def argument_help(graph: Graph, name: str, base: Mapping[str, Mapping[str, Any]]) -> str:
@@ -69,13 +57,21 @@ def graph_parameters(
         for node, parameter in ARGUMENTS[name].targets:
             if node in given:
                 given[node][parameter] = value
-    checked = {name: NODES[name].checked(given[name]) for name in graph.nodes}
+    checked = {name: _checked(name, given[name]) for name in graph.nodes}
     _name_simulated_home(checked)
     another_pace = checked.get(SIMULATION.name, {}).get("real_time_factor", 1.0) != 1.0
     if another_pace or GAZEBO.name in checked:
         for values in checked.values():
             values["use_sim_time"] = True
     return checked
+
+
+def _checked(node: str, given: Mapping[str, Any]) -> dict[str, Value]:
+    """All parameters of a node, with those of every ROS node as they are given."""
+    ros_own = {name: value for name, value in given.items() if is_ros_own(name)}
+    if not isinstance(ros_own.get("use_sim_time", False), bool):
+        raise ConfigError(f"{node}: parameter use_sim_time={ros_own['use_sim_time']!r} must be of type bool")
+    return NODES[node].checked({n: v for n, v in given.items() if n not in ros_own}) | ros_own
 
 
 def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
@@ -87,12 +83,6 @@ def _name_simulated_home(parameters: dict[str, dict[str, Value]]) -> None:
     name = f"simulation {simulation['seed']} {simulation['placement']} {held.phrase if held else 'any'}"
     for node in (MEMORY.name, NAVIGATOR.name):
         parameters[node]["home"] = parameters[node]["home"] or name
-
-
-def write_parameter_file(path: Path, parameters: Mapping[str, Mapping[str, Value]]) -> None:
-    """Write a ROS parameter file of these parameters, which may name private things."""
-    content = {node: {"ros__parameters": dict(values)} for node, values in parameters.items()}
-    write_private(path, yaml.safe_dump(content, sort_keys=True))
 
 
 def argument_value(name: str, text: str) -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from outrider.core.errors import ConfigError
 
 Value = bool | int | float | str
+# What every node of ROS has beside its own: `ros2 param dump` writes them too.
+ROS_OWN = ("use_sim_time", "start_type_description_service", "qos_overrides")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,17 @@ class NodeSpec:
         known = {parameter.name: parameter for parameter in self.parameters}
         unknown = sorted(set(values) - set(known))
         if unknown:
-            raise ConfigError(
-                f"{self.name}: unknown parameter {', '.join(unknown)}; known: {', '.join(sorted(known))}"
-            )
+            near = near_name(unknown[0], known)
+            names = ", ".join(unknown) + (f": did you mean {near}?" if near else ";")
+            raise ConfigError(f"{self.name}: unknown parameter {names} known: {', '.join(sorted(known))}")
         return {name: p.checked(values.get(name, p.default), self.name) for name, p in known.items()}
+
+
+def is_ros_own(name: str) -> bool:
+    """Whether a parameter, also one within a group, is of those that every node of ROS has."""
+    return name.partition(".")[0] in ROS_OWN
+
+
+def near_name(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """The known name that is written most like another, or an empty text where none is."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, likeness)), "")

@@ -49,8 +49,8 @@ RELEASES = {
 }
 
 
-def world_sdf(home: Home, release: str) -> str:
-    """The world as text. Raises ConfigError for an unknown release."""
+def world_sdf(home: Home, release: str, frame_prefix: str = "") -> str:
+    """The world as text, `frame_prefix` before its sensors' frames. ConfigError for an unknown release."""
     if release not in RELEASES:
         raise ConfigError(f"gazebo={release!r} must be one of {', '.join(RELEASES)}")
     gazebo = RELEASES[release]
@@ -72,7 +72,7 @@ def world_sdf(home: Home, release: str) -> str:
     _light(world)
     model = build_model(home)
     _scenery(world, model)
-    _robot(world, model, home.start, gazebo)
+    _robot(world, model, home.start, gazebo, frame_prefix)
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -110,7 +110,9 @@ def _scenery(world: ET.Element, model: mujoco.MjModel) -> None:
                 geom.add_material(part)
 
 
-def _robot(world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gazebo) -> None:
+def _robot(
+    world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gazebo, frame_prefix: str
+) -> None:
     robot = ET.SubElement(world, "model", name=MODEL)
     _text(robot, pose=_numbers([start.x, start.y, BASE_HEIGHT_M, 0.0, 0.0, start.yaw]))
     link = ET.SubElement(robot, "link", name=BASE)
@@ -125,8 +127,8 @@ def _robot(world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gaze
         _text(visual, pose=geom.pose(lower_by_m=BASE_HEIGHT_M))
         geom.add_shape(visual)
         geom.add_material(visual)
-    _camera(link, gazebo)
-    _scan(link, gazebo)
+    _camera(link, gazebo, frame_prefix)
+    _scan(link, gazebo, frame_prefix)
     control = ET.SubElement(robot, "plugin", gazebo.system("velocity-control", "VelocityControl"))
     _text(control, topic="gazebo/cmd_vel")
     odometry = ET.SubElement(robot, "plugin", gazebo.system("odometry-publisher", "OdometryPublisher"))
@@ -146,7 +148,7 @@ def _inertial(link: ET.Element) -> None:
     _text(ET.SubElement(inertial, "inertia"), **moments, ixy=0.0, ixz=0.0, iyz=0.0)
 
 
-def _camera(link: ET.Element, gazebo: Gazebo) -> None:
+def _camera(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
     sensor = ET.SubElement(link, "sensor", name="front", type="camera")
     height_m = CAMERA_HEIGHT_M - BASE_HEIGHT_M
     _text(sensor, always_on="true", update_rate=CAMERA_HZ, topic="camera/image_raw")
@@ -155,10 +157,10 @@ def _camera(link: ET.Element, gazebo: Gazebo) -> None:
     _text(camera, horizontal_fov=f"{SIM_CAMERA.horizontal_fov_rad:.6f}")
     _text(ET.SubElement(camera, "image"), width=SIM_CAMERA.width, height=SIM_CAMERA.height, format="R8G8B8")
     _text(ET.SubElement(camera, "clip"), near=0.02, far=30.0)
-    ET.SubElement(sensor, gazebo.frame_element).text = "camera_optical_frame"
+    ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}camera_optical_frame"
 
 
-def _scan(link: ET.Element, gazebo: Gazebo) -> None:
+def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
     """One plane below the belly; what is nearer than the legs is clipped, the legs with it."""
     sensor = ET.SubElement(link, "sensor", name="scan", type="gpu_lidar")
     _text(sensor, always_on="true", update_rate=SENSOR_HZ, topic="scan")
@@ -169,7 +171,7 @@ def _scan(link: ET.Element, gazebo: Gazebo) -> None:
     _text(horizontal, samples=SCAN_RAYS, resolution=1.0)
     _text(horizontal, min_angle=f"{-math.pi:.6f}", max_angle=f"{last_rad:.6f}")
     _text(ET.SubElement(lidar, "range"), min=SCAN_MIN_M, max=SCAN_RANGE_M, resolution=0.01)
-    ET.SubElement(sensor, gazebo.frame_element).text = BASE
+    ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}{BASE}"
 
 
 @dataclass(frozen=True)

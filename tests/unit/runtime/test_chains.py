@@ -28,6 +28,12 @@ def test_twist_mux_is_as_impatient_as_the_action_node_and_locked_by_the_e_stop()
     assert lock["priority"] > max(topic["priority"] for topic in topics.values())
 
 
+def test_every_version_of_the_chain_takes_the_twist_that_the_action_node_sends() -> None:
+    assert parameters("twist_mux")["use_stamped"] is False
+    assert parameters("collision_monitor")["enable_stamped_cmd_vel"] is False
+    assert next(p.default for p in ACTION.parameters if p.name == "command_interface") == "twist"
+
+
 def test_the_collision_monitor_stops_at_the_contact_margin_of_the_body() -> None:
     monitor, body = parameters("collision_monitor"), Footprint()
     corners = json.loads(monitor["stop"]["points"])

@@ -147,23 +147,6 @@ def test_a_wrong_argument_is_named(arguments: dict[str, object], words: tuple[st
     assert all(word in str(raised.value) for word in words)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "[1, 2]",
-        "navigator: {strategy: sd}",
-        "pilot: {ros__parameters: {}}",
-        "navigator: {ros__parameters: {}",
-        "",
-    ],
-)
-def test_a_foreign_parameter_file_is_refused(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "file.yaml"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=r"file\.yaml"):
-        read_parameter_file(path)
-
-
 def test_a_parameter_file_round_trips(tmp_path: Path) -> None:
     parameters = graph_parameters(SIM_GRAPH, {}, {"instruction": "find: the 'red' chair"})
     write_parameter_file(tmp_path / "p.yaml", parameters)
