@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from outrider.core.ports import Array
 
+CONFIDENCE_DIGITS = 4
+"""Decimals kept of an exit's confidence. From the seventh on processors disagree about exponentials; rounded,
+the same texts have the same schedule on all of them."""
+
 
 def token_confidence(logits: Array) -> Array:
     """The largest softmax probability of each row, (E,), of logits (E, S).

@@ -11,6 +11,7 @@ import torch
 
 from outrider.core.ports import Array, ExitInfo, Reading
 from outrider.decoding.acceptance import judge_decided
+from outrider.decoding.confidence import CONFIDENCE_DIGITS
 from outrider.decoding.config import DETERMINISTIC
 from outrider.decoding.decisions import (
     Draw,
@@ -181,7 +182,8 @@ class JudgedBatch:
         words = self._words.setdefault(index, {}) if self._alone else {}
         for place, _ in heard:
             end = start + len(self._own[place])
-            choices, confidences = tuple(map(token_at, places[start:end])), tuple(sure[start:end])
+            choices = tuple(map(token_at, places[start:end]))
+            confidences = tuple([round(one, CONFIDENCE_DIGITS) for one in sure[start:end]])
             if place in self._known:
                 choices, confidences = (self._known[place], *choices), (1.0, *confidences)
             words[place] = Word(choices, confidences)

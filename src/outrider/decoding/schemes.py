@@ -11,7 +11,7 @@ import torch
 from outrider.core.ports import Array
 from outrider.decoding.acceptance import Outcome, judge_rejection, judge_split, resample
 from outrider.decoding.branch_pool import Evidence
-from outrider.decoding.confidence import token_confidence
+from outrider.decoding.confidence import CONFIDENCE_DIGITS, token_confidence
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.grid import draft_distribution, target_distribution
 from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
@@ -114,7 +114,7 @@ def judge_exit(
     outcome = _outcome(job, rows, len(job.tokens))
     if outcome.next_token is None:
         return None
-    confidence = float(confidences[: outcome.accepted + 1].prod())
+    confidence = round(float(confidences[: outcome.accepted + 1].prod()), CONFIDENCE_DIGITS)
     return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
 
 

@@ -9,6 +9,8 @@ from outrider.decoding.token_runs import token_bytes
 
 SURER_BY = 0.2
 """How much more trust a later exit must deserve for its hint to be repeated."""
+ROUNDING = 1e-9
+"""Chances that differ by less are equal: exponentials and logarithms differ that much between processors."""
 VERDICT_BYTES, HINT_BYTES = 16.0, 9.0
 BYTES_DOWN_PER_TOKEN = 38.0
 
@@ -49,7 +51,7 @@ class Telling:
 
     def _is_useful(self, tokens: Tokens, chance: float) -> bool:
         """Whether a hint is news that is likely enough to be true, and can be paid for."""
-        if tokens in self._chances and chance < self._chances[tokens] + SURER_BY:
+        if tokens in self._chances and chance < self._chances[tokens] + SURER_BY - ROUNDING:
             return False
         return chance >= self._purse.price and self._purse.holds(self._size(tokens))
 
