@@ -202,11 +202,14 @@ def test_a_publisher_that_is_there_and_silent_is_no_second_driver(run_node: Run,
 def test_a_stop_of_every_qos_engages_and_its_live_release_releases(
     profile: QoSProfile, run_node: Run, client: Client
 ) -> None:
-    node = run_node(PatientAction).node
+    node, base, speaker = start(run_node, client)
     client.publish(Bool(data=True), "e_stop", profile)
     wait_until(lambda: node.pilot.emergency, "the emergency stop")
     client.publish(Bool(data=False), "e_stop", profile)
     wait_until(lambda: not node.pilot.emergency, "the release")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.DONE, report.message
 
 
 def test_a_stop_that_comes_by_several_subscriptions_engages_once(run_node: Run, client: Client) -> None:

@@ -78,7 +78,11 @@ class ActionNode(OutriderNode):
         self._stops: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED_STOPS)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         for profile in (qos.EVENTS, qos.ALL_LATCHED):
-            self.subscription(Bool, "e_stop", self._on_sure_e_stop, profile)
+            # Beside the one that takes from all: publishers whose QoS does not fit these are no fault.
+            sure = self.create_subscription(
+                Bool, "e_stop", self._on_sure_e_stop, profile, event_callbacks=qos.without_events()
+            )
+            self.keep(sure, self.destroy_subscription)
 
     def pilot_settings(self) -> PilotSettings:
         """What the parameters ask for."""
@@ -126,6 +130,8 @@ class ActionNode(OutriderNode):
         if self._scan is None and self.value("use_scan"):
             warning = warning or f"no scan: {self.why_silent('scan', LaserScan)}"
         values: dict[str, object] = {
+            "command_interface": self.value("command_interface"),
+            "use_scan": self.value("use_scan"),
             "moving": self.pilot.is_moving,
             "emergency_stop": self.pilot.emergency,
             "refused": self._base.refused,

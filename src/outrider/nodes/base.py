@@ -38,6 +38,7 @@ from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value, is_ros_own
+from outrider.runtime.topic_health import node_name
 
 DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
@@ -337,11 +338,16 @@ class OutriderNode(AnsweringNode):
             name=f"outrider/{self.spec.name}",
             message=warning or "ok",
             hardware_id="outrider",
-            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+            values=[KeyValue(key=key, value=str(value)) for key, value in (values | self._who()).items()],
         )
         array = DiagnosticArray(status=[status])
         array.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(array)
+
+    def _who(self) -> dict[str, object]:
+        """By which whoever reads diagnostics finds the node in the graph, whatever its name and namespace."""
+        name = node_name(self.get_name(), self.get_namespace())
+        return {"node": name, "use_sim_time": self.get_parameter("use_sim_time").value}
 
     def _log_persistent(self, warning: str) -> None:
         """In the log too, once, what has stood in the diagnostics for a while; figures in it may change."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 LATEST_SENSOR = QoSProfile(
@@ -25,3 +27,12 @@ ALL_LATCHED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
+
+
+def without_events() -> Any:
+    """Event callbacks of a subscription that does not log publishers whose QoS does not fit."""
+    try:
+        from rclpy.event_handler import SubscriptionEventCallbacks
+    except ImportError:  # ROS 2 Humble
+        from rclpy.qos_event import SubscriptionEventCallbacks
+    return SubscriptionEventCallbacks(use_default_callbacks=False)
