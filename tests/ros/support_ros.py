@@ -142,9 +142,9 @@ class Speaker:
 class Goals:
     """Sends goals and waits for their results from the test's thread."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, name: str = "navigate") -> None:
         self._client = client
-        self._goals = ActionClient(client.node, Navigate, "navigate")
+        self._goals = ActionClient(client.node, Navigate, name)
         self.feedback: list[Any] = []
 
     def send(self, instruction: str) -> Any:

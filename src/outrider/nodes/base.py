@@ -36,6 +36,7 @@ from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending, end_process_after
 from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
+from outrider.runtime.namespaces import diagnostics_name
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value, is_ros_own
 from outrider.runtime.topic_health import node_name
@@ -157,6 +158,10 @@ class OutriderNode(AnsweringNode):
         """A tf frame of this robot, such as base_link."""
         return self.frame_prefix + name
 
+    def go2_topic(self, name: str) -> str:
+        """A topic of the Go2's firmware, which is absolute, where this robot has it."""
+        return str(self.value("go2_prefix")) + name
+
     def now_s(self) -> float:
         """Seconds for durations: the simulation's where time is simulated, else monotonic."""
         if self.get_parameter("use_sim_time").value:
@@ -201,7 +206,9 @@ class OutriderNode(AnsweringNode):
 
     def _is_published(self, name: str) -> bool:
         """By another than this node."""
-        return any(end.node_name != self.get_name() for end in self.get_publishers_info_by_topic(name))
+        own = self.get_name(), self.get_namespace()
+        ends = self.get_publishers_info_by_topic(name)
+        return any((end.node_name, end.node_namespace) != own for end in ends)
 
     def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
         """Remember how to destroy an entity on cleanup."""
@@ -335,9 +342,9 @@ class OutriderNode(AnsweringNode):
         self._log_persistent(warning)
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
-            name=f"outrider/{self.spec.name}",
+            name=diagnostics_name(self.get_namespace(), self.spec.name),
             message=warning or "ok",
-            hardware_id="outrider",
+            hardware_id=self.get_namespace().strip("/") or "outrider",
             values=[KeyValue(key=key, value=str(value)) for key, value in (values | self._who()).items()],
         )
         array = DiagnosticArray(status=[status])

@@ -27,6 +27,7 @@ from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.goal_sender import GoalSender
 from outrider.nodes.twist_input import TwistInput
+from outrider.runtime.namespaces import diagnostics_name
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
@@ -40,7 +41,7 @@ MOTION_S = 0.5
 """What was last seen of a motion counts for this long."""
 E_STOP_REPEATS = 3
 DIAGNOSTICS_LAG_S = 1.5
-WATCHED = {"outrider/navigator": "navigator", "outrider/action": "action"}
+WATCHED = ("navigator", "action")
 STOPPER = "action"
 INACTIVE = "the console is not active: it stops the robot, and moves nothing"
 
@@ -67,6 +68,7 @@ class ConsoleNode(OutriderNode):
         self._moved_s: dict[str, float] = {}
         self._sending = threading.Lock()
         self._told: dict[str, object] = {}
+        self._watched = {diagnostics_name(self.get_namespace(), node) for node in WATCHED}
         self._open_outputs()
         self._console = ConsoleServer(self, self._settings())
         self._tell_warnings()
@@ -254,7 +256,7 @@ class ConsoleNode(OutriderNode):
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            if status.name not in WATCHED:
+            if status.name not in self._watched:
                 continue
             values = {item.key: item.value for item in status.values}
             if "emergency_stop" in values and time.monotonic() - self._e_stop_s > DIAGNOSTICS_LAG_S:

@@ -29,9 +29,10 @@ class Answer:
 
 
 class Calls(Protocol):
-    """What a command needs of a service; `clock` is that of the deadlines."""
+    """What a command needs of a service; `topic` takes its requests, `clock` is that of the deadlines."""
 
     service: str
+    topic: str
     clock: Callable[[], float]
 
     def is_connected(self) -> bool: ...
@@ -72,8 +73,9 @@ class ServiceClient:
         clock: Callable[[], float] = time.monotonic,
         first_id: int = 1,
         poll: Callable[[], Any | None] = lambda: None,
+        topic: str = "",
     ) -> None:
-        self.service = service
+        self.service, self.topic = service, topic or go2_api.request_topic(service)
         self.clock = clock
         self._publish, self._is_connected, self._poll = publish, is_connected, poll
         self._first_id = self._next_id = first_id
@@ -144,10 +146,12 @@ def open_service(
     node: OutriderNode, service: str, clock: Callable[[], float] = time.monotonic
 ) -> ServiceClient:
     """A client of a service, with its topics on a node."""
-    publisher = node.publisher(go2_api.Request, go2_api.request_topic(service), qos.EVENTS)
+    answers = node.go2_topic(go2_api.response_topic(service))
+    requests = node.go2_topic(go2_api.request_topic(service))
+    publisher = node.publisher(go2_api.Request, requests, qos.EVENTS)
 
     def is_connected() -> bool:
-        answering = node.count_publishers(go2_api.response_topic(service))
+        answering = node.count_publishers(answers)
         return bool(publisher.get_subscription_count() and answering)
 
     def poll() -> Any | None:
@@ -162,7 +166,7 @@ def open_service(
         # Ids must not repeat those of a run before, whose answers may still be on their way.
         first_id=time.monotonic_ns(),
         poll=poll,
+        topic=requests,
     )
-    topic = go2_api.response_topic(service)
-    subscription = node.subscription(go2_api.Response, topic, client.on_response, qos.EVENTS)
+    subscription = node.subscription(go2_api.Response, answers, client.on_response, qos.EVENTS)
     return client

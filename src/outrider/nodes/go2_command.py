@@ -169,11 +169,10 @@ class Go2Command:
         return self._condition.warning()
 
     def _begin(self, step: _Step) -> None:
-        service = step.calls.service
         if not step.calls.is_connected():
             self._next_s = self._clock() + GAP_S
             self._tell(
-                f"nobody answers on {go2_api.request_topic(service)}: is the robot on, and is DDS on the "
+                f"nobody answers on {step.calls.topic}: is the robot on, and is DDS on the "
                 "interface of its network (192.168.123.x)?"
             )
             return

@@ -86,8 +86,8 @@ class Go2StateNode(OutriderNode):
             self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
             self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self._battery = self.publisher(BatteryState, "battery_state", qos.EVENTS)
-        self.subscription(SportModeState, STATE_TOPIC, self._on_state, qos.LATEST_SENSOR)
-        self.subscription(LowState, LOW_STATE_TOPIC, self._on_low_state, qos.LATEST_SENSOR)
+        self.subscription(SportModeState, self.go2_topic(STATE_TOPIC), self._on_state, qos.LATEST_SENSOR)
+        self.subscription(LowState, self.go2_topic(LOW_STATE_TOPIC), self._on_low_state, qos.LATEST_SENSOR)
 
     def activate(self) -> None:
         self._active = True
@@ -112,12 +112,13 @@ class Go2StateNode(OutriderNode):
 
     def _warning(self) -> str:
         if self._gives_odometry:
+            topic = self.go2_topic(STATE_TOPIC)
             if self.count_publishers("odom") > 1:
                 return "somebody else publishes odom as well: stop it, or set odometry_source:=topic"
             if time.monotonic() - self._heard_s > SILENCE_S:
-                return f"no new state on {STATE_TOPIC}: is DDS on the interface of the robot's network?"
+                return f"no new state on {topic}: is DDS on the interface of the robot's network?"
             if self._check.fault:
-                return f"{STATE_TOPIC} gives no odometry: {self._check.fault}"
+                return f"{topic} gives no odometry: {self._check.fault}"
         return self._posture or battery_warning(self._battery_percent)
 
     def _on_state(self, message: Any) -> None:

@@ -24,7 +24,8 @@ def watch_go2(node: OutriderNode, condition: Go2Condition, moved_through: Servic
             if not is_own and not go2_api.is_question(service, api_id):
                 condition.on_other_program(go2_api.name_of(service, api_id))
 
-        node.subscription(go2_api.Request, go2_api.request_topic(service), on_request, qos.SENSOR)
+        topic = node.go2_topic(go2_api.request_topic(service))
+        node.subscription(go2_api.Request, topic, on_request, qos.SENSOR)
 
 
 def _watch_state(node: OutriderNode, condition: Go2Condition) -> None:
@@ -44,11 +45,12 @@ def _watch_state(node: OutriderNode, condition: Go2Condition) -> None:
             node.drop(fast.pop())
         on_state(message)
 
-    fast.append(node.subscription(SportModeState, STATE_TOPIC, on_state, qos.LATEST_SENSOR))
-    node.subscription(SportModeState, SLOW_STATE_TOPIC, on_slow_state, qos.LATEST_SENSOR)
+    state, slow_state = node.go2_topic(STATE_TOPIC), node.go2_topic(SLOW_STATE_TOPIC)
+    fast.append(node.subscription(SportModeState, state, on_state, qos.LATEST_SENSOR))
+    node.subscription(SportModeState, slow_state, on_slow_state, qos.LATEST_SENSOR)
     node.subscription(
         LowState,
-        LOW_STATE_TOPIC,
+        node.go2_topic(LOW_STATE_TOPIC),
         lambda message: condition.on_battery(int(message.bms_state.soc)),
         qos.LATEST_SENSOR,
     )

@@ -20,10 +20,12 @@ from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
 from outrider.runtime.gazebo import check_installed, prepare_gazebo
 from outrider.runtime.graphs import Graph, wanted_nodes
+from outrider.runtime.namespaces import apart, checked_namespace, has_own_tf
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameter_values import (
     argument_help,
@@ -33,26 +35,28 @@ from outrider.runtime.parameter_values import (
     read_parameter_file,
 )
 from outrider.runtime.paths import config_file
+from outrider.runtime.supervisor import free_port
 
 UNSET = ""
 _NAME = r"[~/A-Za-z_][/\w]*"
-PARAMETER_FILE, REMAP = "params_file", "remap"
+NAMESPACE, PARAMETER_FILE, REMAP = "namespace", "params_file", "remap"
 
 Parameters = dict[str, dict[str, Any]]
-Companions = Callable[[Parameters], list[Any]]
+Companions = Callable[[Parameters, str], list[Any]]
 
 
-def no_companions(parameters: Parameters) -> list[Any]:
+def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
     return []
 
 
 def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
     """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
 
-    `companions` gives what else is started, for the parameters of all nodes.
+    `companions` gives what else is started, for the parameters of all nodes and their namespace.
     """
     base = read_parameter_file(config_file(graph.parameter_file))
     helps = {name: argument_help(graph, name, base) for name in graph.arguments}
+    helps[NAMESPACE] = "of all nodes and topics, such as go2, for several robots on one domain or machine"
     helps[PARAMETER_FILE] = f"ROS parameter file of your own, over config/{graph.parameter_file}"
     helps[REMAP] = "topics of other names, for all nodes: 'scan=/lidar/scan odom=/robot/odom'"
     arguments = [
@@ -66,20 +70,32 @@ def _start(
 ) -> list[Any]:
     texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
     given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
+    namespace = _namespace(context)
     own_file = LaunchConfiguration(PARAMETER_FILE).perform(context)
     if own_file != UNSET:
-        base = laid_over(base, read_parameter_file(Path(own_file)))
-    parameters = graph_parameters(graph, base, given)
+        base = laid_over(base, read_parameter_file(Path(own_file), namespace))
+    renamed = remappings(LaunchConfiguration(REMAP).perform(context))
+    own_tf = has_own_tf([*context.launch_configurations.get("ros_remaps", []), *renamed])
+    defaults = apart(graph, namespace, own_tf, f"tcp://127.0.0.1:{free_port()}")
+    parameters = graph_parameters(graph, laid_over(defaults, base), given)
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
-    renamed = remappings(LaunchConfiguration(REMAP).perform(context))
-    nodes = {name: _node(name, parameters[name], renamed) for name in names}
-    actions = [*companions(parameters), *nodes.values()]
+    nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
+    actions = [*companions(parameters, namespace), *nodes.values()]
     if "mission" not in nodes:
         return actions
     shutdown = EmitEvent(event=Shutdown(reason="the mission has ended"))
     ending = RegisterEventHandler(OnProcessExit(target_action=nodes["mission"], on_exit=[shutdown]))
     return [*actions, ending]
+
+
+def _namespace(context: LaunchContext) -> str:
+    """The given namespace, within that of the group that this launch file is included in."""
+    given = checked_namespace(LaunchConfiguration(NAMESPACE).perform(context))
+    group = context.launch_configurations.get("ros_namespace")
+    if not group:
+        return given
+    return checked_namespace(str(prefix_namespace(group, given[1:]) if given else group))
 
 
 def remappings(text: str) -> list[tuple[str, str]]:
@@ -90,11 +106,12 @@ def remappings(text: str) -> list[tuple[str, str]]:
     return [(pair[1], pair[2]) for pair in pairs if pair]
 
 
-def _node(name: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
+def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
     return Node(
         package="outrider",
         executable=NODES[name].executable,
         name=name,
+        namespace=namespace,
         parameters=[parameters],
         remappings=renamed,
         output="screen",
@@ -102,15 +119,22 @@ def _node(name: str, parameters: dict[str, Any], renamed: list[tuple[str, str]])
     )
 
 
-def gazebo_processes(parameters: Parameters) -> list[Any]:
-    """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder."""
+def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
+    """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder.
+
+    Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
+    """
     check_installed(str(parameters["gazebo"]["release"]))
     run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
+    name = namespace.strip("/").replace("/", "_")
+    partition = {"GZ_PARTITION": name, "IGN_PARTITION": name} if name else {}
     bridge = Node(
         package="ros_gz_bridge",
         executable="parameter_bridge",
         name="gazebo_bridge",
+        namespace=namespace,
+        additional_env=partition,
         parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
         output="screen",
     )
-    return [ExecuteProcess(cmd=list(run.command), output="screen"), bridge]
+    return [ExecuteProcess(cmd=list(run.command), output="screen", additional_env=partition), bridge]

@@ -20,7 +20,7 @@ from outrider.navigation.frames import model_jpeg
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
-from outrider.runtime.memories import forget_memory, open_memory, this_home
+from outrider.runtime.memories import default_store, forget_memory, open_memory, this_home
 
 DEFAULT_LIMIT = 3
 DEFAULT_RADIUS_M = 3.0
@@ -33,7 +33,8 @@ class MemoryNode(OutriderNode):
 
     def configure(self) -> None:
         limits = StoreLimits(self.value("max_records"), self.value("max_mb"), self.value("max_age_days"))
-        self._memory = open_memory(self.value("memory_store"), self.value("memory_key_file"), limits)
+        store = self.value("memory_store") or default_store(self.get_namespace())
+        self._memory = open_memory(store, self.value("memory_key_file"), limits)
         self._home = this_home(self.value("home"))
         self._observer = Observer(self._memory, self._home)
         self._odometry_check = OdometryCheck()

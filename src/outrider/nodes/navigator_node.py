@@ -30,7 +30,7 @@ from outrider.runtime.edge import Edge, EdgeSettings, open_edge
 from outrider.runtime.errand import Errand
 from outrider.runtime.forgetting import MindfulDecoder
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
-from outrider.runtime.memories import open_memory, this_home
+from outrider.runtime.memories import default_store, open_memory, this_home
 from outrider.runtime.recollection import Recollection
 
 HEARTBEAT_HZ = 20.0
@@ -111,7 +111,8 @@ class NavigatorNode(OutriderNode):
         if not self.value("use_memory"):
             return None
         try:
-            memory = open_memory(self.value("memory_store"), self.value("memory_key_file"))
+            store = self.value("memory_store") or default_store(self.get_namespace())
+            memory = open_memory(store, self.value("memory_key_file"))
         except MemoryStoreError as error:
             raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
         return Recollection(memory, this_home(self.value("home")), time.time)

@@ -83,7 +83,8 @@ class RecordNode(OutriderNode):
     def _look(self) -> None:
         """Follow what has appeared since, and hand what was written to the system."""
         for name in RECORDED_TOPICS:
-            topic = self.resolve_topic_name(name)
+            is_go2 = name.startswith("/api/")
+            topic = self.resolve_topic_name(self.go2_topic(name) if is_go2 else name)
             publishers = self.get_publishers_info_by_topic(topic)
             if publishers and topic not in self._channels and topic not in self._refused:
                 self._follow(topic, publishers)

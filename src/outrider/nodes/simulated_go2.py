@@ -69,11 +69,14 @@ class SimulatedGo2:
             self._node.get_logger().info("unitree_go is not installed: its state topics are not simulated")
             return
         self._state_type, self._low_state_type = SportModeState, LowState
-        self._states = self._node.publisher(SportModeState, STATE_TOPIC, qos.EVENTS)
-        self._low_states = self._node.publisher(LowState, LOW_STATE_TOPIC, qos.EVENTS)
+        self._states = self._node.publisher(SportModeState, self._node.go2_topic(STATE_TOPIC), qos.EVENTS)
+        self._low_states = self._node.publisher(LowState, self._node.go2_topic(LOW_STATE_TOPIC), qos.EVENTS)
 
     def _serve(self, service: str, handle: Callable[[int, str], tuple[str, bytes]]) -> None:
-        responses = self._node.publisher(go2_api.Response, go2_api.response_topic(service), qos.EVENTS)
+        requests, answers = map(
+            self._node.go2_topic, (go2_api.request_topic(service), go2_api.response_topic(service))
+        )
+        responses = self._node.publisher(go2_api.Response, answers, qos.EVENTS)
 
         def on_request(message: Any) -> None:
             code, data, binary = go2_api.CODE_OK, "", b""
@@ -88,7 +91,7 @@ class SimulatedGo2:
                 responses.publish(go2_api.response(message, code, data, binary))
 
         # Like the robot's, this queue keeps one request.
-        self._node.subscription(go2_api.Request, go2_api.request_topic(service), on_request, qos.COMMAND)
+        self._node.subscription(go2_api.Request, requests, on_request, qos.COMMAND)
 
     def _sport(self, api_id: int, parameter: str) -> tuple[str, bytes]:
         if api_id == go2_api.MOVE:

@@ -41,8 +41,9 @@ class Videohub:
             return
         self._due = False
         if not self._calls.is_connected():
-            topic = go2_api.request_topic(go2_api.VIDEOHUB)
-            self._warn(f"nobody answers on {topic}: is DDS on the interface of the robot's network?")
+            self._warn(
+                f"nobody answers on {self._calls.topic}: is DDS on the interface of the robot's network?"
+            )
             return
         self._asked_s, stamp = self._calls.clock(), self._stamp()
         self._calls.call(go2_api.GET_IMAGE_SAMPLE, "", DEADLINE_S, lambda answer: self._take(answer, stamp))

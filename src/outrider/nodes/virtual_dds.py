@@ -57,6 +57,9 @@ class VirtualNode:
         self.subscriptions.append(_Subscription(topic, callback, deque(maxlen=qos.depth)))
         return self.subscriptions[-1]
 
+    def go2_topic(self, name: str) -> str:
+        return name
+
     def count_publishers(self, topic: str) -> int:
         return sum(p.topic == topic for node in self.domain.nodes for p in node.publishers)
 

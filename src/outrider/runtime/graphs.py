@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outrider.runtime.node_specs import FRAME_PREFIX, NODES
+from outrider.runtime.node_specs import FRAME_PREFIX, GO2_PREFIX, NODES
 from outrider.runtime.parameters import Parameter, Value
 
 
@@ -38,7 +38,10 @@ class Graph:
     always: tuple[str, ...] = ()
 
 
-FRAMED = tuple(spec.name for spec in NODES.values() if FRAME_PREFIX in spec.parameters)
+def _all_with(parameter: Parameter) -> tuple[tuple[str, str], ...]:
+    return tuple((spec.name, parameter.name) for spec in NODES.values() if parameter in spec.parameters)
+
+
 ARGUMENTS = {
     argument.name: argument
     for argument in (
@@ -90,7 +93,9 @@ ARGUMENTS = {
         Argument("interface", (("camera", "interface"),)),
         Argument("odometry_source", (("go2_state", "odometry_source"),)),
         Argument("map_to_odom", (("go2_state", "map_to_odom"),)),
-        Argument("frame_prefix", tuple((node, "frame_prefix") for node in FRAMED)),
+        Argument("frame_prefix", _all_with(FRAME_PREFIX)),
+        Argument("go2_prefix", _all_with(GO2_PREFIX)),
+        Argument("verifier", (("verifier", "serve"),)),
         Argument("console", (("console", "serve"),)),
         Argument("console_host", (("console", "host"),)),
         Argument("console_port", (("console", "port"),)),
@@ -131,6 +136,8 @@ SIM_GRAPH = Graph(
         "command_interface",
         "robot_avoidance",
         "frame_prefix",
+        "go2_prefix",
+        "verifier",
         "console",
         "console_host",
         "console_port",
@@ -171,10 +178,11 @@ ROBOT_GRAPH = Graph(
         "odometry_source",
         "map_to_odom",
         "frame_prefix",
+        "go2_prefix",
     ),
     "robot.yaml",
 )
-_MUJOCO_ARGUMENTS = ("legs", "real_time_factor", "command_interface", "robot_avoidance")
+_MUJOCO_ARGUMENTS = ("legs", "real_time_factor", "command_interface", "robot_avoidance", "go2_prefix")
 TELEOP_GRAPH = Graph(
     (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
     (
@@ -211,6 +219,7 @@ CLOUD_GRAPH = Graph(
         "metrics_port",
     ),
     "cloud.yaml",
+    always=("verifier",),
 )
 
 

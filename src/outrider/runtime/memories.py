@@ -28,9 +28,13 @@ STORE_VARIABLE = "OUTRIDER_MEMORY"
 _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def default_store() -> Path:
-    """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike."""
-    return Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
+def default_store(namespace: str = "") -> Path:
+    """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike.
+
+    Robots in namespaces each have their own, in a folder beside it.
+    """
+    store = Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
+    return store.parent / namespace.strip("/") / store.name
 
 
 def open_memory(

@@ -31,6 +31,11 @@ AUTOSTART = Parameter("autostart", True, "configure and activate at start, witho
 FRAME_PREFIX = Parameter(
     "frame_prefix", "", "what stands before the names of this robot's tf frames, such as go2/"
 )
+GO2_PREFIX = Parameter(
+    "go2_prefix",
+    "",
+    "what stands before the Go2's /sportmodestate, /lf/... and /api/..., such as /go2; empty as on the robot",
+)
 
 _MODEL_PARAMETERS = (
     Parameter("endpoint", DEFAULT_ENDPOINT, "where the verifier listens"),
@@ -43,7 +48,11 @@ _MODEL_PARAMETERS = (
 )
 
 _MEMORY_PARAMETERS = (
-    Parameter("memory_store", "", "file of the memories; $OUTRIDER_MEMORY or ~/.outrider/memory.db if empty"),
+    Parameter(
+        "memory_store",
+        "",
+        "file of the memories; if empty $OUTRIDER_MEMORY or ~/.outrider/memory.db, a folder a namespace",
+    ),
     Parameter("memory_key_file", "", "key that the memories are encrypted with; empty for none"),
     Parameter(
         "home",
@@ -58,6 +67,7 @@ SIMULATION = NodeSpec(
     (
         AUTOSTART,
         FRAME_PREFIX,
+        GO2_PREFIX,
         Parameter(
             "instruction", DEFAULT_INSTRUCTION, "what the home must hold; an unknown object is not placed"
         ),
@@ -94,6 +104,7 @@ CAMERA = NodeSpec(
     (
         AUTOSTART,
         FRAME_PREFIX,
+        GO2_PREFIX,
         Parameter("source", "device", "where pictures come from", choices=CAMERA_SOURCES),
         Parameter("device", 0, "number of the OpenCV device", 0, 63),
         Parameter("path", "", "picture or video file of source=file"),
@@ -117,6 +128,7 @@ GO2_STATE = NodeSpec(
     (
         AUTOSTART,
         FRAME_PREFIX,
+        GO2_PREFIX,
         Parameter(
             "odometry_source",
             "topic",
@@ -212,6 +224,7 @@ ACTION = NodeSpec(
     (
         AUTOSTART,
         FRAME_PREFIX,
+        GO2_PREFIX,
         Parameter("command_interface", "twist", "how the base is commanded", choices=COMMAND_INTERFACES),
         Parameter(
             "robot_avoidance", False, "move a Go2 through its own obstacle avoidance, given back at the end"
@@ -242,6 +255,7 @@ VERIFIER = NodeSpec(
     "verifier_node",
     (
         AUTOSTART,
+        Parameter("serve", True, "start a verifier; false where another one serves this robot"),
         *_MODEL_PARAMETERS,
         Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
@@ -255,6 +269,7 @@ VERIFIER = NodeSpec(
         ),
         Parameter("metrics_port", 0, "port of a page for Prometheus on 127.0.0.1; 0 for none", 0, 65_535),
     ),
+    wanted_by="serve",
 )
 
 MISSION = NodeSpec(
@@ -271,7 +286,11 @@ MISSION = NodeSpec(
 RECORD = NodeSpec(
     "record",
     "record_node",
-    (AUTOSTART, Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording")),
+    (
+        AUTOSTART,
+        GO2_PREFIX,
+        Parameter("file", "", "MCAP file that the run is recorded in; empty for no recording"),
+    ),
     wanted_by="file",
 )
 

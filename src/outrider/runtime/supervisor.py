@@ -27,8 +27,14 @@ from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.links import load_network
 from outrider.runtime.memory import PeakMemory
+from outrider.runtime.namespaces import apart, checked_namespace
 from outrider.runtime.node_specs import CONSOLE, NODES, RECORD
-from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
+from outrider.runtime.parameter_values import (
+    graph_parameters,
+    laid_over,
+    read_parameter_file,
+    write_parameter_file,
+)
 from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.recording import check_new
 from outrider.runtime.ros_env import free_domain, ros_environment
@@ -58,8 +64,15 @@ class _Child:
 class Supervisor:
     """The processes of one graph. Use as a context manager: leaving it ends every process it started."""
 
-    def __init__(self, log_folder: Path, env: Mapping[str, str], memory: PeakMemory | None = None) -> None:
+    def __init__(
+        self,
+        log_folder: Path,
+        env: Mapping[str, str],
+        memory: PeakMemory | None = None,
+        namespace: str = "",
+    ) -> None:
         self._log_folder = log_folder
+        self._placed = ["-r", f"__ns:={namespace}"] if namespace else []
         self._memory = memory or PeakMemory()
         self._env = belonging_to_this_process(env)
         self._children: list[_Child] = []
@@ -77,7 +90,7 @@ class Supervisor:
         """Start a node, with more ROS arguments if any; its output goes to its log, or to the terminal."""
         spec = NODES[name]
         command = [sys.executable, "-m", spec.module, "--ros-args", "--params-file", str(parameter_file)]
-        command += arguments
+        command += [*self._placed, *arguments]
         log = None if to_terminal else self._log_folder / f"{name}.log"
         if log is not None:
             log.unlink(missing_ok=True)
@@ -168,6 +181,7 @@ def run_demo(
     record: Path | None = None,
     legs: bool = False,
     console: bool = False,
+    namespace: str = "",
 ) -> int:
     """The whole graph in simulation, from instruction to report. The exit status is the mission's.
 
@@ -192,6 +206,7 @@ def run_demo(
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
         "real_time_factor": real_time_factor,
         "console": console,
+        "console_port": free_port() if console and namespace else None,
     }
     if models is not None:
         folder = models_folder(models.resolve())
@@ -209,23 +224,27 @@ def run_demo(
     with writing_to(report):
         report.unlink(missing_ok=True)
     if console:
-        print(f"console: http://127.0.0.1:{CONSOLE.checked({})['port']}/", flush=True)
-    status = run_graph(SIM_GRAPH, given, out / "logs", memory)
+        port = given.get("console_port", CONSOLE.checked({})["port"])
+        print(f"console: http://127.0.0.1:{port}/", flush=True)
+    status = run_graph(SIM_GRAPH, given, out / "logs", memory, checked_namespace(namespace))
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return status
 
 
-def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memory: PeakMemory) -> int:
+def run_graph(
+    graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memory: PeakMemory, namespace: str = ""
+) -> int:
     """Start every node of a graph and wait for its mission. `memory` sees all of its processes."""
-    base = read_parameter_file(config_file(graph.parameter_file))
+    defaults = apart(graph, namespace, False, str(arguments["endpoint"]))
+    base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
     parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
     parameter_file = log_folder / "parameters.yaml"
     make_private_folder(log_folder)
-    write_parameter_file(parameter_file, parameters)
+    write_parameter_file(parameter_file, parameters, namespace)
     stopping = threading.Event()
     env = ros_environment(free_domain())
-    with stopping_on_signals(stopping), Supervisor(log_folder, env, memory) as supervisor:
+    with stopping_on_signals(stopping), Supervisor(log_folder, env, memory, namespace) as supervisor:
         for name in wanted_nodes(graph, parameters):
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping)
@@ -237,7 +256,7 @@ def run_graph(graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memo
         return status
 
 
-def run_recorder(file: Path) -> int:
+def run_recorder(file: Path, namespace: str = "") -> int:
     """Record on the domain of ROS_DOMAIN_ID until a signal asks for the end; the recorder's exit status.
 
     Raises ConfigError where the file is there already.
@@ -246,8 +265,9 @@ def run_recorder(file: Path) -> int:
     stopping = threading.Event()
     with tempfile.TemporaryDirectory() as folder, stopping_on_signals(stopping):
         parameter_file = Path(folder) / "parameters.yaml"
-        write_parameter_file(parameter_file, {RECORD.name: RECORD.checked({"file": str(file.resolve())})})
-        with Supervisor(Path(folder), ros_environment()) as supervisor:
+        parameters = {RECORD.name: RECORD.checked({"file": str(file.resolve())})}
+        write_parameter_file(parameter_file, parameters, namespace)
+        with Supervisor(Path(folder), ros_environment(), namespace=namespace) as supervisor:
             supervisor.start(RECORD.name, parameter_file, to_terminal=True)
             print(f"recording to {file} until Ctrl-C", flush=True)
             status = supervisor.wait(RECORD.name, stopping)

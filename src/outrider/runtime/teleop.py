@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.runtime.graphs import SIM_GRAPH, wanted_nodes
+from outrider.runtime.namespaces import checked_namespace
 from outrider.runtime.node_specs import CONSOLE, MISSION
 from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
 from outrider.runtime.parameters import Value
@@ -18,9 +19,13 @@ from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, free_port, stopping_on_signals
 
 
-def run_console(settings: Mapping[str, Value]) -> int:
-    """The console alone, in this terminal's ROS domain, until interrupted. `settings` are its parameters."""
-    return _run((CONSOLE.name,), {CONSOLE.name: CONSOLE.checked(settings)}, ros_environment())
+def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
+    """The console alone, in this terminal's ROS domain, until interrupted. `settings` are its parameters.
+
+    `namespace` is that of its robot.
+    """
+    parameters = {CONSOLE.name: CONSOLE.checked(settings)}
+    return _run((CONSOLE.name,), parameters, ros_environment(), checked_namespace(namespace))
 
 
 def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]) -> int:
@@ -38,15 +43,18 @@ def run_simulated(settings: Mapping[str, Value], simulation: Mapping[str, Value]
 
 
 def _run(
-    names: tuple[str, ...], parameters: Mapping[str, Mapping[str, Value]], env: Mapping[str, str]
+    names: tuple[str, ...],
+    parameters: Mapping[str, Mapping[str, Value]],
+    env: Mapping[str, str],
+    namespace: str = "",
 ) -> int:
     """Start nodes and wait; the robot's side is stopped first. Exit status 0 where it was interrupted."""
     stopping = threading.Event()
     with tempfile.TemporaryDirectory(prefix="outrider-") as folder:
         logs = Path(folder)
         parameter_file = logs / "parameters.yaml"
-        write_parameter_file(parameter_file, parameters)
-        with stopping_on_signals(stopping), Supervisor(logs, env) as supervisor:
+        write_parameter_file(parameter_file, parameters, namespace)
+        with stopping_on_signals(stopping), Supervisor(logs, env, namespace=namespace) as supervisor:
             for name in names:
                 supervisor.start(name, parameter_file, to_terminal=name == CONSOLE.name)
             supervisor.wait(None, stopping)
