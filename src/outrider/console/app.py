@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -26,7 +26,7 @@ COOKIE = "outrider_session"
 MAX_LOGIN_BYTES = 1024
 WRONG_TOKEN_PAUSE_S = 0.5
 HELLO_S = 5.0
-MAX_CONNECTIONS = 128
+MAX_WEBSOCKETS = 64
 UNREADABLE, FULL, REPLACED, GOING = 1008, 1013, 4001, 1001
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'; "
@@ -35,6 +35,8 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+# A connection carries one request, whose time can so be told from its age.
+HEADERS = {**SECURITY_HEADERS, "Connection": "close"}
 
 
 class Console:
@@ -123,37 +125,35 @@ class Console:
 
 
 class _Guard:
-    """Around everything: bounds what is served at once, turns away hosts that are not ours, and tells pages
-    what they may do. The emergency stop is served however many others are."""
+    """Around everything: bounds the websockets, turns away hosts that are not ours, and tells pages what they
+    may do. The emergency stop is served however many websockets are open."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app, self._access = app, access
-        self._serving = 0
+        self._websockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-        elif not self._access.trusts_host(Headers(scope=scope).get("host", "")):
-            await _refuse(400, "open this console by the name of this machine", scope, receive, send)
-        elif scope["path"] == "/e_stop":
-            await self._serve(scope, receive, send)
-        elif self._serving >= MAX_CONNECTIONS:
-            await _refuse(503, "too many connections: close a page elsewhere", scope, receive, send)
-        else:
-            self._serving += 1
-            try:
-                await self._serve(scope, receive, send)
-            finally:
-                self._serving -= 1
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self._app(scope, receive, with_headers)
+        is_websocket = scope["type"] == "websocket"
+        self._websockets += is_websocket
+        try:
+            with contextlib.suppress(ClientDisconnect):
+                await self._serve(scope, receive, with_headers)
+        finally:
+            self._websockets -= is_websocket
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        others = self._websockets - (scope["type"] == "websocket")
+        if not self._access.trusts_host(Headers(scope=scope).get("host", "")):
+            await _refuse(400, "open this console by the name of this machine", scope, receive, send)
+        elif others >= MAX_WEBSOCKETS and scope["path"] != "/e_stop":
+            await _refuse(503, "too many connections: close a page elsewhere", scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 async def _refuse(status: int, reason: str, scope: Scope, receive: Receive, send: Send) -> None:

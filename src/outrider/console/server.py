@@ -17,6 +17,7 @@ import uvicorn
 from outrider.console import messages as m
 from outrider.console.access import DEFAULT_TOKEN_FILE, Access, is_loopback, load_token
 from outrider.console.app import Console
+from outrider.console.door import Door
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.robot import RobotPort
@@ -24,6 +25,8 @@ from outrider.core.errors import ConfigError
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 10.0, 5.0
+WAITING = 1024
+"""Connections that the system keeps until they are accepted."""
 PING_PERIOD_S, PING_TIMEOUT_S = 5.0, 5.0
 
 
@@ -61,8 +64,9 @@ class ConsoleServer:
         self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
         _check_certificate(settings)
         self._robot = robot
-        self._socket = _listen(settings.host, settings.port)
-        self.port: int = self._socket.getsockname()[1]
+        listener = _listen(settings.host, settings.port)
+        self.port: int = listener.getsockname()[1]
+        self._door = Door(listener)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop
         self._hub: Hub
@@ -116,14 +120,13 @@ class ConsoleServer:
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(self._robot)
         console = Console(self._hub, self._access, secure=bool(self.settings.tls_cert))
-        self._server = uvicorn.Server(self._config(console))
+        self._server = _Server(self._config(console), self._door)
         telling = asyncio.create_task(self._hub.run())
         self._ready.set()
         try:
-            await self._server.serve(sockets=[self._socket])
+            await self._server.serve()
         finally:
             telling.cancel()
-            self._socket.close()
 
     def _config(self, console: Console) -> uvicorn.Config:
         return uvicorn.Config(
@@ -144,13 +147,31 @@ class ConsoleServer:
         )
 
 
+class _Server(uvicorn.Server):
+    """Uvicorn's, with a door of ours."""
+
+    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+        super().__init__(config)
+        self._door = door
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        kind: Any = self.config.http_protocol_class
+        given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        self._door.open(kind, lambda: kind(**given), self.config.ssl)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.close()
+        await super().shutdown()
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen()
+        listener.listen(WAITING)
     except (OSError, OverflowError) as error:
         raise ConfigError(
             f"the console cannot listen at {host}, port {port} ({error}): choose another host or port"

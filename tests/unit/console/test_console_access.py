@@ -113,7 +113,7 @@ def test_the_emergency_stop_is_served_where_nothing_else_is(
     open_to_all: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = Page(open_to_all)
-    monkeypatch.setattr(app, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(app, "MAX_WEBSOCKETS", 1)
     assert ask(open_to_all, "/")[0].status == 503
     with pytest.raises(InvalidStatus):
         Page(open_to_all)

@@ -1,0 +1,161 @@
+"""Accepts connections to the console, and keeps room for the next one.
+
+A request has `REQUEST_S` from its connection to the last byte of its answer. Where a peer, or all together,
+have too many connections open, the oldest that is no websocket is closed for the new one. So the newest
+request, which may be an emergency stop, is always read, however many others are unfinished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import resource
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrider.console.app import MAX_WEBSOCKETS
+
+REQUEST_S = 10.0
+MAX_OPEN, MAX_OPEN_A_PEER = 2 * MAX_WEBSOCKETS, 48
+SWEEP_PERIOD_S = 0.25
+ACCEPTED_AT_ONCE = 16
+RETRY_S = 0.05
+NONE_WAITS = (errno.EAGAIN, errno.EINTR, errno.ECONNABORTED)
+
+
+@dataclass(eq=False)
+class _Connection:
+    peer: str
+    socket: socket.socket
+    since_s: float = field(default_factory=time.monotonic)
+    transport: asyncio.Transport | None = None
+    opening: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        """At once, with nothing more sent."""
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.opening is not None:
+            self.opening.cancel()
+
+    def settle(self) -> None:
+        """Close what nobody has taken over: the opening may have been cancelled before it began."""
+        if self.transport is None:
+            self.socket.close()
+
+
+class Door:
+    """Hands accepted connections to protocols, from `open` until `close`, both in the loop's thread."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        self._listener = listener
+        self._connections: list[_Connection] = []
+        max_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._max_open = MAX_OPEN if max_files == resource.RLIM_INFINITY else min(MAX_OPEN, max_files // 2)
+
+    def open(
+        self, request_protocol: type[Any], make: Callable[[], Any], context: ssl.SSLContext | None
+    ) -> None:
+        """Begin to accept. A connection whose protocol is no longer of the request's kind is a websocket."""
+        self._loop = asyncio.get_running_loop()
+        self._request_protocol, self._make, self._context = request_protocol, make, context
+        self._loop.add_reader(self._listener, self._accept)
+        self._sweeping = self._loop.create_task(self._sweep())
+
+    def close(self) -> None:
+        """Accept no more; connections under way are left to their protocols."""
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        self._sweeping.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                accepted, address = self._listener.accept()
+            except OSError as error:
+                if error.errno not in NONE_WAITS:
+                    self._make_descriptors()
+                return
+            self._admit(accepted, peer_of(address[0]))
+
+    def _make_descriptors(self) -> None:
+        """The process has none left: drop a connection, or wait for some other part to close a file."""
+        dropped = self._unfinished()
+        self._drop_one(dropped)
+        if not dropped:
+            self._loop.remove_reader(self._listener)
+            self._loop.call_later(RETRY_S, self._resume)
+
+    def _resume(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _admit(self, accepted: socket.socket, peer: str) -> None:
+        self._make_room(peer)
+        accepted.setblocking(False)
+        connection = _Connection(peer, accepted)
+        self._connections.append(connection)
+        connection.opening = self._loop.create_task(self._hand_over(connection))
+        connection.opening.add_done_callback(lambda _: connection.settle())
+
+    async def _hand_over(self, connection: _Connection) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # of a handshake too
+            connection.transport, _ = await self._loop.connect_accepted_socket(
+                self._make,
+                connection.socket,
+                ssl=self._context,
+                ssl_handshake_timeout=REQUEST_S if self._context else None,
+            )
+
+    def _make_room(self, peer: str) -> None:
+        self._connections = [one for one in self._connections if one.socket.fileno() >= 0]
+        counts = Counter(one.peer for one in self._connections)
+        if counts[peer] >= MAX_OPEN_A_PEER:
+            self._drop_one(self._unfinished(peer))
+        if len(self._connections) >= self._max_open:
+            crowded = max(counts, key=lambda name: len(self._unfinished(name)))
+            self._drop_one(self._unfinished(crowded) or self._connections[::-1])
+
+    def _unfinished(self, peer: str | None = None) -> list[_Connection]:
+        """What is no open websocket, the oldest first."""
+        return [one for one in self._connections if peer in (None, one.peer) and not self._is_viewing(one)]
+
+    def _is_viewing(self, connection: _Connection) -> bool:
+        transport = connection.transport
+        if transport is None or transport.is_closing():
+            return False
+        return not isinstance(transport.get_protocol(), self._request_protocol)
+
+    def _drop_one(self, candidates: list[_Connection]) -> None:
+        if candidates:
+            self._connections.remove(candidates[0])
+            candidates[0].close()
+
+    async def _sweep(self) -> None:
+        """Close what has had its time; a websocket's begins when it is to end."""
+        while True:
+            await asyncio.sleep(SWEEP_PERIOD_S)
+            now_s = time.monotonic()
+            for connection in list(self._connections):
+                if self._is_viewing(connection):
+                    connection.since_s = now_s
+                elif connection.since_s < now_s - REQUEST_S:
+                    self._drop_one([connection])
+
+
+def peer_of(host: str) -> str:
+    """Whom an address counts for: an IPv4 address by itself, an IPv6 one with its whole network."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
