@@ -26,12 +26,12 @@ from outrider.nodes.convert import seconds_of
 from outrider.nodes.topic_watch import endpoint_of, type_of
 from outrider.runtime.graph_health import CLOCK, judge_graph
 from outrider.runtime.graph_view import GraphView, Mismatch, NodeView, TopicView
+from outrider.runtime.namespaces import spec_of_status
 from outrider.runtime.topic_health import node_name
 
 MEET_S, LOOK_S = 2.5, 3.0
 SPIN_S = 0.05
 NAME = "outrider_doctor"
-OURS = "outrider/"
 STAMPED = {type_of(message): message for message in (Image, Odometry, LaserScan)}
 
 
@@ -87,9 +87,9 @@ class Looker:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            if status.name.startswith(OURS):
+            spec = spec_of_status(status.name)
+            if spec:
                 values = {item.key: item.value for item in status.values}
-                spec = status.name.removeprefix(OURS)
                 name, warning = values.get("node", spec), "" if status.message == "ok" else status.message
                 self._nodes[name] = NodeView(name, spec, warning, values)
 

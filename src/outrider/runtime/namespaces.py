@@ -27,6 +27,12 @@ def diagnostics_name(namespace: str, node: str) -> str:
     return f"{namespace}/outrider/{node}".strip("/")
 
 
+def spec_of_status(name: str) -> str:
+    """Which node of ours a status in /diagnostics is of, whatever its namespace; empty for another's."""
+    above, _, spec = name.rpartition("/")
+    return spec if above.rpartition("/")[2] == "outrider" else ""
+
+
 def has_own_tf(renamed: Sequence[tuple[str, str]]) -> bool:
     """Whether /tf is remapped into the robot's namespace, as nav2 does: frames then need no prefix."""
     return any(source == "/tf" and not target.startswith("/") for source, target in renamed)

@@ -16,7 +16,7 @@ from outrider.runtime.graphs import (
     wanted_nodes,
 )
 from outrider.runtime.memories import default_store
-from outrider.runtime.namespaces import apart, checked_namespace, diagnostics_name, has_own_tf
+from outrider.runtime.namespaces import apart, checked_namespace, diagnostics_name, has_own_tf, spec_of_status
 from outrider.runtime.parameter_values import graph_parameters
 
 GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, GAZEBO_GRAPH, TELEOP_GRAPH, CLOUD_GRAPH)
@@ -85,6 +85,9 @@ def test_what_is_no_namespace_is_refused(text: str) -> None:
 def test_diagnostics_and_memories_tell_robots_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert diagnostics_name("/", "action") == diagnostics_name("", "action") == "outrider/action"
     assert diagnostics_name("/fleet/go2", "action") == "fleet/go2/outrider/action"
+    for namespace in ("", "/go2", "/fleet/go2"):
+        assert spec_of_status(diagnostics_name(namespace, "action")) == "action"
+    assert not spec_of_status("nav2/action") and not spec_of_status("my_outrider/action")
     monkeypatch.setenv("OUTRIDER_MEMORY", str(tmp_path / "memory.db"))
     assert default_store("/") == default_store() == tmp_path / "memory.db"
     assert default_store("/go2") == tmp_path / "go2" / "memory.db"
