@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from outrider_interfaces.msg import MotionReport
 
+from outrider.core.errors import FrameError
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.nodes import convert
@@ -38,6 +39,9 @@ class ClockOnly:
     @property
     def nanoseconds(self) -> int:
         return round(self.time_s * 1e9)
+
+    def frame(self, name: str) -> str:
+        return name
 
     def why_silent(self, topic: str, message: type) -> str:
         return f"nobody publishes {topic}"
@@ -144,6 +148,19 @@ def test_pictures_without_a_stamp_count_from_arrival_and_stamps_that_stand_still
             frame = side.frame_after(node.time_s - 0.01, 0.0)
             assert (frame is not None) == (stamp_s == 0.0 or bright == 0)
         assert ("stamps stand still" in side.warning()) == (stamp_s == 77.0)
+
+
+def test_nothing_moves_while_a_topic_is_not_what_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    node: Any = ClockOnly()
+    side = RosRobotSide(node, lambda: LinkState.CONNECTED, camera_silence_s=0.25)
+    side.texts = side.tokens = Told()
+    show(side, node, 1)
+    side.tell(StepUpdate("s", 1, StepState.FINISHED, action="move forward small", action_complete=True))
+    monkeypatch.setattr(node.watch, "fault", lambda *_: "2 publishers of /camera/image_raw")
+    side.beat()
+    assert side.texts.messages[-1].state == StepState.WITHDRAWN.value and "2 publishers" in side.warning()
+    with pytest.raises(FrameError, match="2 publishers"):
+        side.frame_after(0.0, 0.0)
 
 
 def test_a_report_of_another_version_is_no_report() -> None:

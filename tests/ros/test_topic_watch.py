@@ -83,6 +83,8 @@ def start(run_node: Run, client: Client, listens: bool = True) -> tuple[Any, Fak
         ("verified_text", String),
         ("cmd_vel_joy", Bool),
         ("cmd_vel_console", String),
+        ("cmd_vel", TwistStamped),
+        ("motion_report", String),
     ],
 )
 def test_a_publisher_of_another_type_is_named_and_the_robot_stands(
@@ -137,6 +139,18 @@ def test_a_base_whose_qos_does_not_fit_is_named_and_one_that_looks_on_is_not(
     assert "stranger" in node.health()[0]
     client.node.create_subscription(Twist, "cmd_vel", lambda _: None, qos.COMMAND)
     wait_until(lambda: node.health()[0] == "", "a base that receives")
+
+
+def test_a_tool_that_looks_on_as_it_likes_keeps_nothing_from_moving(
+    run_node: Run, client: Client, stranger: Stranger
+) -> None:
+    node, base, speaker = start(run_node, client)
+    stranger.node.create_subscription(Twist, "cmd_vel", lambda _: None, qos.LATCHED)
+    stranger.node.create_subscription(String, "motion_report", lambda _: None, qos.LATCHED)
+    wait_until(lambda: node.count_subscribers("motion_report") >= 2, "the tool")
+    speaker.say(1, "move forward small")
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.DONE and node.health()[0] == "", report.message
 
 
 @pytest.mark.parametrize("topic", ["verified_text", "scan"])

@@ -132,6 +132,7 @@ class ActionNode(OutriderNode):
         values: dict[str, object] = {
             "command_interface": self.value("command_interface"),
             "use_scan": self.value("use_scan"),
+            "base_frame": self.frame("base_link"),
             "moving": self.pilot.is_moving,
             "emergency_stop": self.pilot.emergency,
             "refused": self._base.refused,

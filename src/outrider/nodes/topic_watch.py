@@ -11,6 +11,7 @@ from rclpy.node import Node
 from rclpy.qos import LivelinessPolicy, QoSCompatibility, QoSProfile, qos_check_compatible
 
 from outrider.runtime.topic_health import (
+    VELOCITIES,
     Endpoint,
     node_name,
     several_publishers,
@@ -35,9 +36,9 @@ class _Watched:
 class TopicWatch:
     """Judges the other ends of a node's publishers and subscriptions.
 
-    `add` each of them, `look` from time to time, and ask `fault` what is wrong. Each reader names the
-    publishers, each publisher the readers, so that nothing is told twice. A wrong type anywhere is a fault;
-    QoS is one where nobody's fits, since a tool that looks on with its own harms nobody.
+    `add` each of them, `look` from time to time, and ask `fault` what is wrong: publishers of another type
+    than the node reads or publishes, and bases that read velocities of another type. QoS is a fault where
+    nobody's fits, since a tool that looks on with its own harms nobody.
     """
 
     def __init__(self, node: Node) -> None:
@@ -77,15 +78,16 @@ class TopicWatch:
         return next((faults[topic] for topic in topics or faults if topic in faults), "")
 
     def _judge(self, watched: _Watched) -> str:
-        if watched.is_publisher:
-            others = self._node.get_subscriptions_info_by_topic(watched.name)
-            fault = wrong_subscribers(watched.name, watched.type, _endpoints(others))
-        else:
-            others = self._node.get_publishers_info_by_topic(watched.name)
-            fault = wrong_publishers(watched.name, watched.type, _endpoints(others))
-            if not fault and watched.alone:
-                fault = several_publishers(watched.name, _endpoints(others))
-        return fault or _misfit(watched, others)
+        publishers = self._node.get_publishers_info_by_topic(watched.name)
+        role = "published" if watched.is_publisher else "read"
+        fault = wrong_publishers(watched.name, watched.type, _endpoints(publishers), role)
+        if not watched.is_publisher:
+            several = several_publishers(watched.name, _endpoints(publishers)) if watched.alone else ""
+            return fault or several or _misfit(watched, publishers)
+        if fault or watched.type not in VELOCITIES:
+            return fault
+        readers = self._node.get_subscriptions_info_by_topic(watched.name)
+        return wrong_subscribers(watched.name, watched.type, _endpoints(readers)) or _misfit(watched, readers)
 
 
 def endpoint_of(info: Any) -> Endpoint:

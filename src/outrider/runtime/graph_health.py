@@ -26,7 +26,6 @@ SPORT = "/api/sport/request"
 NAMES = {IMAGE: "camera/image_raw", ODOMETRY: "odom", SCAN: "scan", TEXT: "verified_text"}
 # Ours that read velocities without being a base.
 ONLOOKERS = frozenset({"console", "record", "markers", "mission"})
-BASE_FRAME = "base_link"
 
 
 class Grade(str, Enum):
@@ -146,12 +145,12 @@ def _scan(view: GraphView, node: NodeView) -> list[Check]:
     """As an input, unless the action node does without; and of a frame that tf joins to the robot."""
     if node.values.get("use_scan") == "False":
         return [Check("scan", Grade.WARN, "use_scan is off: nothing keeps the robot from obstacles")]
-    checks = _input(SCAN)(view, node)
+    checks, base = _input(SCAN)(view, node), node.values.get("base_frame", "base_link")
     for topic in view.read_by(node, SCAN):
         frame = view.frames.get(topic)
-        if frame is not None and not _are_joined(view.transforms, frame, BASE_FRAME):
-            advice = f"publish the static transform {BASE_FRAME} -> {frame} of the sensor's mount"
-            detail = f"tf does not join {frame or 'a frame without a name'}, of {topic}, to {BASE_FRAME}"
+        if frame is not None and not _are_joined(view.transforms, frame, base):
+            advice = f"publish the static transform {base} -> {frame} of the sensor's mount"
+            detail = f"tf does not join {frame or 'a frame without a name'}, of {topic}, to {base}"
             checks.append(Check(f"frame of {topic}", Grade.FAIL, detail, advice))
     return checks
 
@@ -203,17 +202,20 @@ def _requests(view: GraphView, node: NodeView, topic: str) -> list[Check]:
 
 def _velocities(view: GraphView, node: NodeView, topic: str, type_name: str) -> list[Check]:
     name = "velocity commands"
-    wrong = wrong_subscribers(topic, type_name, view.topic(topic).readers)
+    there = view.topic(topic)
+    wrong = wrong_publishers(topic, type_name, there.publishers, "published") or wrong_subscribers(
+        topic, type_name, there.readers
+    )
     if wrong:
         return [Check(name, Grade.FAIL, wrong, "the robot stands until it is mended")]
     readers = _readers(view, node, topic)
     if not readers:
         return [Check(name, Grade.FAIL, f"nobody listens to {topic}", _listener_advice(view, node))]
-    unfit = {m.reader: m.reason for m in view.topic(topic).mismatches if m.publisher == node.name}
+    unfit = {m.reader: m.reason for m in there.mismatches if m.publisher == node.name}
     if set(readers) <= set(unfit):
         detail = f"the QoS of {topic} does not fit that of {', '.join(readers)}: {unfit[readers[0]]}"
         return [Check(name, Grade.FAIL, detail, "let the base read it reliably or best-effort, and volatile")]
-    others = sorted({end.node for end in view.topic(topic).publishers} - {node.name})
+    others = sorted({end.node for end in there.publishers} - {node.name})
     if others and node.values.get("command_interface") != "nav2":  # which publishes for the action node
         advice = "stop it, or let twist_mux choose (config/twist_mux.yaml)"
         return [Check(name, Grade.WARN, f"{topic} is also published by {', '.join(others)}", advice)]

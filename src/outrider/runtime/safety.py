@@ -34,6 +34,7 @@ from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.safety_world import (
     AVOIDANCE_TAKEN,
     GO2_TROUBLES,
+    HAND_MPS,
     STEP_S,
     DirectWire,
     Guide,
@@ -119,6 +120,11 @@ FAULTS = (
         "joystick not a number",
         lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),
         lasts_s=(0.2, 0.2),
+    ),
+    Fault(
+        "joystick dies while held",
+        lambda w, g: w.pilot.on_joystick(Velocity(HAND_MPS), w.moment()),
+        lasts_s=(0.5, 0.5),
     ),
     Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
     Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),

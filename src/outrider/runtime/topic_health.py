@@ -24,13 +24,13 @@ def node_name(name: str, namespace: str) -> str:
     return f"{namespace.strip('/')}/{name}".strip("/")
 
 
-def wrong_publishers(topic: str, expected: str, publishers: Iterable[Endpoint]) -> str:
-    """Who publish a topic with another type than is read there; an empty text where nobody does."""
+def wrong_publishers(topic: str, expected: str, publishers: Iterable[Endpoint], role: str = "read") -> str:
+    """Who publish a topic with another type than we do, or read (`role`); an empty text where nobody does."""
     wrong = [publisher for publisher in publishers if publisher.type != expected]
     if not wrong:
         return ""
     return (
-        f"{topic} is published as {_types(wrong)} by {_nodes(wrong)} and read as {expected}: "
+        f"{topic} is published as {_types(wrong)} by {_nodes(wrong)} and {role} as {expected}: "
         "publish that type, or remap one of the two"
     )
 

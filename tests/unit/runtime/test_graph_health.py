@@ -234,6 +234,13 @@ def test_a_base_of_the_other_velocity_type_is_a_failure_with_the_parameter() -> 
     assert check.grade is Grade.FAIL and "command_interface:=twist_stamped" in check.detail
 
 
+def test_a_publisher_of_the_other_velocity_type_is_a_failure() -> None:
+    there = topic(TWIST, "action", "simulation")
+    there = replace(there, publishers=(*there.publishers, Endpoint("teleop", TWIST_STAMPED)))
+    check = complaint(with_topic("/cmd_vel", there))
+    assert check.grade is Grade.FAIL and "TwistStamped by teleop" in check.detail
+
+
 def test_a_base_whose_qos_does_not_fit_is_a_failure() -> None:
     mismatch = Mismatch("action", "base", "transient local wanted")
     view = with_topic("/cmd_vel", replace(topic(TWIST, "action", "base"), mismatches=(mismatch,)))
