@@ -91,7 +91,7 @@ def record(
 
 @app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
 def replay(
-    file: Annotated[Path, typer.Argument(help="MCAP file of `outrider record` or `demo --record`.")],
+    file: Annotated[Path, typer.Argument(help="MCAP file, or a folder of rosbag2 with such files.")],
     strategy: Annotated[
         str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
     ] = "outrider",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,9 @@ RECORDED_TOPICS = (
     "/api/sport/request",
     "/api/sport/response",
 )
-MAGIC = b"\x89MCAP0\r\n"
 _DECODING, _FINISHED = 0, 1
+
+log = logging.getLogger(__name__)
 
 
 def check_new(path: Path) -> None:
@@ -62,47 +62,36 @@ class RecordedStep:
 
 
 def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
-    """The steps of a recording in order, to be decoded within a deadline each.
+    """The steps of a recording, or of a folder of rosbag2, in order, to be decoded within a deadline each.
 
-    A file whose recorder was killed is read as far as it goes. Raises ConfigError for one that is no
-    recording, or holds no step.
+    What is damaged or cut off is left out with a warning. Raises ConfigError for what is no recording, or
+    holds no whole step.
     """
+    from outrider.runtime.mcap_file import Trouble, read_messages, recording_files  # slow to import
+
     steps: dict[tuple[str, int], RecordedStep] = {}
-    for topic, message in _messages(path):
-        key = (message.session_id, message.step)
-        if topic == PROMPT_TOPIC:
-            prompt = Prompt(message.prompt, bytes(message.jpeg))
-            request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
-            steps[key] = RecordedStep(*key, request)
-        elif key in steps and message.state in (_DECODING, _FINISHED):
-            alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
-            said = message.text, message.verified_tokens, message.state == _FINISHED, alone
-            steps[key] = RecordedStep(*key, steps[key].request, *said)
+    trouble = Trouble()
+    for file in recording_files(path):
+        for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
+            try:
+                _take(steps, topic, message, deadline_s)
+            except (AttributeError, TypeError, ValueError):  # of another version, or not ours
+                trouble.damaged += 1
     if not steps:
-        raise ConfigError(f"{path} holds no step: record while the robot is told to find something")
+        why = str(trouble) or "record while the robot is told to find something"
+        raise ConfigError(f"{path} holds no step: {why}")
+    if str(trouble):
+        log.warning("%s: %s", path, trouble)
     return list(steps.values())
 
 
-def _messages(path: Path) -> Iterator[tuple[str, Any]]:
-    """The messages that steps are made of, each with the last part of its topic's name."""
-    from mcap.exceptions import EndOfFile, McapError
-    from mcap.reader import NonSeekingReader
-    from mcap_ros2.decoder import DecoderFactory
-
-    factory = DecoderFactory()
-    try:
-        with path.open("rb") as stream:
-            if stream.read(len(MAGIC)) not in (MAGIC, b""):
-                raise ConfigError(f"{path} is no MCAP file: give one of `outrider record`")
-            stream.seek(0)
-            for schema, channel, message in NonSeekingReader(stream).iter_messages(log_time_order=False):
-                name = channel.topic.rpartition("/")[2]
-                if name in (PROMPT_TOPIC, TEXT_TOPIC):
-                    decode = factory.decoder_for(channel.message_encoding, schema)
-                    if decode is None:
-                        raise ConfigError(f"{path}: {channel.topic} is not encoded as ROS 2 does")
-                    yield name, decode(message.data)
-    except (EndOfFile, struct.error):
-        return
-    except (OSError, McapError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"{path} cannot be read as a recording: {error}") from error
+def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, deadline_s: float) -> None:
+    key = (message.session_id, message.step)
+    if topic == PROMPT_TOPIC:
+        prompt = Prompt(message.prompt, bytes(message.jpeg))
+        request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
+        steps[key] = RecordedStep(*key, request)
+    elif key in steps and message.state in (_DECODING, _FINISHED):
+        alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
+        said = message.text, message.verified_tokens, message.state == _FINISHED, alone
+        steps[key] = RecordedStep(*key, steps[key].request, *said)

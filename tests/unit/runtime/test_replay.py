@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zstandard
 from mcap_ros2.writer import Writer
 
 from outrider.core.errors import ConfigError, LinkError
@@ -156,3 +159,114 @@ def test_texts_agree_word_for_word_and_token_for_token(
     figures = figures_of([step], pairs)
     assert (figures["compared"], figures["agree"]) == (1, int(agrees))
     assert len(figures["differences"]) == int(not agrees)
+
+
+def long_recording(tape: Tape, steps: int = 40) -> bytes:
+    for step in range(steps):
+        tape.prompt(step, f"task {step}")
+        tape.text(step, TEXT)
+    return tape.close().read_bytes()
+
+
+def logged(caplog: pytest.LogCaptureFixture, path: Path) -> tuple[list[RecordedStep], str]:
+    """The steps of a recording, and what is warned of."""
+    caplog.clear()
+    return read_steps(path), caplog.text
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20, 400])
+def test_a_recording_without_its_end_is_read_and_said_to_break_off(
+    tape: Tape, caplog: pytest.LogCaptureFixture, cut: int
+) -> None:
+    tape.path.write_bytes(long_recording(tape)[:-cut])
+    steps, warnings = logged(caplog, tape.path)
+    assert len(steps) == 40 and "run.mcap breaks off" in warnings
+
+
+def test_a_recording_cut_anywhere_gives_its_whole_steps_or_an_error(tape: Tape) -> None:
+    whole = long_recording(tape, 8)
+    read = []
+    for end in range(0, len(whole), 97):
+        tape.path.write_bytes(whole[:end])
+        try:
+            read.append(len(read_steps(tape.path)))
+        except ConfigError as error:
+            assert "holds no step" in str(error)
+            read.append(0)
+    assert read == sorted(read) and read[-1] == 8
+
+
+def test_bytes_flipped_anywhere_cost_a_part_and_never_the_process(tape: Tape) -> None:
+    whole, random = long_recording(tape, 8), np.random.default_rng(0)
+    texts = {TEXT, ""}
+    for _ in range(200):
+        damaged = bytearray(whole)
+        at = int(random.integers(len(whole) - 64))
+        damaged[at : at + 64] = random.bytes(64)
+        tape.path.write_bytes(damaged)
+        with contextlib.suppress(ConfigError):
+            assert {step.text for step in read_steps(tape.path)} <= texts
+
+
+def test_a_damaged_chunk_is_left_out_with_its_channels_known_from_the_summary(
+    tape: Tape, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = bytearray(long_recording(tape))
+    first_chunk = whole.index(b"\x04\x00\x00\x00zstd")
+    whole[first_chunk + 20 : first_chunk + 60] = bytes(40)
+    tape.path.write_bytes(whole)
+    steps, warnings = logged(caplog, tape.path)
+    assert 30 < len(steps) < 40 and steps[-1].text == TEXT and "1 damaged part is left out" in warnings
+
+
+def test_a_recording_compressed_as_a_whole_is_read_also_when_cut(
+    tape: Tape, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    packed = zstandard.ZstdCompressor().compress(long_recording(tape))
+    file = tmp_path / "run.mcap.zstd"
+    file.write_bytes(packed)
+    steps, warnings = logged(caplog, file)
+    assert len(steps) == 40 and not warnings
+    file.write_bytes(packed[: len(packed) // 2])
+    with contextlib.suppress(ConfigError):
+        assert len(read_steps(file)) < 40
+
+
+def test_a_folder_of_rosbag2_is_read_in_order(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "metadata.yaml").write_text("rosbag2_bagfile_information: {}")
+    for number in (10, 2):
+        tape = Tape(tmp_path / f"bag_{number}.mcap")
+        tape.prompt(number)
+        tape.close()
+    (tmp_path / "bag_11.mcap").touch()
+    steps, warnings = logged(caplog, tmp_path)
+    assert [step.step for step in steps] == [2, 10] and "bag_11.mcap is empty" in warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("bag_0.db3", b"SQLite", "is a bag of SQLite: convert it"),
+        ("report.json", b"{}", "holds no .mcap file"),
+        ("run.mcap", b"", "run.mcap is empty"),
+        ("run.mcap", b"SQLite format 3\0", "run.mcap is no MCAP file"),
+    ],
+)
+def test_a_folder_without_a_recording_is_named(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        read_steps(tmp_path)
+
+
+def test_messages_of_another_kind_under_our_names_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "run.mcap"
+    with path.open("wb") as stream, contextlib.closing(Tape(tmp_path / "unused.mcap")) as tape:
+        writer = Writer(stream)
+        schema = writer.register_msgdef("std_msgs/msg/String", "string data")
+        writer.write_message("/step_prompt", schema, {"data": "no prompt"}, 1)
+        writer.finish()
+        tape.prompt(1)
+    with pytest.raises(ConfigError, match="1 damaged part is left out"):
+        read_steps(path)

@@ -1,0 +1,156 @@
+"""Messages of MCAP files, as far as they are whole: recorders lose power, and disks fail.
+
+A file that breaks off, or whose index is missing, is read up to its end; a chunk that is damaged is left out.
+Chunks may be compressed, and so may the whole file, as rosbag2 does it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from mcap.exceptions import McapError
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, McapRecord, Message, Schema
+from mcap.stream_reader import StreamReader, breakup_chunk
+from mcap_ros2.decoder import DecoderFactory
+
+from outrider.core.errors import ConfigError
+
+MAGIC, ZSTD_MAGIC = b"\x89MCAP0\r\n", b"\x28\xb5\x2f\xfd"
+SUFFIXES = (".mcap", ".mcap.zst", ".mcap.zstd")
+MAX_RECORD_BYTES = 1 << 28
+# What readers of damaged bytes raise; lz4 a RuntimeError.
+DAMAGE = (
+    McapError,
+    struct.error,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+)
+
+
+@dataclass
+class Trouble:
+    """What could not be read of some files."""
+
+    damaged: int = 0
+    """Chunks and messages."""
+    notes: list[str] = field(default_factory=list)
+    """What is wrong with which file."""
+
+    def __str__(self) -> str:
+        parts = "part is" if self.damaged == 1 else "parts are"
+        return "; ".join(
+            [*self.notes, *([f"{self.damaged} damaged {parts} left out"] if self.damaged else [])]
+        )
+
+
+def recording_files(path: Path) -> list[Path]:
+    """The files of a recording: itself, or those in a folder of rosbag2, in order. Raises ConfigError."""
+    try:
+        names = sorted(path.iterdir(), key=lambda file: (len(file.name), file.name)) if path.is_dir() else []
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): give a recording") from error
+    files = [file for file in names if file.name.endswith(SUFFIXES)]
+    if files or not path.is_dir():
+        return files or [path]
+    if any(file.suffix == ".db3" for file in names):
+        raise ConfigError(f"{path} is a bag of SQLite: convert it to MCAP with `ros2 bag convert`")
+    raise ConfigError(f"{path} holds no .mcap file: give a recording, or a folder of rosbag2")
+
+
+def read_messages(path: Path, names: Collection[str], trouble: Trouble) -> Iterator[tuple[str, Any]]:
+    """Messages on topics whose last part is one of `names`, each with that part.
+
+    What cannot be read is added to `trouble`.
+    """
+    try:
+        with path.open("rb") as stream:
+            begin = stream.read(len(MAGIC))
+            stream.seek(0)
+            if not begin:
+                trouble.notes.append(f"{path.name} is empty")
+            elif begin.startswith(ZSTD_MAGIC):
+                import zstandard
+
+                with zstandard.open(stream, "rb") as opened:
+                    yield from _decoded(_whole_records(opened, path, trouble), names, _Known(), trouble)
+            elif MAGIC.startswith(begin):
+                known = _Known(SeekingReader(stream))
+                stream.seek(0)
+                yield from _decoded(_whole_records(stream, path, trouble), names, known, trouble)
+            else:
+                trouble.notes.append(f"{path.name} is no MCAP file: give one of `outrider record`")
+    except OSError as error:
+        trouble.notes.append(f"{path.name} cannot be read ({error.strerror})")
+
+
+class _Known:
+    """Schemas and channels: those of the file's summary, if it has one, then what is read on the way.
+
+    So those that a damaged chunk declared are known all the same.
+    """
+
+    def __init__(self, reader: SeekingReader | None = None) -> None:
+        self.schemas: dict[int, Schema] = {}
+        self.channels: dict[int, Channel] = {}
+        with contextlib.suppress(*DAMAGE, OSError):  # a file that is cut has none
+            summary = reader.get_summary() if reader is not None else None
+            if summary is not None:
+                self.schemas, self.channels = dict(summary.schemas), dict(summary.channels)
+
+
+def _whole_records(stream: IO[bytes], path: Path, trouble: Trouble) -> Iterator[McapRecord]:
+    import zstandard
+
+    damage = (*DAMAGE, zstandard.ZstdError)
+    reader = StreamReader(stream, emit_chunks=True, record_size_limit=MAX_RECORD_BYTES).records
+    while True:
+        try:
+            record = next(reader, None)
+        except damage:
+            trouble.notes.append(f"{path.name} breaks off, or is damaged: nothing is read from there on")
+            return
+        if record is None:
+            return
+        try:
+            yield from breakup_chunk(record, validate_crc=True) if isinstance(record, Chunk) else (record,)
+        except damage:
+            trouble.damaged += 1
+
+
+def _decoded(
+    records: Iterator[McapRecord], names: Collection[str], known: _Known, trouble: Trouble
+) -> Iterator[tuple[str, Any]]:
+    factory = DecoderFactory()
+    for record in records:
+        if isinstance(record, Schema):
+            known.schemas[record.id] = record
+        elif isinstance(record, Channel):
+            known.channels[record.id] = record
+        elif isinstance(record, Message):
+            channel = known.channels.get(record.channel_id)
+            name = channel.topic.rpartition("/")[2] if channel is not None else ""
+            if channel is not None and name not in names:
+                continue
+            try:
+                yield name, _message(record, channel, known, factory)
+            except Exception:  # a damaged schema or message fails its parser in any way
+                trouble.damaged += 1
+
+
+def _message(record: Message, channel: Channel | None, known: _Known, factory: DecoderFactory) -> Any:
+    if channel is None:
+        raise ValueError("a message of an unknown channel")
+    decode = factory.decoder_for(channel.message_encoding, known.schemas.get(channel.schema_id))
+    if decode is None:
+        raise ValueError(f"{channel.topic} is not encoded as ROS 2 does")
+    return decode(record.data)
