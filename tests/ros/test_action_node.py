@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -16,14 +15,13 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import MotionReport
 from rclpy.lifecycle import TransitionCallbackReturn
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 from support_ros import FakeBase, PatientAction, Speaker, result_of
 from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError, OutriderError
-from outrider.core.values import RangeScan, Velocity
+from outrider.core.values import Velocity
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.action_node import ActionNode
@@ -54,12 +52,6 @@ def test_a_verified_action_is_driven_reported_and_ends_with_zeros(run_node: Run,
     assert (report.session_id, report.step, report.outcome) == ("s", 1, MotionReport.DONE), report.message
     assert base.pose.x == pytest.approx(0.25, abs=0.05)
     wait_until(lambda: [v for _, v in base.commands[-5:]] == [Velocity()] * 5, "a burst of zeros")
-
-
-def test_of_a_scan_the_least_range_is_kept_for_what_is_nearer() -> None:
-    message = LaserScan(angle_min=-1.0, angle_increment=0.5, range_min=0.45, ranges=[-math.inf, 2.0])
-    scan = convert.scan_of(message, 3.0)
-    assert scan == RangeScan((-math.inf, 2.0), -1.0, 0.5, 3.0, pytest.approx(0.45))
 
 
 def test_a_silent_navigator_stops_the_robot_within_the_deadman(run_node: Run, client: Client) -> None:

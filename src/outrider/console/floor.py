@@ -31,11 +31,11 @@ class FloorSketch:
 
     def see(self, pose: Pose2D, scan: RangeScan) -> tuple[tuple[int, int], ...]:
         """The cells in which this scan met something first."""
-        met = set()
+        met, lidar = set(), pose.compose(scan.mount)
         for index, range_m in enumerate(scan.ranges):
             if math.isfinite(range_m):
-                bearing = pose.yaw + scan.angle_min + index * scan.angle_step
-                x, y = pose.x + range_m * math.cos(bearing), pose.y + range_m * math.sin(bearing)
+                bearing = lidar.yaw + scan.angle_min + index * scan.angle_step
+                x, y = lidar.x + range_m * math.cos(bearing), lidar.y + range_m * math.sin(bearing)
                 met.add((math.floor(x / CELL_M), math.floor(y / CELL_M)))
         new = met - self.cells
         if len(self.cells) + len(new) > MAX_CELLS:

@@ -23,6 +23,10 @@ class FrameError(OutriderError):
     """A camera frame is missing, truncated, stale, or no JPEG."""
 
 
+class TransformError(OutriderError):
+    """tf does not connect two frames, or not at the time that is asked for."""
+
+
 class ModelError(OutriderError):
     """A model folder is missing a file, holds a corrupt one, or does not fit its partner."""
 

@@ -28,6 +28,12 @@ class Pose2D:
     def distance_to(self, x: float, y: float) -> float:
         return math.hypot(x - self.x, y - self.y)
 
+    def compose(self, offset: Pose2D) -> Pose2D:
+        """The pose that `offset` is when seen from this one."""
+        cos, sin = math.cos(self.yaw), math.sin(self.yaw)
+        x, y = self.x + offset.x * cos - offset.y * sin, self.y + offset.x * sin + offset.y * cos
+        return Pose2D(x, y, wrap_angle(self.yaw + offset.yaw))
+
 
 @dataclass(frozen=True)
 class Sighting:
@@ -69,8 +75,9 @@ class Odometry:
 
 @dataclass(frozen=True)
 class RangeScan:
-    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive); inf where free, -inf
-    where something is nearer than `range_min`, the least that is measured (REP 117).
+    """A planar scan: metres at bearings `angle_min + i * angle_step` (left positive) of the lidar, which
+    stands at `mount` on the base. A range is inf where free, -inf where something is nearer than `range_min`,
+    the least that is measured (REP 117), and NaN where nothing is known.
     """
 
     ranges: tuple[float, ...]
@@ -78,6 +85,7 @@ class RangeScan:
     angle_step: float
     stamp_s: float
     range_min: float = 0.0
+    mount: Pose2D = Pose2D(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)

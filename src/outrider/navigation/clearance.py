@@ -35,15 +35,29 @@ def measures(scan: RangeScan) -> bool:
     return any(range_m > NEAREST_M for range_m in scan.ranges)
 
 
-def scan_points(scan: RangeScan, reach_m: float = 2.5) -> Points:
-    """The points of a scan within reach; infinite and invalid ranges are free. What is too near to be
-    measured counts as far as it may be: within the body's own outline, where that is less, it is no obstacle.
+def hit_points(scan: RangeScan, reach_m: float = math.inf) -> tuple[Points, Points]:
+    """Points (N, 2) on the base that a scan shows within reach, and the indices (N,) of their rays.
+
+    What is too near to be measured counts as far as it may be; infinite and invalid ranges are no points.
     """
     ranges = np.asarray(scan.ranges, dtype=float)
     ranges = np.where(np.isneginf(ranges), scan.range_min, ranges)
     hits = np.flatnonzero(np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < reach_m))
-    angles = scan.angle_min + hits * scan.angle_step
-    return np.stack([ranges[hits] * np.cos(angles), ranges[hits] * np.sin(angles)], axis=1)
+    angles = scan.mount.yaw + scan.angle_min + hits * scan.angle_step
+    x, y = scan.mount.x + ranges[hits] * np.cos(angles), scan.mount.y + ranges[hits] * np.sin(angles)
+    return np.stack([x, y], axis=1), hits
+
+
+def is_own(points: Points, body: Footprint) -> Points:
+    """Which points (N,) lie within the body itself, its nose and tail excepted: the legs, not an obstacle."""
+    inside = np.abs(points) < (_FRONT_SHARE * body.half_length_m, body.half_width_m)
+    return np.asarray(inside.all(axis=1))
+
+
+def scan_points(scan: RangeScan, body: Footprint | None = None, reach_m: float = 2.5) -> Points:
+    """The obstacles (N, 2) that a scan shows within reach, without the body's own parts."""
+    points, _ = hit_points(scan, reach_m)
+    return points[~is_own(points, body or Footprint())]
 
 
 def free_ahead(points: Points, body: Footprint) -> float:

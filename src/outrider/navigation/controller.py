@@ -20,6 +20,7 @@ from outrider.navigation.clearance import (
     safe_velocity,
     scan_points,
 )
+from outrider.navigation.coverage import EVERYWHERE, blind_fault, coverage, seen_part
 from outrider.navigation.limits import Footprint, MotionLimits
 from outrider.navigation.motion_bounds import MotionBounds
 from outrider.navigation.safety import clamp
@@ -97,7 +98,8 @@ class MotionController:
             self._end = self._out_of_bounds(odometry)
         if self._end is None:
             carry_on = self._advance if self.motion.forward_m else self._turn
-            command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan))
+            self._coverage = EVERYWHERE if scan is None else coverage(scan, self.footprint)
+            command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan, self.footprint))
             self._commands_motion = command.velocity != Velocity()
             self._bounds.command(command.velocity)
             if not command.done:
@@ -115,6 +117,7 @@ class MotionController:
         if self.motion.is_stop:
             return Command(done=True)
         unusable = measurement_fault(odometry, scan, now_s, self.limits.stale_after_s - self._period_s)
+        unusable = unusable or (blind_fault(self.motion, scan, self.footprint) if scan else "")
         if unusable:
             return Command(done=True, error=unusable)
         if self._is_frozen(odometry, now_s):
@@ -206,7 +209,9 @@ class MotionController:
         ahead_m = min(remaining_m, free_m) - BASE_LAG_S * speed_mps
         vx = self._ramp(self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS), forward=True)
         aside_m = self._along()[1]
-        window = (-MAX_SIDE_STEP_M - aside_m, MAX_SIDE_STEP_M - aside_m)
+        seen = self._coverage
+        right_m = -MAX_SIDE_STEP_M - aside_m if seen.right else 0.0
+        window = right_m, MAX_SIDE_STEP_M - aside_m if seen.left else 0.0
         side_step_m = best_side_step(points, self.footprint, remaining_m + LOOK_PAST_M, window)
         wz = max(-HEADING_RPS, min(HEADING_RPS, -HEADING_GAIN * self._turned_rad))
         return self._command(Velocity(vx if free_m > 0.0 else 0.0, SIDE_STEP_GAIN * side_step_m, wz), points)
@@ -245,7 +250,8 @@ class MotionController:
         return self._speed
 
     def _command(self, wanted: Velocity, points: Points) -> Command:
-        return Command(safe_velocity(clamp(wanted, self.limits), points, self.footprint))
+        seen = seen_part(clamp(wanted, self.limits), self._coverage)
+        return Command(safe_velocity(seen, points, self.footprint))
 
 
 def _moves(velocity: Velocity) -> bool:

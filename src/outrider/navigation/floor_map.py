@@ -44,11 +44,11 @@ class FloorMap:
         self._lock = threading.Lock()
 
     def see(self, pose: Pose2D, scan: RangeScan) -> None:
-        """Take in a scan made at a pose. A range of -inf is too near to be measured (REP 117), not free."""
-        ranges = np.asarray(scan.ranges, dtype=float)
-        angles = pose.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
+        """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free."""
+        ranges, lidar = np.asarray(scan.ranges, dtype=float), pose.compose(scan.mount)
+        angles = lidar.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
         rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        here = np.array([pose.x, pose.y])
+        here = np.array([lidar.x, lidar.y])
         hit = np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < MAX_RANGE_M)
         reach = np.where(hit, ranges - CELL_M, np.where(np.isposinf(ranges), MAX_RANGE_M, 0.0))
         ray, step = np.nonzero(_STEPS_M[None, :] < reach[:, None])

@@ -18,6 +18,7 @@ from outrider.navigation.clocks import ClockWatch, Moment
 from outrider.navigation.controller import Command, MotionController
 from outrider.navigation.limits import MotionLimits
 from outrider.navigation.safety import STANDSTILL, Deadman, clamp
+from outrider.navigation.scan_check import FROZEN, FrozenScan
 
 STOP_BURST_TICKS = 10
 BASE_PATIENCE_S = 5.0
@@ -138,6 +139,7 @@ class Pilot:
         self.emergency = False
         self._running: _Running | None = None
         self._frozen_odometry: Odometry | None = None
+        self._frozen_scan = FrozenScan()
         self._last_key: tuple[str, int] | None = None
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
@@ -341,6 +343,8 @@ class Pilot:
             return missing or "no odometry yet: check the topic odom"
         if scan is None and self.settings.use_scan:
             return missing or "no scan yet: check the topic scan"
+        if scan is not None and self.settings.use_scan and self._frozen_scan.sees(scan, odometry):
+            return FROZEN
         return ""
 
     def _finish(self, ending: Ending, message: str, now: Moment) -> None:

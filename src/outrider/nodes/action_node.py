@@ -23,7 +23,8 @@ from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, St
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
-from outrider.nodes.convert import header, odometry_sample, scan_of, seconds_of, velocity_of
+from outrider.nodes.convert import header, odometry_sample, seconds_of, velocity_of
+from outrider.nodes.scan_input import ScanInput
 from outrider.nodes.step_messages import report_message
 from outrider.nodes.twist_input import TwistInput
 
@@ -55,6 +56,7 @@ class ActionNode(OutriderNode):
         self._odometry: Odometry | None = None
         self._odometry_check, self._odometry_fault = OdometryCheck(), ""
         self._frame_age_s = 0.0
+        self._scans = ScanInput(self)
         self._scan: RangeScan | None = None
         self._active = False
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
@@ -128,7 +130,7 @@ class ActionNode(OutriderNode):
         if self._odometry is None:
             warning = warning or f"no odometry: {self.why_silent('odom', OdometryMsg)}"
         if self._scan is None and self.value("use_scan"):
-            warning = warning or f"no scan: {self.why_silent('scan', LaserScan)}"
+            warning = warning or self._scans.fault or f"no scan: {self.why_silent('scan', LaserScan)}"
         values: dict[str, object] = {
             "command_interface": self.value("command_interface"),
             "use_scan": self.value("use_scan"),
@@ -167,7 +169,7 @@ class ActionNode(OutriderNode):
         self._odometry = None if self._odometry_fault else odometry
 
     def _on_scan(self, message: LaserScan) -> None:
-        self._scan = scan_of(message, self.now_s())
+        self._scan = self._scans.take(message)
 
     def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
         """A topic that two publish counts as two drivers. Nobody drives where a stop may not be received."""
@@ -218,7 +220,8 @@ class ActionNode(OutriderNode):
         try:
             self._base.tick()
             self.pilot.on_base(self._trouble(), self._now())
-            drive = self.pilot.tick(self._odometry, self._scan, self._now(), self._odometry_fault)
+            missing = self._odometry_fault if self._odometry is None else self._scans.fault
+            drive = self.pilot.tick(self._odometry, self._scan, self._now(), missing)
             self._carry_out(drive)
         except BaseException:
             self._stop_base()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import Enum
 from typing import Any
 
@@ -10,13 +9,11 @@ import cv2
 import numpy as np
 from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, VerifiedText
 from outrider_interfaces.srv import Recall
-from sensor_msgs.msg import LaserScan
 
 from outrider.console import messages as m
-from outrider.core.values import Pose2D, RangeScan
+from outrider.core.values import Pose2D
 from outrider.memory.scene import place_of, things_seen
 from outrider.navigation.pilot import Ending
-from outrider.nodes import convert
 from outrider.runtime.goal_run import StepState
 
 ORIGINS = "awrd"
@@ -62,13 +59,6 @@ def memories_of(answer: Recall.Response) -> m.Memories:
     return m.Memories(
         tuple(m.Thing(record.text, record.x, record.y) for record in answer.records if record.has_place)
     )
-
-
-def met_by(message: LaserScan, stamp_s: float) -> RangeScan:
-    """A scan in which rays that met nothing are infinite."""
-    scan = convert.scan_of(message, stamp_s)
-    met = tuple(range_m if range_m < message.range_max else math.inf for range_m in scan.ranges)
-    return RangeScan(met, scan.angle_min, scan.angle_step, scan.stamp_s)
 
 
 def picture_of(rgb: np.ndarray[Any, Any], max_width: int, quality: int) -> bytes:

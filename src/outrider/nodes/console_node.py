@@ -26,6 +26,7 @@ from outrider.nodes import console_messages as shown
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.nodes.goal_sender import GoalSender
+from outrider.nodes.scan_input import ScanInput
 from outrider.nodes.twist_input import TwistInput
 from outrider.runtime.namespaces import diagnostics_name
 
@@ -99,6 +100,7 @@ class ConsoleNode(OutriderNode):
         self.subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
         self.subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
         self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self._scans = ScanInput(self)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         TwistInput(self, "cmd_vel", self._on_command, qos.FROM_ANY)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
@@ -206,7 +208,9 @@ class ConsoleNode(OutriderNode):
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
-        self._console.show_scan(self._pose, shown.met_by(message, time.monotonic()))
+        scan = self._scans.take(message)
+        if scan is not None:
+            self._console.show_scan(self._pose, scan)
 
     def _update(self, **fields: object) -> None:
         """What is repeated many times a second wakes the server only where it is new."""

@@ -12,10 +12,14 @@ from geometry_msgs.msg import Pose, Quaternion, TransformStamped, Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from std_msgs.msg import Header
+from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, CameraModel
+from outrider.core.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.odometry_check import OdometrySample
+from outrider.navigation.scan_check import ScanSample
+from outrider.navigation.transforms import StampedTransform
 from outrider.nodes.pictures import RawPicture, decode_compressed, decode_raw
 
 BASE_HEIGHT_M = 0.30
@@ -99,14 +103,34 @@ def covariance(stddev: tuple[float, ...]) -> list[float]:
     return [stddev[row] ** 2 if row == column else 0.0 for row in range(size) for column in range(size)]
 
 
-def scan_of(message: LaserScan, received_s: float) -> RangeScan:
-    angles = message.angle_min, message.angle_increment
-    return RangeScan(tuple(message.ranges), *angles, received_s, message.range_min)
+def scan_sample(message: LaserScan) -> ScanSample:
+    """A scan as it came; `ScanCheck` says whether it is any."""
+    return ScanSample(
+        message.ranges,
+        message.angle_min,
+        message.angle_max,
+        message.angle_increment,
+        message.range_min,
+        message.range_max,
+        message.header.frame_id,
+        seconds_of(message.header.stamp),
+    )
 
 
-def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, prefix: str = "") -> LaserScan:
+def stamped_transforms(message: TFMessage, static: bool) -> list[StampedTransform]:
+    """The transforms of a message on /tf or, `static`, on /tf_static."""
+    found = []
+    for one in message.transforms:
+        place, q = one.transform.translation, one.transform.rotation
+        where = (place.x, place.y, place.z), (q.x, q.y, q.z, q.w)
+        stamp_s = seconds_of(one.header.stamp)
+        found.append(StampedTransform(one.header.frame_id, one.child_frame_id, *where, stamp_s, static))
+    return found
+
+
+def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, frame_id: str = "base_link") -> LaserScan:
     return LaserScan(
-        header=header(stamp, f"{prefix}base_link"),
+        header=header(stamp, frame_id),
         angle_min=scan.angle_min,
         angle_max=scan.angle_min + scan.angle_step * (len(scan.ranges) - 1),
         angle_increment=scan.angle_step,
@@ -178,3 +202,9 @@ def static_transforms(stamp: Time, prefix: str = "") -> list[TransformStamped]:
     x, y, z, w = OPTICAL_ROTATION
     turned.transform.rotation = Quaternion(x=x, y=y, z=z, w=w)
     return [transform(base, camera, stamp, Pose2D(CAMERA_FORWARD_M, 0.0, 0.0), camera_height_m), turned]
+
+
+def lidar_transform(stamp: Time, prefix: str = "") -> TransformStamped:
+    """Where the simulated lidar is on the base."""
+    frames = f"{prefix}base_link", f"{prefix}{LIDAR_FRAME}"
+    return transform(*frames, stamp, Pose2D(0.0, 0.0, 0.0), LIDAR_HEIGHT_M - BASE_HEIGHT_M)

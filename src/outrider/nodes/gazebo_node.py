@@ -49,6 +49,7 @@ class GazeboNode(OutriderNode):
         stamp = self.get_clock().now().to_msg()
         prefix = self.frame_prefix
         fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
+        fixed.append(convert.lidar_transform(stamp, prefix))
         self._tf_static.publish(TFMessage(transforms=fixed))
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.active_timer(1.0 / PHYSICS_HZ, self._command, clock=steady)

@@ -22,9 +22,10 @@ from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.decoding.driver import LinkedDecoder
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
-from outrider.nodes import convert, qos
+from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, ThreadedExecutor, run_node
 from outrider.nodes.robot_side import RosRobotSide
+from outrider.nodes.scan_input import ScanInput
 from outrider.runtime.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.edge import Edge, EdgeSettings, open_edge
 from outrider.runtime.errand import Errand
@@ -67,6 +68,7 @@ class NavigatorNode(OutriderNode):
         self._robot.strategy = self.value("strategy")
         self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR, alone=True)
         self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR, alone=True)
+        self._scans = ScanInput(self)
         self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
         server = ActionServer(
@@ -154,7 +156,9 @@ class NavigatorNode(OutriderNode):
             return
         if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
             self._mapped_s = now_s
-            self._floor.see(odometry.pose, convert.scan_of(message, now_s))
+            scan = self._scans.take(message)
+            if scan is not None:
+                self._floor.see(odometry.pose, scan)
 
     def _link_state(self) -> LinkState:
         """As the edge sees it; an edge that goes on alone does not depend on the link."""

@@ -16,6 +16,7 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.camera import SIM_CAMERA
+from outrider.core.lidar import LIDAR_FRAME
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
@@ -78,6 +79,7 @@ class SimulationNode(OutriderNode):
     def activate(self) -> None:
         stamp, prefix = self._stamp(), self.frame_prefix
         fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
+        fixed.append(convert.lidar_transform(stamp, prefix))
         self._tf_static.publish(TFMessage(transforms=fixed))
         self._last_s = time.monotonic()
         self._due_s = 0.0
@@ -143,7 +145,8 @@ class SimulationNode(OutriderNode):
         prefix = self.frame_prefix
         self._odom.publish(convert.odometry_message(odometry, stamp, prefix))
         self._tf.publish(TFMessage(transforms=[convert.base_transform(odometry.pose, stamp, prefix)]))
-        self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M, prefix))
+        lidar = self.frame(LIDAR_FRAME)
+        self._scan.publish(convert.scan_message(self.simulator.scan(), stamp, SCAN_RANGE_M, lidar))
         if self._go2 is not None:
             self._go2.publish_state(odometry)
 

@@ -310,6 +310,7 @@ CONSOLE = NodeSpec(
     "console_node",
     (
         AUTOSTART,
+        FRAME_PREFIX,
         Parameter("serve", False, "start the web console"),
         Parameter("host", "127.0.0.1", "address to serve at; 0.0.0.0 for every network of this machine"),
         Parameter("port", 8088, "TCP port to serve at; 0 for a free one", 0, 65535),

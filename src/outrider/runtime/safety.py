@@ -42,6 +42,7 @@ from outrider.runtime.safety_world import (
     OpenWire,
     SafetyWorld,
 )
+from outrider.runtime.scan_faults import SCAN_FAULTS, SCAN_FROZEN
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
@@ -115,7 +116,9 @@ FAULTS = (
     Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
     Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
     Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
-    Fault("scan silent", *_switch("scan", False, True)),
+    *(Fault(f"scan {name}", *_switch("scan", odd, None)) for name, odd in SCAN_FAULTS.items()),
+    Fault("scan frozen", *_switch("scan", SCAN_FROZEN, None), at_speed=True),
+    Fault("the lidar's transform lost", *_switch("transforms", False, True)),
     Fault(
         "joystick not a number",
         lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),

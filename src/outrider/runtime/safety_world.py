@@ -14,6 +14,7 @@ from typing import Protocol
 
 from outrider.core.actions import Motion
 from outrider.core.errors import LinkError
+from outrider.core.lidar import LIDAR_FRAME
 from outrider.core.values import (
     Decoded,
     DecodeRequest,
@@ -30,11 +31,14 @@ from outrider.navigation.limits import Footprint
 from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
 from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
 from outrider.navigation.safety import STANDSTILL
+from outrider.navigation.scan_check import ScanCheck, ScanSample
+from outrider.navigation.transforms import StampedTransform, TransformTree
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
 from outrider.runtime.node_specs import ACTION
 from outrider.runtime.odometry_faults import Distortion, sample_of
+from outrider.runtime.scan_faults import ScanDistortion, scan_sample_of
 from outrider.runtime.simulated_base import SimulatedBase
-from outrider.simulation.simulator import Simulator
+from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
 
 STEP_S = 0.01
 # Steps between two turns of each: 50, 33, 25, 20 and 10 Hz.
@@ -46,6 +50,9 @@ REACHED_M = 0.9
 HAND_MPS = 0.3
 # The clock of motions, and that of odometry's source, when the trial begins.
 JOINED_S, ROBOT_S = 50.0, 7000.0
+BASE_FRAME = "base_link"
+# Published over and over, as of a lidar on a joint.
+LIDAR_ON_BASE = StampedTransform(BASE_FRAME, LIDAR_FRAME, (0.0, 0.0, -0.1), (0.0, 0.0, 0.0, 1.0))
 
 
 GO2_TROUBLES = (
@@ -124,17 +131,18 @@ class NavigatorKilled(BaseException):
 
 @dataclass
 class Switches:
-    """What works at the moment. `odometry` is what its source does wrong, and `clock` the clock of motions,
-    given its time at the fault's beginning and the time now. `camera` is one of ok, silent, frozen, repeating
-    (the last picture under new stamps); `drivers` drive by hand, each another way; `robot` is what
-    is wrong with the robot itself, as in `BaseWire`.
+    """What works at the moment. `odometry` and `scan` are what their sources do wrong, `transforms` whether
+    the lidar's place is published, and `clock` the clock of motions, given its time at the fault's beginning
+    and the time now. `camera` is one of ok, silent, frozen, repeating (the last picture under new stamps);
+    `drivers` drive by hand, each another way; `robot` is what is wrong with the robot, as in `BaseWire`.
     """
 
     navigator: bool = True
     action: bool = True
     base: bool = True
     link: bool = True
-    scan: bool = True
+    scan: ScanDistortion | None = None
+    transforms: bool = True
     camera: str = "ok"
     odometry: Distortion | None = None
     clock: Callable[[float, float], float] | None = None
@@ -169,6 +177,7 @@ class SafetyWorld:
         self._motion, self._motion_start = Motion(), self.simulator.truth()
         self.overrun_m = 0.0
         self._scan: RangeScan | None = None
+        self._last_scan: ScanSample | None = None
         self._update: StepUpdate | None = None
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self.start_action_node()
@@ -178,7 +187,8 @@ class SafetyWorld:
     def start_action_node(self) -> None:
         """A new process: it knows nothing of the texts before."""
         values = ACTION.checked({})
-        self._odometry_check = OdometryCheck()
+        self._odometry_check, self._transforms = OdometryCheck(), TransformTree()
+        self._scan_check = ScanCheck(self._transforms, BASE_FRAME)
         self.pilot = Pilot(
             PilotSettings(
                 silence_s=float(values["deadman_s"]),
@@ -290,8 +300,18 @@ class SafetyWorld:
             self._odometry = self._odometry_check.take(sample, self._motion_s())
             if self._odometry is not None:
                 self._known = replace(self._odometry, stamp_s=now_s)
-        if switches.scan:
-            self._scan = replace(self.simulator.scan(), stamp_s=self._motion_s())
+        if switches.transforms:
+            self._transforms.put(replace(LIDAR_ON_BASE, stamp_s=ROBOT_S + now_s))
+        for scan in self._scans(now_s):
+            self._scan = self._scan_check.take(scan, self._motion_s())
+
+    def _scans(self, now_s: float) -> tuple[ScanSample, ...]:
+        """What the lidar's driver sends."""
+        scan = scan_sample_of(self.simulator.scan(), SCAN_RANGE_M, ROBOT_S + now_s)
+        if self.switches.scan is None:
+            self._last_scan = scan
+            return (scan,)
+        return self.switches.scan(self._last_scan or scan, scan)
 
     def _samples(self, now_s: float) -> tuple[OdometrySample, ...]:
         """What odometry's source sends, stamped by a clock of its own."""
@@ -341,7 +361,7 @@ class SafetyWorld:
         self._wire.tick()
         trouble = "" if self._wire.is_ready else self._wire.warning() or "the base is not ready"
         self.pilot.on_base(trouble, self.moment())
-        missing = self._odometry_check.fault
+        missing = self._odometry_check.fault or self._scan_check.fault
         self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment(), missing))
 
     def _carry_out(self, drive: Drive) -> None:

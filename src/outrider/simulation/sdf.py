@@ -15,6 +15,7 @@ import numpy as np
 
 from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import ConfigError
+from outrider.core.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.simulation.homes import Home
 from outrider.simulation.mjcf import BODY_LENGTH_M, BODY_WIDTH_M, ROBOT_GROUP, build_model
@@ -23,7 +24,7 @@ from outrider.simulation.simulator import SCAN_RANGE_M, SCAN_RAYS
 SDF_VERSION = "1.9"
 WORLD, MODEL, BASE = "home", "go2", "base_link"
 BASE_HEIGHT_M = 0.30
-SCAN_HEIGHT_M, SCAN_MIN_M = 0.20, 0.28
+SCAN_MIN_M = 0.28
 SENSOR_HZ, CAMERA_HZ = 25, 10
 MASS_KG = 15.0
 _BOX, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
@@ -164,14 +165,14 @@ def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
     """One plane below the belly; what is nearer than the legs is clipped, the legs with it."""
     sensor = ET.SubElement(link, "sensor", name="scan", type="gpu_lidar")
     _text(sensor, always_on="true", update_rate=SENSOR_HZ, topic="scan")
-    _text(sensor, pose=_numbers([0.0, 0.0, SCAN_HEIGHT_M - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
+    _text(sensor, pose=_numbers([0.0, 0.0, LIDAR_HEIGHT_M - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
     lidar = ET.SubElement(sensor, "lidar")
     horizontal = ET.SubElement(ET.SubElement(lidar, "scan"), "horizontal")
     last_rad = math.pi - math.tau / SCAN_RAYS
     _text(horizontal, samples=SCAN_RAYS, resolution=1.0)
     _text(horizontal, min_angle=f"{-math.pi:.6f}", max_angle=f"{last_rad:.6f}")
     _text(ET.SubElement(lidar, "range"), min=SCAN_MIN_M, max=SCAN_RANGE_M, resolution=0.01)
-    ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}{BASE}"
+    ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}{LIDAR_FRAME}"
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,13 @@ def test_a_scan_that_shows_no_place_moves_nothing(scan):
     assert command.done and command.velocity == Velocity() and "scan" in (command.error or "")
 
 
-@pytest.mark.parametrize(("range_min", "moves"), [(0.45, False), (0.1, True)])
-def test_what_is_too_near_to_be_measured_is_in_the_way_unless_it_is_the_body_itself(range_min, moves):
-    step = math.tau / 72
-    ranges = tuple(-math.inf if abs(ray - 36) < 8 else math.inf for ray in range(72))
+@pytest.mark.parametrize(
+    ("range_min", "num_near", "moves"),
+    [(0.45, 16, False), (0.45, 1, False), (0.1, 16, False), (0.1, 1, True)],
+)
+def test_a_sector_too_near_to_be_measured_is_not_gone_into(range_min, num_near, moves):
+    step = math.tau / 180
+    ranges = tuple(-math.inf if 90 <= ray < 90 + num_near else math.inf for ray in range(180))
     scan = RangeScan(ranges, -math.pi, step, 0.0, range_min)
     controller = MotionController(Motion(forward_m=0.5))
     odometry = Odometry(Pose2D(0.0, 0.0, 0.0), Velocity(), 0.0)

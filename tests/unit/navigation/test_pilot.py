@@ -24,6 +24,10 @@ PERIOD_S = 0.04
 FREE = (math.inf,) * 36
 
 
+def free_scan(stamp_s: float) -> RangeScan:
+    return RangeScan(FREE, -math.pi, math.tau / 36, stamp_s)
+
+
 class Rig:
     """A perfect base under a pilot, on a clock of its own that runs `pace` times as fast as the real one.
 
@@ -50,7 +54,7 @@ class Rig:
 
     def tick(self) -> Drive:
         odometry = Odometry(self.pose, Velocity(), self.now_s)
-        scan = RangeScan(FREE, -math.pi, math.tau / 36, self.now_s)
+        scan = free_scan(self.now_s)
         drive = self.pilot.tick(odometry, scan, self.now)
         velocity = drive.velocity or Velocity()
         yaw = self.pose.yaw + velocity.wz * self.step_s
@@ -142,7 +146,7 @@ def test_silence_counts_in_real_seconds_and_age_on_the_clock_of_the_measurements
     assert 0.3 - 2 * PERIOD_S < silent_s <= 0.3
 
     rig = Rig(pace=pace, silence_s=30.0)
-    measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+    measured = Odometry(rig.pose, Velocity(), rig.now_s), free_scan(rig.now_s)
     ends = []
     for _ in range(2):
         rig.now_s += 0.15
@@ -160,7 +164,7 @@ def test_motions_are_done_in_a_simulation_at_a_tenth_of_real_time() -> None:
 
 def test_on_a_clock_that_has_not_begun_nothing_moves() -> None:
     rig = Rig()
-    odometry, scan = Odometry(rig.pose, Velocity(), 0.0), RangeScan(FREE, 0.0, 0.1, 0.0)
+    odometry, scan = Odometry(rig.pose, Velocity(), 0.0), free_scan(0.0)
     for step in range(1, 9):
         now = Moment(0.0, 500.0 + 0.04 * step)
         rig.pilot.on_text(StepText("a", step, "move forward small", complete=True), now)
@@ -181,7 +185,10 @@ def test_a_clock_that_stands_still_ends_a_motion_in_real_time(moves: bool) -> No
         real_s += PERIOD_S
         now = Moment(rig.now_s, real_s)
         rig.pilot.on_text(StepText("a", 1 if moves else 2, "move forward medium", complete=True), now)
-        measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+        measured = (
+            Odometry(rig.pose, Velocity(), rig.now_s),
+            free_scan(rig.now_s),
+        )
         end = rig.pilot.tick(*measured, now).end
     assert end.ending is Ending.FAILED and "stands still" in end.message and real_s - stopped_s <= 0.3
 
@@ -193,7 +200,10 @@ def test_a_clock_that_jumps_ends_a_motion_and_counts_again_after_a_second() -> N
     rig.now_s += 3600.0
     now = Moment(rig.now_s, rig.now_s - 3600.0 + PERIOD_S)
     rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
-    measured = Odometry(rig.pose, Velocity(), now.motion_s), RangeScan(FREE, 0.0, 0.1, now.motion_s)
+    measured = (
+        Odometry(rig.pose, Velocity(), now.motion_s),
+        free_scan(now.motion_s),
+    )
     end = rig.pilot.tick(*measured, now).end
     assert end is not None and end.ending is Ending.FAILED and "jumped ahead by 3600" in end.message
     assert rig.pilot.clock_fault
@@ -209,7 +219,10 @@ def test_a_motion_that_real_time_outlasts_ends_though_its_clock_creeps_on() -> N
         real_s += 0.2
         now = Moment(rig.now_s, real_s)
         rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
-        measured = Odometry(rig.pose, Velocity(), rig.now_s), RangeScan(FREE, 0.0, 0.1, rig.now_s)
+        measured = (
+            Odometry(rig.pose, Velocity(), rig.now_s),
+            free_scan(rig.now_s),
+        )
         drive = rig.pilot.tick(*measured, now)
         end, ahead_mps = drive.end, drive.velocity.vx if drive.velocity else 0.0
         rig.pose = Pose2D(rig.pose.x + 0.001 * ahead_mps, 0.0, 0.0)
@@ -242,7 +255,7 @@ def test_a_simulated_clock_that_is_set_back_ends_a_motion_which_it_would_allow_a
     real_s, rig.now_s = rig.now.real_s, 3.0
     now = Moment(3.0, real_s)
     rig.pilot.on_text(StepText("a", 1, "move forward large", complete=True), now)
-    odometry, scan = Odometry(rig.pose, Velocity(), real_s), RangeScan(FREE, 0.0, 0.1, real_s)
+    odometry, scan = Odometry(rig.pose, Velocity(), real_s), free_scan(real_s)
     drive = rig.pilot.tick(odometry, scan, now)
     assert drive.end is not None and drive.end.ending is Ending.FAILED and "clock" in drive.end.message
     assert drive.stop and drive.velocity == Velocity()

@@ -14,12 +14,13 @@ import yaml
 
 from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import ConfigError
+from outrider.core.lidar import LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.runtime.gazebo import bridge_text, prepare_gazebo, release_of
 from outrider.runtime.node_specs import GAZEBO
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model
-from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, SCAN_HEIGHT_M, world_sdf
+from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, world_sdf
 from outrider.simulation.vocabulary import ObjectSpec
 
 SILVER = ObjectSpec("bottle", "silver")
@@ -259,7 +260,7 @@ def test_the_scan_looks_between_floor_and_belly_and_past_the_legs(world: ET.Elem
 def scan_height_visuals(world: ET.Element) -> list[ET.Element]:
     """The parts of the robot that the scan's plane cuts."""
     robot = next(m for m in world.iter("model") if m.get("name") == "go2")
-    height_m = SCAN_HEIGHT_M - BASE_HEIGHT_M
+    height_m = LIDAR_HEIGHT_M - BASE_HEIGHT_M
     cut = []
     for visual in robot.iter("visual"):
         z, tall = numbers(visual.find("pose"))[2], numbers(visual.find("geometry/box/size"))[2]
