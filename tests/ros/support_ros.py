@@ -75,7 +75,11 @@ class FakeBase:
             message = convert.odometry_message(Odometry(self.pose, self._velocity, 0.0), stamp)
             self.alter(message)
             self._odom.publish(message)
-        self._scan.publish(convert.scan_message(SCAN, stamp, 8.0))
+        self._scan.publish(self.scan_message(stamp))
+
+    def scan_message(self, stamp: Any) -> LaserScan:
+        """Nothing within reach, all around the base."""
+        return convert.scan_message(SCAN, stamp, 8.0)
 
     def is_moving(self) -> bool:
         return bool(self.commands) and self.commands[-1][1] != Velocity()

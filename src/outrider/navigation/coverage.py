@@ -24,7 +24,9 @@ from outrider.navigation.clearance import (
 from outrider.navigation.limits import Footprint
 
 # Between two rays that tell something: 7 degrees, or one step and a half of a coarser scan.
-MAX_GAP_RAD, MAX_GAP_STEPS = math.radians(7.0), 1.5
+MAX_GAP_RAD, MAX_STEPS = math.radians(7.0), 1.5
+# How much may be missing at the edge of what the lidar sees, at least.
+EDGE_RAD = math.radians(2.0)
 ABEAM_RAD = math.pi / 2
 # A lidar at the very nose looks at its own corridor from this far behind it.
 LEAST_AHEAD_M = 0.05
@@ -46,10 +48,11 @@ EVERYWHERE = Coverage()
 def coverage(scan: RangeScan, body: Footprint) -> Coverage:
     """Where the scan has rays that tell what is there, or that nothing is."""
     bearings = telling_bearings(scan, body)
-    gap_rad = max(MAX_GAP_RAD, MAX_GAP_STEPS * abs(scan.angle_step))
+    least_rad = MAX_STEPS * abs(scan.angle_step)
+    gap_rad, edge_rad = max(MAX_GAP_RAD, least_rad), max(EDGE_RAD, least_rad)
 
     def covers(low_rad: float, high_rad: float) -> bool:
-        return _covers(bearings, low_rad, high_rad, gap_rad)
+        return _covers(bearings, low_rad, high_rad, gap_rad, edge_rad)
 
     return Coverage(
         ahead=covers(*_corridor(scan, body, 1.0)),
@@ -112,12 +115,12 @@ def _corridor(scan: RangeScan, body: Footprint, sense: float) -> tuple[float, fl
     return middle + low, middle + high
 
 
-def _covers(bearings: Points, low_rad: float, high_rad: float, gap_rad: float) -> bool:
-    """Whether bearings (N,) leave no gap in a sector; at its edges a gap may be left as well."""
+def _covers(bearings: Points, low_rad: float, high_rad: float, gap_rad: float, edge_rad: float) -> bool:
+    """Whether bearings (N,) leave no larger gap in a sector, and reach to its edges."""
     middle = (low_rad + high_rad) / 2.0
     off = np.sort(np.remainder(bearings - middle + math.pi, math.tau) - math.pi)
     half = (high_rad - low_rad) / 2.0
     within = off[np.abs(off) <= half + gap_rad]
-    if len(within) == 0 or within[0] > gap_rad - half or within[-1] < half - gap_rad:
+    if len(within) == 0 or within[0] > edge_rad - half or within[-1] < half - edge_rad:
         return False
     return bool(np.max(np.diff(within), initial=0.0) <= gap_rad + 1e-6)

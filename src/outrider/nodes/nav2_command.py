@@ -25,7 +25,8 @@ from unique_identifier_msgs.msg import UUID
 from outrider.core.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.navigation.controller import SETTLED_MPS, SETTLED_RPS, Command, measurement_fault
-from outrider.navigation.limits import MotionLimits
+from outrider.navigation.coverage import blind_fault
+from outrider.navigation.limits import Footprint, MotionLimits
 from outrider.nodes import convert
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.base_command import TwistCommand
@@ -208,6 +209,7 @@ class Nav2Motion:
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
+        fault = fault or (blind_fault(self._motion, scan, Footprint()) if scan else "")
         if not fault and now_s > self._deadline_s:
             fault = "nav2 is out of its time allowance"
         fault = fault or beyond(self._start, odometry.pose, self._motion)

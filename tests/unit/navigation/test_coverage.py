@@ -1,0 +1,89 @@
+"""No motion into a sector that the scan says nothing about, and a lidar of 180 degrees that suffices."""
+
+import math
+
+import numpy as np
+import pytest
+from flatland import Flatland, box, wall
+
+from outrider.core.actions import Motion
+from outrider.core.values import Pose2D, RangeScan
+from outrider.navigation.coverage import Coverage, coverage
+from outrider.navigation.driving import carry_out
+from outrider.navigation.limits import Footprint
+
+AHEAD, LEFT, RIGHT = Motion(forward_m=0.5), Motion(turn_rad=math.pi / 4), Motion(turn_rad=-math.pi / 4)
+
+
+class HalfBlind(Flatland):
+    """Its scan tells nothing at bearings that `blind` (degrees) does not let through."""
+
+    def __init__(self, sees, told=math.nan, **more):
+        super().__init__(**more)
+        self.sees, self.told = sees, told
+
+    def scan(self):
+        scan = super().scan()
+        degrees = np.degrees(scan.angle_min + scan.angle_step * np.arange(len(scan.ranges)))
+        ranges = np.where([self.sees(d) for d in degrees], scan.ranges, self.told)
+        return RangeScan(tuple(ranges.tolist()), scan.angle_min, scan.angle_step, scan.stamp_s)
+
+
+@pytest.mark.parametrize("told", [math.nan, 0.0, -math.inf])
+@pytest.mark.parametrize(
+    "sees, moves",
+    [
+        (lambda d: abs(d) <= 90, (True, True, True)),
+        (lambda d: abs(d) <= 135, (True, True, True)),
+        (lambda d: abs(d) > 90, (False, False, False)),
+        (lambda d: abs(d) > 20, (False, False, False)),
+        (lambda d: not 60 < d < 80, (True, False, True)),
+        (lambda d: not -80 < d < -60, (True, True, False)),
+        (lambda d: d > -90 and d < 0, (False, False, True)),
+        (lambda d: abs(d) < 45, (True, False, False)),
+        (lambda d: abs(d - 10) > 2, (True, True, True)),
+        (lambda d: abs(d - 10) > 6, (False, False, True)),
+    ],
+)
+def test_it_moves_only_where_the_scan_tells(sees, moves, told):
+    for motion, may in zip((AHEAD, LEFT, RIGHT), moves, strict=True):
+        robot = HalfBlind(sees, told)
+        command = carry_out(robot, motion)
+        moved = abs(robot.pose.x) > 0.1 or abs(robot.pose.yaw) > 0.1
+        assert moved == may and (command.error is None) == may
+        assert may or "the scan says nothing about what is ahead" in command.error
+
+
+@pytest.mark.parametrize("half_deg", [90, 135])
+@pytest.mark.parametrize("y", [-0.15, 0.15])
+def test_a_lidar_that_looks_ahead_alone_serves_a_side_step(half_deg, y):
+    robot = HalfBlind(lambda d: abs(d) <= half_deg, walls=box(0.9, y, 0.05))
+    assert not carry_out(robot, Motion(forward_m=0.75)).blocked and robot.contacts == 0
+    assert robot.pose.y * y < 0 and robot.pose.x == pytest.approx(0.75, abs=0.05)
+
+
+def test_it_makes_no_side_step_to_the_side_that_it_does_not_see():
+    robot = HalfBlind(lambda d: d >= -35, walls=box(0.9, 0.22, 0.05))
+    assert carry_out(robot, Motion(forward_m=0.75)).blocked
+    assert abs(robot.pose.y) < 0.03 and robot.contacts == 0
+
+
+def test_a_turn_beside_a_wall_does_not_back_away_where_it_sees_nothing():
+    robot = HalfBlind(lambda d: abs(d) <= 90, walls=[wall(0.38, -3, 0.38, 3)])
+    carry_out(robot, LEFT)
+    assert robot.contacts == 0 and robot.pose.x > -0.02
+
+
+@pytest.mark.parametrize("x, half_deg", [(0.3, 52), (0.0, 25), (-0.3, 16)])
+def test_the_corridor_is_seen_from_where_the_lidar_stands(x, half_deg):
+    """Just wide enough, and half of it."""
+    step = math.radians(1.0)
+    for share, enough in ((1.0, True), (0.5, False)):
+        number = int(2 * half_deg * share)
+        scan = RangeScan((math.inf,) * number, -step * (number - 1) / 2, step, 0.0, mount=Pose2D(x, 0.0, 0.0))
+        assert coverage(scan, Footprint()).ahead == enough
+
+
+def test_rays_that_meet_the_robot_itself_tell_nothing():
+    scan = RangeScan((0.1,) * 60 + (math.inf,) * 120, -math.pi, math.tau / 180, 0.0)
+    assert coverage(scan, Footprint()) == Coverage(ahead=True, behind=False, left=True, right=False)

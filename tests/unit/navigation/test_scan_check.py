@@ -1,0 +1,219 @@
+"""What counts as a scan, where its points are on the base, and what is refused with which reason."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
+from outrider.navigation.clearance import free_ahead, scan_points
+from outrider.navigation.limits import Footprint
+from outrider.navigation.scan_check import FrozenScan, ScanCheck, ScanSample
+from outrider.navigation.transforms import StampedTransform, TransformTree
+
+RAYS = 180
+STEP = math.tau / RAYS
+UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+HALF_TURN = (0.0, 0.0, 1.0, 0.0)
+UPSIDE_DOWN = (1.0, 0.0, 0.0, 0.0)
+PITCHED_OVER = (0.0, 1.0, 0.0, 0.0)
+BODY = Footprint()
+
+
+def sample(**changes):
+    plain = ScanSample(
+        np.full(RAYS, 3.0), -math.pi, math.pi - STEP, STEP, 0.05, 8.0, "base_link", stamp_s=100.0
+    )
+    return replace(plain, **changes)
+
+
+def check_with(frame="", x=0.0, y=0.0, quaternion=UPRIGHT, static=True, stamp_s=0.0):
+    tree = TransformTree()
+    if frame:
+        tree.put(StampedTransform("base_link", frame, (x, y, 0.1), quaternion, stamp_s, static))
+    return ScanCheck(tree, "base_link")
+
+
+def test_a_scan_of_the_base_itself_needs_no_transform():
+    for frame in ("base_link", "/base_link"):
+        scan = check_with().take(sample(frame_id=frame), 5.0)
+        assert scan.mount == Pose2D(0.0, 0.0, 0.0) and scan.ranges == (3.0,) * RAYS
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"frame_id": "laser"}, "static_transform_publisher --frame-id base_link --child-frame-id laser"),
+        ({"frame_id": ""}, "frame_id"),
+        ({"frame_id": "/"}, "frame_id"),
+        ({"angle_step": 0.0}, "angle_increment"),
+        ({"angle_step": math.nan}, "no numbers"),
+        ({"angle_min": math.nan}, "no numbers"),
+        ({"angle_max": math.inf}, "no numbers"),
+        ({"angle_step": -STEP}, "check the lidar's driver"),
+        ({"angle_min": math.pi, "angle_max": -math.pi}, "check the lidar's driver"),
+        ({"angle_step": math.degrees(STEP)}, "angle_increment"),
+        ({"angle_max": 0.0}, "180 ranges where"),
+        ({"ranges": np.full(RAYS - 4, 3.0)}, "176 ranges where"),
+        ({"ranges": np.array([])}, "no ranges"),
+        ({"angle_step": 0.1, "angle_max": -math.pi + 17.9}, "more than a circle"),
+        ({"range_max": 0.0}, "range_max"),
+        ({"range_max": 0.5}, "range_max"),
+        ({"range_max": math.nan}, "range_max"),
+        ({"range_min": math.nan}, "no numbers"),
+        ({"range_min": 9.0}, "range_min"),
+        ({"ranges": np.zeros(RAYS)}, "measures nothing"),
+        ({"ranges": np.full(RAYS, math.nan)}, "measures nothing"),
+        ({"ranges": np.full(RAYS, -math.inf)}, "measures nothing"),
+        ({"ranges": np.full(RAYS, -1.0)}, "measures nothing"),
+    ],
+)
+def test_what_is_no_scan_is_missing_with_the_reason(changes, words):
+    check = check_with()
+    assert check.take(sample(**changes), 5.0) is None and words in check.fault
+
+
+def test_lengths_that_drivers_round_and_ranges_without_a_limit_are_taken():
+    rounded = sample(
+        ranges=[8.0] * 90, angle_min=-3.14, angle_max=3.10, angle_step=0.0698, range_max=math.inf
+    )
+    closed = sample(angle_max=math.pi)
+    for one in (rounded, closed):
+        assert check_with().take(one, 5.0) is not None
+
+
+def test_ranges_leave_by_one_convention():
+    ranges = np.full(RAYS, 3.0)
+    ranges[:7] = (0.0, math.nan, -math.inf, 0.2, 8.0, 9.0, math.inf)
+    scan = check_with().take(sample(ranges=ranges, range_min=0.3), 5.0)
+    assert math.isnan(scan.ranges[0]) and math.isnan(scan.ranges[1])
+    assert scan.ranges[2:7] == (-math.inf, -math.inf, math.inf, math.inf, math.inf)
+
+
+@pytest.mark.parametrize(
+    "x, y, quaternion, bearing",
+    [
+        (0.3, 0.0, UPRIGHT, 0.0),
+        (0.0, 0.1, HALF_TURN, math.pi),
+        (-0.2, 0.0, UPSIDE_DOWN, 0.0),
+        (0.1, 0.0, PITCHED_OVER, math.pi),
+    ],
+)
+def test_points_are_where_the_lidar_shows_them_however_it_is_mounted(x, y, quaternion, bearing):
+    check = check_with("laser", x, y, quaternion)
+    ranges = np.full(RAYS, math.inf)
+    ray = round((bearing + math.pi) / STEP) % RAYS
+    ranges[ray] = 1.0 - x
+    scan = check.take(sample(frame_id="laser", ranges=ranges), 5.0)
+    assert scan_points(scan) == pytest.approx(np.array([[1.0, y]]), abs=1e-9)
+    assert free_ahead(scan_points(scan), BODY) == pytest.approx(1.0 - 0.35 - 0.12)
+
+
+def test_upside_down_the_left_is_the_left_for_both_senses_of_the_increment():
+    ranges = np.full(RAYS, math.inf)
+    ranges[RAYS // 2 - RAYS // 4] = 1.0  # at -90 degrees of the lidar
+    mounted = check_with("laser", quaternion=UPSIDE_DOWN)
+    scan = mounted.take(sample(frame_id="laser", ranges=ranges), 5.0)
+    assert scan_points(scan) == pytest.approx(np.array([[0.0, 1.0]]), abs=1e-9)
+    clockwise = sample(ranges=ranges, angle_min=math.pi, angle_max=STEP - math.pi, angle_step=-STEP)
+    assert scan_points(check_with().take(clockwise, 5.0)) == pytest.approx(np.array([[0.0, 1.0]]), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "x, quaternion, words",
+    [
+        (0.0, (0.0, math.sin(0.2), 0.0, math.cos(0.2)), "tilted by 23 deg"),
+        (300.0, UPRIGHT, "metres"),
+        (0.0, (0.5, -0.5, 0.5, -0.5), "tilted"),
+    ],
+)
+def test_a_lidar_that_is_tilted_or_elsewhere_is_refused(x, quaternion, words):
+    check = check_with("laser", x, quaternion=quaternion)
+    assert check.take(sample(frame_id="laser"), 5.0) is None and words in check.fault
+
+
+def test_a_moving_transform_that_is_lost_ends_the_scans():
+    check = check_with("laser", static=False, stamp_s=100.0)
+    assert check.take(sample(frame_id="laser", stamp_s=100.1), 5.0) is not None
+    assert check.take(sample(frame_id="laser", stamp_s=100.3), 5.2) is None
+    assert "off the time" in check.fault
+
+
+def test_stamps_that_stand_still_go_back_or_jump_are_refused_and_count_again_after_a_second():
+    for stamps, words in (
+        ((100.0,) * 8, "stand still"),
+        ((100.0, 99.5), "go back"),
+        ((100.0, 160.0), "clock jumped"),
+    ):
+        check = check_with()
+        for index, stamp_s in enumerate(stamps):
+            check.take(sample(stamp_s=stamp_s), 5.0 + 0.04 * index)
+        assert words in check.fault
+        first_s = 5.0 + 0.04 * len(stamps)
+        for index in range(1, 40):
+            last = check.take(sample(stamp_s=stamps[-1] + 0.04 * index), first_s + 0.04 * index)
+        assert last is not None and check.fault == ""
+
+
+def test_a_scan_that_comes_late_is_as_old_as_its_delay():
+    check = check_with()
+    ages = []
+    for index in range(20):
+        received_s = 5.0 + 0.04 * index
+        delay_s = 0.075 if index >= 10 else 0.0
+        scan = check.take(sample(stamp_s=100.0 + 0.04 * index - delay_s), received_s)
+        ages.append(received_s - scan.stamp_s if scan else math.inf)
+    assert ages[5] == pytest.approx(0.0) and ages[-1] == pytest.approx(0.075)
+
+
+def test_two_lidars_on_one_topic_are_refused():
+    check = check_with("laser")
+    check.take(sample(), 5.0)
+    assert check.take(sample(frame_id="laser", stamp_s=100.04), 5.04) is None
+    assert "let one lidar alone" in check.fault
+
+
+def test_what_does_not_stamp_counts_from_its_arrival():
+    check = check_with()
+    for received_s in (5.0, 6.0, 7.0):
+        assert check.take(sample(stamp_s=0.0), received_s).stamp_s == received_s
+
+
+def wall_scan(ahead_m, stamp_s, side_m=math.inf):
+    """A wall across the way, and walls along both sides of it."""
+    bearings = -math.pi + STEP * np.arange(RAYS)
+    with np.errstate(divide="ignore"):
+        ahead = np.where(np.cos(bearings) > 0.0, ahead_m / np.cos(bearings), math.inf)
+        aside = side_m / np.abs(np.sin(bearings))
+    ranges = np.minimum(ahead, aside)
+    return RangeScan(tuple(np.where(ranges < 8.0, ranges, math.inf)), -math.pi, STEP, stamp_s)
+
+
+def at(x, yaw=0.0, stamp_s=0.0):
+    return Odometry(Pose2D(x, 0.0, yaw), Velocity(), stamp_s)
+
+
+@pytest.mark.parametrize("mount_yaw", [0.0, 2.0])
+def test_a_scan_that_repeats_itself_while_the_robot_moves_is_frozen_until_it_changes(mount_yaw):
+    watch = FrozenScan()
+    frozen = []
+    for index in range(12):
+        scan = replace(wall_scan(2.0, 0.04 * index), mount=Pose2D(0.0, 0.0, mount_yaw))
+        frozen.append(watch.sees(scan, at(0.02 * index)))
+    assert not any(frozen[:3]) and all(frozen[4:])
+    assert not watch.sees(wall_scan(1.9, 0.6), at(0.3))
+
+
+def test_a_scan_that_may_repeat_is_not_frozen():
+    for ahead_m, side_m, step_m in ((2.0, 1.0, 0.0), (math.inf, 1.0, 0.02), (math.inf, math.inf, 0.02)):
+        watch = FrozenScan()
+        assert not any(
+            watch.sees(wall_scan(ahead_m, 0.04 * index, side_m), at(step_m * index)) for index in range(12)
+        )
+
+
+def test_a_scan_that_repeats_itself_while_the_robot_turns_is_frozen():
+    watch = FrozenScan()
+    frozen = [watch.sees(wall_scan(2.0, 0.04 * i), at(0.0, 0.02 * i)) for i in range(12)]
+    assert frozen[-1]
