@@ -83,6 +83,17 @@ def bench_decoding(
     )
 
 
+@app.command("idle", epilog="Example:  outrider bench idle --seconds 30 --json idle.json")
+def bench_idle(
+    seconds: Annotated[float, typer.Option(min=5.0, help="How long to measure.")] = 20.0,
+    json_file: Json = None,
+) -> None:
+    """What every node takes of a core while the sensors publish and no goal runs: what a battery pays."""
+    from outrider.runtime.bench_idle import bench_idle
+
+    bench_idle(seconds, json_file)
+
+
 @app.command("drafting", epilog="Example:  outrider bench drafting --episodes 8 --json drafting.json")
 def bench_drafting(
     episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
