@@ -32,6 +32,7 @@ from outrider.nodes.console_node import INACTIVE, ConsoleNode
 from outrider.nodes.goal_sender import Sent
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.server_watch import ServerWatch
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.runtime.edge import Edge
 
@@ -254,7 +255,7 @@ def test_a_console_beside_no_other_node_says_what_it_knows(
     page.read("state", e_stop=True, unheard=True)
     wait_until(lambda: heard, "the stop")
     ends: list[GoalEnd] = []
-    console._goals._sent = Sent(ends.append, -math.inf)
+    console._goals._sent = Sent(ends.append, -math.inf, ServerWatch(console, "navigate"))
     wait_until(lambda: ends, "the end of a command whose navigator has gone")
     assert not ends[0].success and "gone" in ends[0].message
 

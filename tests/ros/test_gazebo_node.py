@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -16,6 +18,8 @@ from tf2_msgs.msg import TFMessage
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.gazebo_node import GazeboNode
+from outrider.nodes.gazebo_watchdog_node import GazeboWatchdogNode
+from outrider.runtime.ros_env import ros_environment
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import ObjectSpec
 
@@ -72,3 +76,40 @@ def test_a_node_that_was_cleaned_up_can_still_be_shut_down(run_node: Run, client
     done = TransitionCallbackReturn.SUCCESS
     for trigger in (node.trigger_configure, node.trigger_cleanup, node.trigger_shutdown):
         assert trigger() is done, node.failure
+
+
+def test_the_base_is_told_to_stand_when_the_deadman_s_process_is_killed(
+    run_node: Run, client: Client
+) -> None:
+    told: list[tuple[float, float]] = []
+    client.node.create_subscription(
+        Twist, "gazebo/cmd_vel", lambda m: told.append((time.monotonic(), m.linear.x)), qos.COMMAND
+    )
+    run_node(GazeboWatchdogNode)
+    command = [sys.executable, "-m", "outrider.nodes.gazebo_node"]
+    with subprocess.Popen(command, env=ros_environment()) as deadman:
+        try:
+            forward = convert.twist_message(Velocity(0.3))
+
+            def moves() -> bool:
+                client.publish(forward, "cmd_vel", qos.COMMAND)
+                time.sleep(0.02)
+                return bool(told) and [x for _, x in told[-8:]] == [pytest.approx(0.3)] * 8
+
+            wait_until(moves, "a base that moves, with no stop in between", timeout_s=60.0)
+        finally:
+            deadman.kill()
+        killed_s = time.monotonic()
+    wait_until(lambda: told[-1][1] == 0.0, "a base that stands")
+    # Not the watchdog's bound, which is a third of this: the machine's load.
+    assert [s for s, x in told if x][-1] - killed_s < 0.5
+
+
+def test_a_watchdog_that_ends_leaves_the_deadman_its_base(run_node: Run, client: Client) -> None:
+    told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
+    watchdog = run_node(GazeboWatchdogNode)
+    wait_until(lambda: told, "stops")
+    watchdog.stop()
+    run_node(lambda: GazeboNode({"seed": 3}))
+    seen = len(told)
+    wait_until(lambda: len(told) > seen + 5, "the deadman's own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
+from outrider.runtime.endings import COULD_NOT_START  # noqa: E402
 from outrider.runtime.graphs import (  # noqa: E402
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
@@ -20,7 +22,9 @@ from outrider.runtime.graphs import (  # noqa: E402
     TELEOP_GRAPH,
     Graph,
 )
+from outrider.runtime.node_specs import NODES  # noqa: E402
 from outrider.runtime.parameter_values import graph_parameters  # noqa: E402
+from outrider.runtime.restarts import MOST  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
@@ -184,3 +188,44 @@ def test_a_namespace_that_ros_does_not_take_is_refused() -> None:
     for namespace in ("my robot", "2go", "go2-b", "a//b"):
         with pytest.raises(ConfigError, match="namespace="):
             performed(CLOUD_GRAPH, namespace=namespace)
+
+
+def exits(actions: list[Any], node: Any, status: int) -> list[Any]:
+    """What the launch does when the process of a node ends."""
+    from launch.actions import RegisterEventHandler
+    from launch.events.process import ProcessExited
+
+    event = ProcessExited(action=node, name="", cmd=[], cwd=None, env=None, pid=1, returncode=status)
+    handlers = [action.event_handler for action in actions if isinstance(action, RegisterEventHandler)]
+    matching = [handler for handler in handlers if handler.matches(event)]
+    found = [handler.handle(event, launch.LaunchContext()) or [] for handler in matching]
+    return [action for entities in found for action in entities]
+
+
+def test_a_node_that_dies_is_started_again_for_some_times_where_that_is_safe() -> None:
+    from launch.events.process import ShutdownProcess
+
+    from outrider.nodes.launching import _follow, _node
+
+    for name, spec in NODES.items():
+        node = _node(name, "", dict(spec.checked({})), [])
+        assert bool(node._ExecuteLocal__respawn) == spec.restarted, name
+    node = _node("action", "", dict(NODES["action"].checked({})), [])
+    following = [_follow(NODES["action"], node)]
+    assert [exits(following, node, -9) for _ in range(MOST)] == [[]] * MOST
+    (given_up,) = exits(following, node, -9)
+    assert isinstance(given_up.event, ShutdownProcess) and given_up.event.process_matcher(node)
+    (hopeless,) = exits([_follow(NODES["camera"], node)], node, COULD_NOT_START)
+    assert isinstance(hopeless.event, ShutdownProcess)
+
+
+def test_the_mission_s_end_ends_the_launch() -> None:
+    from launch.actions import EmitEvent
+    from launch.events import Shutdown
+
+    from outrider.nodes.launching import _follow, _node
+
+    spec = NODES["mission"]
+    node = _node("mission", "", dict(spec.checked({})), [])
+    (ending,) = exits([_follow(spec, node)], node, -9)
+    assert isinstance(ending, EmitEvent) and isinstance(ending.event, Shutdown)

@@ -19,6 +19,7 @@ from outrider.nodes.base import OutriderNode
 from outrider.nodes.camera_node import CameraNode
 from outrider.nodes.console_node import ConsoleNode
 from outrider.nodes.gazebo_node import GazeboNode
+from outrider.nodes.gazebo_watchdog_node import GazeboWatchdogNode
 from outrider.nodes.go2_state_node import Go2StateNode
 from outrider.nodes.markers_node import MarkersNode
 from outrider.nodes.memory_node import MemoryNode
@@ -83,6 +84,7 @@ def make_nodes(folder: Path, models: Path) -> dict[str, Callable[[], OutriderNod
         "camera": lambda: CameraNode({"source": "topic"}),
         "console": lambda: ConsoleNode({"port": 0, "token_file": str(folder / "token")}),
         "gazebo": GazeboNode,
+        "gazebo_watchdog": GazeboWatchdogNode,
         "go2_state": Go2StateNode,
         "markers": MarkersNode,
         "memory": lambda: MemoryNode(memory),

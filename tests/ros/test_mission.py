@@ -144,7 +144,7 @@ class SlowNavigator:
 
     def __init__(self, client: Client) -> None:
         self.asked, self.answer, self.cancelled = threading.Event(), threading.Event(), threading.Event()
-        self.node = client.node
+        self.client, self.node = client, client.node
         self.node.create_publisher(Odometry, "odom", 1)
         self.node.create_subscription(VerifiedText, "verified_text", lambda _: None, 1)
         self.server = ActionServer(
@@ -226,3 +226,77 @@ def test_a_stop_far_from_the_object_is_a_failure(run_node: Callable[..., NodeThr
     status, printed = run_mission(run_node, tmp_path, stop_at_once=True)
     assert status == 1 and "FAILED" in printed
     assert json.loads((tmp_path / "report.json").read_text())["success"] is False
+
+
+def mission_of(out: Path) -> MissionNode:
+    return MissionNode({"instruction": "find the silver bottle", "out": str(out), "time_limit_s": 90.0})
+
+
+def test_a_mission_that_is_ended_before_its_goal_or_breaks_leaves_a_report(
+    navigator: SlowNavigator, tmp_path: Path
+) -> None:
+    class Broken(LiveView):
+        def show(self, state: LiveState) -> None:
+            raise RuntimeError("a defect")
+
+    stopped = threading.Event()
+    stopped.set()
+    navigator.answer.set()
+    mission = mission_of(tmp_path / "stopped")
+    broken = mission_of(tmp_path / "broken")
+    try:
+        with LiveView(Console(file=StringIO(), width=200)) as view:
+            assert mission.run(view, stopped) == 130
+        with Broken(Console(file=StringIO(), width=200)) as view, pytest.raises(RuntimeError):
+            broken.run(view, threading.Event())
+    finally:
+        mission.destroy_node()
+        broken.destroy_node()
+    messages = {
+        name: json.loads((tmp_path / name / "report.json").read_text())["message"]
+        for name in ("stopped", "broken")
+    }
+    assert "before there was a goal" in messages["stopped"] and messages["broken"] == "a defect"
+
+
+def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
+    navigator: SlowNavigator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping, seen = threading.Event(), []
+
+    def film(*arguments: Any) -> None:
+        seen.append((tmp_path / "report.json").is_file())
+        stopping.set()
+        seen.append(arguments[-1]())
+
+    monkeypatch.setattr("outrider.runtime.report.write_film", film)
+    navigator.answer.set()
+    mission = mission_of(tmp_path)
+    threading.Thread(target=lambda: (navigator.asked.wait(30.0), navigator.server.destroy())).start()
+    try:
+        with LiveView(Console(file=StringIO(), width=200)) as view:
+            assert mission.run(view, stopping) == 1
+    finally:
+        mission.destroy_node()
+    assert seen == [True, True]
+
+
+def test_a_navigator_that_is_started_again_has_lost_the_goal(navigator: SlowNavigator) -> None:
+    """Its first process may be in the graph for a while yet."""
+    navigator.answer.set()
+    mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
+    others: list[SlowNavigator] = []
+
+    class Restarting(LiveView):
+        def show(self, state: LiveState) -> None:
+            if not others:  # the goal has begun
+                others.append(SlowNavigator(navigator.client))
+
+    printed = StringIO()
+    try:
+        with Restarting(Console(file=printed, width=200)) as view:
+            assert mission.run(view, threading.Event()) == 1
+    finally:
+        mission.destroy_node()
+        others[0].server.destroy()
+    assert "started again and has lost the goal" in printed.getvalue()

@@ -145,6 +145,7 @@ class Pilot:
         self._heard_s = 0.0
         self._hands: dict[str, Deadman] = {}
         self._driven_s = self._emergency_s = -math.inf
+        self._started_s: float | None = -math.inf
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
         self._stop_due = False
@@ -165,6 +166,12 @@ class Pilot:
     def drivers(self) -> tuple[str, ...]:
         """Who drives by hand. While there are two, the robot stands."""
         return tuple(self._hands)
+
+    def start(self, now: Moment) -> None:
+        """Count no frame from before this moment, or from before the clock of motions runs: how much of its
+        motion is done already is not known.
+        """
+        self._started_s = now.motion_s if now.motion_s > 0.0 else None
 
     def on_text(self, text: StepText, now: Moment) -> None:
         """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
@@ -228,6 +235,8 @@ class Pilot:
         none of one.
         """
         self.clock_fault = self._clock_watch.fault(now)
+        if self._started_s is None and now.motion_s > 0.0:
+            self._started_s = now.motion_s
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
         if velocity is None and self._burst_ticks > 0:
             self._burst_ticks -= 1
@@ -274,6 +283,10 @@ class Pilot:
             self._report(text, Ending.OVERRIDDEN, "the joystick had the robot since its frame")
         elif self.clock_fault:
             self._report(text, Ending.FAILED, self.clock_fault)
+        elif self._started_s is None or self._is_from_before(self._started_s, text, now):
+            self._report(
+                text, Ending.FAILED, "discarded: its frame is from before the action node was active"
+            )
         elif text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
             reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
             self._report(text, Ending.FAILED, f"discarded: {reason}")

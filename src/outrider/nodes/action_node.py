@@ -103,6 +103,7 @@ class ActionNode(OutriderNode):
 
     def activate(self) -> None:
         assert self._base is not None
+        self.pilot.start(self._now())
         self._active = True
         self._base.start()
         self.living_timer(1.0 / self.value("rate_hz"), self._tick)

@@ -33,9 +33,10 @@ from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
-from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending, end_process_after
+from outrider.nodes.ending import BROKEN, Ending, end_process_after
 from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
+from outrider.runtime.endings import COULD_NOT_START
 from outrider.runtime.namespaces import diagnostics_name
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameters import NodeSpec, Parameter, Value, is_ros_own

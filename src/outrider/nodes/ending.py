@@ -16,7 +16,6 @@ from outrider.runtime.endings import on_ending_signals, when_parent_ends
 
 # What the interpreter ends with after an exception that nobody caught.
 BROKEN = 1
-COULD_NOT_START = 2
 # For the orderly end of a process whose parent is gone; nobody else would kill it.
 ORPHAN_S = 15.0
 

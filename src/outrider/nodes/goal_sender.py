@@ -14,6 +14,7 @@ from rclpy.action import ActionClient
 
 from outrider.console.robot import GoalEnd
 from outrider.nodes.base import OutriderNode
+from outrider.nodes.server_watch import ServerWatch
 
 NAVIGATOR_WAIT_S = 5.0
 
@@ -33,6 +34,7 @@ class Sent:
 
     on_end: Callable[[GoalEnd], None]
     seen_s: float
+    server: ServerWatch
 
 
 class GoalSender:
@@ -101,7 +103,7 @@ class GoalSender:
             if unsent is None or not (ready or time.monotonic() > unsent.until_s):
                 return
             self._unsent, cancelled = None, self._cancelled
-            sent = self._sent = Sent(unsent.on_end, time.monotonic())
+            sent = self._sent = Sent(unsent.on_end, time.monotonic(), ServerWatch(self._node, "navigate"))
         if not ready:
             self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
             return
@@ -121,7 +123,9 @@ class GoalSender:
         sent = self._sent
         if sent is None:
             return
-        if self._goals.server_is_ready():
+        if sent.server.is_replaced():
+            self._end(sent, GoalEnd(False, "the navigator was started again and has lost the command"))
+        elif self._goals.server_is_ready():
             sent.seen_s = time.monotonic()
         elif time.monotonic() - sent.seen_s > NAVIGATOR_WAIT_S:
             self._end(sent, GoalEnd(False, "the navigator has gone"))

@@ -17,16 +17,18 @@ from launch.actions import (
     RegisterEventHandler,
 )
 from launch.event_handlers import OnProcessExit
-from launch.events import Shutdown
+from launch.events import Shutdown, matches_action
+from launch.events.process import ProcessExited, ShutdownProcess
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
+from outrider.runtime.endings import belonging_to_this_process
 from outrider.runtime.gazebo import check_installed, prepare_gazebo
 from outrider.runtime.graphs import Graph, wanted_nodes
 from outrider.runtime.namespaces import apart, checked_namespace, has_own_tf
-from outrider.runtime.node_specs import NODES
+from outrider.runtime.node_specs import MISSION, NODES
 from outrider.runtime.parameter_values import (
     argument_help,
     argument_value,
@@ -34,10 +36,13 @@ from outrider.runtime.parameter_values import (
     laid_over,
     read_parameter_file,
 )
+from outrider.runtime.parameters import NodeSpec
 from outrider.runtime.paths import config_file
+from outrider.runtime.restarts import Restarts
 from outrider.runtime.supervisor import free_port
 
 UNSET = ""
+RESTART_DELAY_S = 1.0
 _NAME = r"[~/A-Za-z_][/\w]*"
 NAMESPACE, PARAMETER_FILE, REMAP = "namespace", "params_file", "remap"
 
@@ -81,12 +86,30 @@ def _start(
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
-    actions = [*companions(parameters, namespace), *nodes.values()]
-    if "mission" not in nodes:
-        return actions
-    shutdown = EmitEvent(event=Shutdown(reason="the mission has ended"))
-    ending = RegisterEventHandler(OnProcessExit(target_action=nodes["mission"], on_exit=[shutdown]))
-    return [*actions, ending]
+    followed = [_follow(NODES[name], node) for name, node in nodes.items()]
+    return [*companions(parameters, namespace), *nodes.values(), *followed]
+
+
+def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
+    """What the end of a node's process entails: of the mission's, that of all; of another, that it is not
+    started again where that is not allowed.
+    """
+    if spec is MISSION:
+        return _ending_all(node, "the mission has ended")
+    restarts = Restarts(spec)
+
+    def on_exit(event: ProcessExited, context: LaunchContext) -> list[Any]:
+        if restarts.allow(event.returncode):
+            return []
+        return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(node)))]
+
+    return RegisterEventHandler(OnProcessExit(target_action=node, on_exit=on_exit))
+
+
+def _ending_all(process: ExecuteProcess, reason: str) -> RegisterEventHandler:
+    """What ends the whole launch when a process has ended."""
+    shutdown = EmitEvent(event=Shutdown(reason=reason))
+    return RegisterEventHandler(OnProcessExit(target_action=process, on_exit=[shutdown]))
 
 
 def _namespace(context: LaunchContext) -> str:
@@ -115,7 +138,9 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[t
         parameters=[parameters],
         remappings=renamed,
         output="screen",
-        additional_env={"PYTHONUNBUFFERED": "1"},
+        respawn=NODES[name].restarted,
+        respawn_delay=RESTART_DELAY_S,
+        additional_env=belonging_to_this_process({"PYTHONUNBUFFERED": "1"}),
     )
 
 
@@ -123,6 +148,7 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder.
 
     Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
+    The end of either ends the launch: without the bridge nothing can tell the base to stand.
     """
     check_installed(str(parameters["gazebo"]["release"]))
     run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
@@ -137,4 +163,6 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
         parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
         output="screen",
     )
-    return [ExecuteProcess(cmd=list(run.command), output="screen", additional_env=partition), bridge]
+    gazebo = ExecuteProcess(cmd=list(run.command), output="screen", additional_env=partition)
+    endings = [_ending_all(gazebo, "Gazebo has ended"), _ending_all(bridge, "Gazebo's bridge has ended")]
+    return [gazebo, bridge, *endings]

@@ -23,14 +23,16 @@ from outrider.memory.language import AskSeen, Remember, understand
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
-from outrider.nodes.ending import BROKEN, COULD_NOT_START, Ending
+from outrider.nodes.ending import BROKEN, Ending
+from outrider.nodes.server_watch import ServerWatch
+from outrider.runtime.endings import COULD_NOT_START
 from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.live_view import LiveState, LiveView
 from outrider.runtime.node_specs import MISSION
 from outrider.runtime.parameters import Value
 from outrider.runtime.recorder import Recorder, Truth
-from outrider.runtime.report import write_report
+from outrider.runtime.report import RunRecord, write_pictures, write_summary
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -56,6 +58,7 @@ class MissionNode(Node):
         self._truth_message: SimulationState | None = None
         self._link_state = "connecting"
         self._travelled_m = 0.0
+        self._server: ServerWatch | None = None
         self._goals = ActionClient(self, Navigate, "navigate")
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
@@ -67,21 +70,38 @@ class MissionNode(Node):
     def run(self, view: LiveView, stopping: threading.Event) -> int:
         """0 where the object was found, else 1; LinkError where no navigator answers.
 
-        STOPPED where `stopping` was set before there was a goal.
+        STOPPED where `stopping` was set before there was a goal. However it ends, it leaves a report: that
+        first, and the film last, which `stopping` breaks off.
         """
         view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
-        if not self._wait_for_navigator(stopping):
-            return STOPPED
-        result = self._drive_goal(view, stopping)
+        try:
+            if not self._wait_for_navigator(stopping):
+                self._report(view, _broken_off("asked to end before there was a goal"), False)
+                return STOPPED
+            result = self._drive_goal(view, stopping)
+        except BaseException as error:
+            self._report(view, _broken_off(str(error) or type(error).__name__), False)
+            raise
         duration_s = self._time_s()
         self._look_once_more()
         success, verdict = self._judge(result)
         view.show(self._live_state())
+        record = self._report(view, result, success, duration_s)
+        view.say(f"{'SUCCESS' if success else 'FAILED'}: {verdict}")
+        if self._values["out"]:
+            write_pictures(record, Path(str(self._values["out"])), stopping.is_set)
+        return 0 if success else 1
+
+    def _report(
+        self, view: LiveView, result: GoalResult, success: bool, duration_s: float | None = None
+    ) -> RunRecord:
+        """What was recorded; where a folder is given it is written too, all but the pictures."""
+        if duration_s is None:
+            duration_s = self._time_s()
         record = self._recorder.finish(result, success, duration_s, self._home())
         if self._values["out"]:
-            view.say(f"report: {write_report(record, Path(str(self._values['out'])))}")
-        view.say(f"{'SUCCESS' if success else 'FAILED'}: {verdict}")
-        return 0 if success else 1
+            view.say(f"report: {write_summary(record, Path(str(self._values['out'])))}")
+        return record
 
     def _wait_for_navigator(self, stopping: threading.Event) -> bool:
         """Whether it listens; False once asked to stop."""
@@ -110,7 +130,7 @@ class MissionNode(Node):
             return GoalResult(False, GoalError.CANCELLED, message, 0)
         if not handle.accepted:
             return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
-        self._started_s = time.monotonic()
+        self._started_s, self._server = time.monotonic(), ServerWatch(self, "navigate")
         try:
             return self._await_end(handle, view, stopping)
         except BaseException:
@@ -125,10 +145,15 @@ class MissionNode(Node):
             handle.cancel_goal_async()
             finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
         if finished is None:
-            silent = "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
-            return GoalResult(False, GoalError.CANCELLED, f"the navigator {silent}", 0)
+            return GoalResult(False, GoalError.CANCELLED, f"the navigator {self._silence()}", 0)
         message = finished.result
         return GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
+
+    def _silence(self) -> str:
+        """Why nothing comes from the navigator that has the goal."""
+        if self._server is not None and self._server.is_replaced():
+            return "was started again and has lost the goal"
+        return "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
 
     def _wait(
         self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float = float("inf")
@@ -137,6 +162,8 @@ class MissionNode(Node):
         seen_s = time.monotonic()
         deadline_s = seen_s + limit_s
         while not future.done():
+            if self._server is not None and self._server.is_replaced():
+                return None
             if self._goals.server_is_ready():
                 seen_s = time.monotonic()
             if stopping.is_set() or time.monotonic() > min(deadline_s, seen_s + GONE_S):
@@ -215,6 +242,10 @@ class MissionNode(Node):
             self.get_logger().warning(str(error), throttle_duration_sec=5.0)
             return
         self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), time_s)
+
+
+def _broken_off(reason: str) -> GoalResult:
+    return GoalResult(False, GoalError.CANCELLED, reason, 0)
 
 
 def main() -> int:

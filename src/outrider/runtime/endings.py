@@ -23,6 +23,8 @@ ENDING_SIGNALS = (
     signal.SIGXCPU,
     signal.SIGPWR,
 )
+# The exit status of a node that could not start, which a new start does not mend.
+COULD_NOT_START = 2
 # Holds the process, by its number, that a process is not to outlive.
 PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +59,13 @@ def write_film(
     shots: Sequence[Shot],
     path: Sequence[tuple[float, Pose2D]],
     home: Home | None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Write the film at twice the run's pace; none without shots. Raises OutriderError without a codec."""
-    if not shots:
+    """Write the film at twice the run's pace; none without shots, nor once `stopped`.
+
+    Raises OutriderError without a codec.
+    """
+    if not shots or stopped():
         return
     view = fit_view(MAP_SIDE, MAP_SIDE, home, [pose for _, pose in path])
     ground = draw_map(view, home)
@@ -69,9 +73,13 @@ def write_film(
     try:
         for time_s, shot in _at_even_pace(shots):
             travelled = [pose for _, pose in path[: bisect_right(path, time_s, key=lambda entry: entry[0])]]
+            if stopped():
+                break
             writer.write(_picture(instruction, time_s, shot, ground, view, travelled))
     finally:
         writer.release()
+    if stopped():
+        file.unlink(missing_ok=True)
 
 
 def _open_writer(file: Path) -> cv2.VideoWriter:

@@ -194,7 +194,10 @@ TELEOP_GRAPH = Graph(
     always=("console",),
 )
 GAZEBO_GRAPH = Graph(
-    tuple("gazebo" if name == "simulation" else name for name in SIM_GRAPH.nodes),
+    (
+        "gazebo_watchdog",
+        *("gazebo" if name == "simulation" else name for name in SIM_GRAPH.nodes),
+    ),
     (
         *(name for name in SIM_GRAPH.arguments if name not in _MUJOCO_ARGUMENTS),
         "release",

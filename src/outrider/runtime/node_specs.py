@@ -96,7 +96,10 @@ GAZEBO = NodeSpec(
         Parameter("release", "", "fortress or harmonic; empty: the one that belongs to the ROS release"),
         Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
     ),
+    restarted=True,
 )
+
+GAZEBO_WATCHDOG = NodeSpec("gazebo_watchdog", "gazebo_watchdog_node", (AUTOSTART,), restarted=True)
 
 CAMERA = NodeSpec(
     "camera",
@@ -120,6 +123,7 @@ CAMERA = NodeSpec(
             "frame_id", "camera_optical_frame", "tf frame of the pictures, after the prefix", live=True
         ),
     ),
+    restarted=True,
 )
 
 GO2_STATE = NodeSpec(
@@ -141,6 +145,7 @@ GO2_STATE = NodeSpec(
             "publish a fixed map->odom; false beside SLAM or AMCL, which publish their own",
         ),
     ),
+    restarted=True,
 )
 
 NAVIGATOR = NodeSpec(
@@ -203,6 +208,7 @@ NAVIGATOR = NodeSpec(
         Parameter("wanted_answer_model", "", "the cloud's answering model to insist on; empty for any"),
         *_MEMORY_PARAMETERS,
     ),
+    restarted=True,
 )
 
 MEMORY = NodeSpec(
@@ -216,6 +222,7 @@ MEMORY = NodeSpec(
         Parameter("max_mb", 512.0, "megabytes on the disk before the oldest are forgotten", 1.0, 100_000.0),
         Parameter("max_age_days", 365.0, "days before a record is forgotten", 0.01, 36_500.0),
     ),
+    restarted=True,
 )
 
 ACTION = NodeSpec(
@@ -248,6 +255,7 @@ ACTION = NodeSpec(
         Parameter("max_lateral_mps", 0.3, "hard clamp sideways", 0.05, 0.4, read_only=True),
         Parameter("max_yaw_rps", 1.0, "hard clamp of turning", 0.1, 1.5, read_only=True),
     ),
+    restarted=True,
 )
 
 VERIFIER = NodeSpec(
@@ -270,6 +278,7 @@ VERIFIER = NodeSpec(
         Parameter("metrics_port", 0, "port of a page for Prometheus on 127.0.0.1; 0 for none", 0, 65_535),
     ),
     wanted_by="serve",
+    restarted=True,
 )
 
 MISSION = NodeSpec(
@@ -303,6 +312,7 @@ MARKERS = NodeSpec(
         Parameter("draw", False, "publish text, goal and path as markers for RViz and Foxglove"),
     ),
     wanted_by="draw",
+    restarted=True,
 )
 
 CONSOLE = NodeSpec(
@@ -330,10 +340,11 @@ CONSOLE = NodeSpec(
         Parameter("yaw_rps", 0.8, "fastest turning by hand", 0.1, 1.5),
     ),
     wanted_by="serve",
+    restarted=True,
 )
 
 _SPECS = (
     *(SIMULATION, CAMERA, GO2_STATE, NAVIGATOR, ACTION, MEMORY, VERIFIER, MISSION, RECORD, MARKERS),
-    *(CONSOLE, GAZEBO),
+    *(CONSOLE, GAZEBO, GAZEBO_WATCHDOG),
 )
 NODES = {spec.name: spec for spec in _SPECS}

@@ -61,13 +61,15 @@ class Parameter:
 class NodeSpec:
     """A node: its name in the graph, the executable that ROS starts, and its parameters.
 
-    Where `wanted_by` names a parameter, the node is started only if that is set.
+    Where `wanted_by` names a parameter, the node is started only if that is set. A `restarted` one is started
+    again where it ends while the others run: nothing but the robot's standing depends on its having run.
     """
 
     name: str
     executable: str
     parameters: tuple[Parameter, ...]
     wanted_by: str = ""
+    restarted: bool = False
 
     @property
     def module(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -114,18 +115,29 @@ def path_length_m(poses: list[PoseRecord]) -> float:
 
 def write_report(run: RunRecord, folder: Path) -> Path:
     """Write all four files; the path of report.json. Files of an earlier run are replaced."""
+    report = write_summary(run, folder)
+    write_pictures(run, folder)
+    return report
+
+
+def write_summary(run: RunRecord, folder: Path) -> Path:
+    """Write report.json, then rounds.jsonl; the path of the first."""
     make_private_folder(folder)
+    report = folder / REPORT_FILE
+    write_figures(report, summary(run))
     with writing_to(folder), open_private(folder / "rounds.jsonl", "w") as lines:
         for record in run.rounds:
             lines.write(json.dumps({"step": record.step, **asdict(record.stats)}) + "\n")
+    return report
+
+
+def write_pictures(run: RunRecord, folder: Path, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Draw trajectory.png and the film, which takes long: it is given up once `stopped` says so."""
     odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]
     draw_trajectory(folder / "trajectory.png", run.instruction, run.success, odometry, truth, run.home)
     path = [(p.time_s, p.truth) for p in run.poses]
     (folder / "run.mp4").unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
-    write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home)
-    report = folder / REPORT_FILE
-    write_figures(report, summary(run))
-    return report
+    write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home, stopped)
 
 
 def _mean(values: list[int] | list[float]) -> float | None:

@@ -22,7 +22,7 @@ from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.navigation.instructions import check_instruction
-from outrider.runtime.endings import belonging_to_this_process, stopping_on_signals
+from outrider.runtime.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.links import load_network
@@ -37,6 +37,7 @@ from outrider.runtime.parameter_values import (
 )
 from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.recording import check_new
+from outrider.runtime.restarts import Restarts
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.wire.endpoint import check_endpoint
 
@@ -45,10 +46,6 @@ STOP_TIMEOUT_S = 5.0
 MISSION_END_S = 30.0
 LOG_TAIL_LINES = 15
 MISSION = "mission"
-# Its loss is what the robot is made to survive; with any other node the run has lost its meaning.
-RESTARTED = "verifier"
-MAX_RESTARTS = 3
-COULD_NOT_START = 2
 PROBE_S = 1.0
 
 
@@ -58,7 +55,7 @@ class _Child:
     process: subprocess.Popen[bytes]
     log: Path | None
     command: list[str]
-    restarts: int = 0
+    restarts: Restarts
 
 
 class Supervisor:
@@ -94,7 +91,7 @@ class Supervisor:
         log = None if to_terminal else self._log_folder / f"{name}.log"
         if log is not None:
             log.unlink(missing_ok=True)
-        self._children.append(_Child(name, self._spawn(command, log), log, command))
+        self._children.append(_Child(name, self._spawn(command, log), log, command, Restarts(spec)))
 
     def _spawn(self, command: list[str], log: Path | None) -> subprocess.Popen[bytes]:
         with contextlib.ExitStack() as stack:
@@ -108,8 +105,7 @@ class Supervisor:
         """Until `last` ends, or a node whose output the terminal has could not start: its exit status;
         130 when stopped.
 
-        A verifier that dies is started again. OutriderError where another node ends before `last`, or any
-        where there is no last one.
+        A node that ends before is started again where its specification says so; otherwise OutriderError.
         """
         while not stopping.wait(POLL_S):
             self._memory.look([os.getpid(), *self.pids().values()])
@@ -123,11 +119,9 @@ class Supervisor:
         return 130
 
     def _replace(self, child: _Child, status: int) -> None:
-        hopeless = child.name != RESTARTED or status == COULD_NOT_START or child.restarts >= MAX_RESTARTS
-        if hopeless:
+        if not child.restarts.allow(status):
             raise OutriderError(f"{child.name} ended with exit status {status}:\n{_tail(child.log)}")
         print(f"{child.name} ended with exit status {status}: starting it again", file=sys.stderr)
-        child.restarts += 1
         self.start_again(child.name)
 
     def stop(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> None:

@@ -477,3 +477,27 @@ def test_a_newer_text_takes_over() -> None:
     assert drive.end is not None and drive.end.step == 1 and drive.end.ending is Ending.STOPPED
     end = rig.run(step=2, action="turn left small").end
     assert end is not None and end.step == 2 and math.degrees(rig.pose.yaw) == pytest.approx(15.0, abs=1.5)
+
+
+def test_after_a_start_no_frame_from_before_moves_the_robot() -> None:
+    rig = Rig()
+    rig.pilot.start(rig.now)
+    for _ in range(5):
+        rig.tick()
+    rig.say(1, frame_age_s=6 * PERIOD_S)
+    end = rig.tick().end
+    assert end and end.ending is Ending.FAILED and "from before" in end.message
+    assert not rig.pilot.is_moving
+    rig.say(2, frame_age_s=4 * PERIOD_S)
+    assert rig.pilot.is_moving
+
+
+def test_a_simulated_clock_that_comes_after_the_start_makes_no_old_frame_new() -> None:
+    rig = Rig()
+    rig.pilot.start(Moment(0.0, 1.0))
+    rig.pilot.tick(None, None, Moment(0.0, 1.0))
+    rig.tick()
+    rig.say(1, frame_age_s=0.5)
+    assert not rig.pilot.is_moving
+    rig.say(2, frame_age_s=0.0)
+    assert rig.pilot.is_moving

@@ -1,0 +1,24 @@
+"""Whether the navigator that has a goal is still there: one that is started again knows nothing of it."""
+
+from __future__ import annotations
+
+from rclpy.node import Node
+
+
+class ServerWatch:
+    """Compares who publishes an action's status with who did when it was made.
+
+    A server that was killed stays in the graph for some seconds, so that a new publisher tells, not a missing
+    one.
+    """
+
+    def __init__(self, node: Node, action: str) -> None:
+        self._node, self._topic = node, node.resolve_topic_name(f"{action}/_action/status")
+        self._first = self._publishers()
+
+    def is_replaced(self) -> bool:
+        """Whether there is a server now that was not there before."""
+        return bool(self._publishers() - self._first)
+
+    def _publishers(self) -> set[tuple[int, ...]]:
+        return {tuple(end.endpoint_gid) for end in self._node.get_publishers_info_by_topic(self._topic)}

@@ -1,0 +1,23 @@
+"""When a node is started again."""
+
+from __future__ import annotations
+
+from outrider.runtime.endings import COULD_NOT_START
+from outrider.runtime.node_specs import ACTION, MISSION, NODES, RECORD, SIMULATION
+from outrider.runtime.restarts import MOST, WITHIN_S, Restarts
+
+
+def test_nodes_that_the_robot_can_stand_without_are_started_again() -> None:
+    kept = {name for name, spec in NODES.items() if spec.restarted}
+    assert {"action", "navigator", "verifier", "camera", "gazebo", "gazebo_watchdog"} <= kept
+    assert kept.isdisjoint({spec.name for spec in (MISSION, RECORD, SIMULATION)})
+
+
+def test_a_node_that_dies_over_and_over_is_given_up_and_one_that_dies_now_and_then_is_not() -> None:
+    now_s = 0.0
+    restarts = Restarts(ACTION, lambda: now_s)
+    assert [restarts.allow(-9) for _ in range(MOST + 1)] == [True] * MOST + [False]
+    now_s = WITHIN_S
+    assert restarts.allow(0)
+    assert not restarts.allow(COULD_NOT_START)
+    assert not Restarts(MISSION).allow(1)
