@@ -66,7 +66,7 @@ class TransformTree:
             self._edges[child] = [*(one for one in kept if one.stamp_s >= oldest_s), transform]
 
     def lookup(self, target: str, source: str, stamp_s: float = 0.0) -> Matrix:
-        """The matrix that takes points of `source` into `target` at a time; at 0 by the newest of each.
+        """The matrix that takes points of `source` into `target` at a time; 0 where it is not known.
 
         Raises TransformError, with what to do, where tf does not connect them or not at that time.
         """
@@ -115,8 +115,13 @@ def _is_new_source(newest: StampedTransform, transform: StampedTransform) -> boo
 def _at(kept: list[StampedTransform], stamp_s: float) -> Matrix:
     """The transform at a time, between two stamps interpolated."""
     newest = kept[-1]
-    if newest.static or stamp_s == 0.0:
+    if newest.static:
         return _matrix(newest.translation, newest.quaternion)
+    if stamp_s == 0.0:
+        raise TransformError(
+            f"the transform from {newest.parent!r} to {newest.child!r} moves, and "
+            "what needs it is not stamped: let its driver stamp it"
+        )
     off_s = max(stamp_s - newest.stamp_s, kept[0].stamp_s - stamp_s)
     if off_s > MAX_EXTRAPOLATION_S:
         raise TransformError(

@@ -39,6 +39,8 @@ def test_a_moving_transform_is_interpolated_and_bounded_in_time():
     for stamp_s in (10.5, 9.5):
         with pytest.raises(TransformError, match="off the time"):
             tree.lookup("base_link", "laser", stamp_s)
+    with pytest.raises(TransformError, match="not stamped"):
+        tree.lookup("base_link", "laser")
     put(tree, "base_link", "laser", stamp_s=3.0, static=False)  # a clock that was set back
     assert at(tree, "base_link", "laser", 3.0)[:2] == pytest.approx((1.0, 0.0))
 
