@@ -51,11 +51,13 @@ class ScanSample:
 class ScanCheck:
     """Makes `RangeScan`s of samples. `fault` says why there is none now, and is empty while there is one.
 
-    A fault lasts for SETTLE_S after the last sample that had one.
+    A fault of a sample lasts for SETTLE_S after the last that had one; a lack of its transform, which
+    `lacks_transform` tells, until there is one.
     """
 
     def __init__(self, transforms: TransformTree, base_frame: str) -> None:
         self.fault, self.lacks_transform = "", False
+        self._lasting = ""
         self._transforms, self._base_frame = transforms, base_frame
         self._fault_s = -math.inf
         self._last: tuple[ScanSample, float] | None = None
@@ -64,22 +66,22 @@ class ScanCheck:
 
     def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
         """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
-        fault, mount, flipped = sample_fault(sample), Pose2D(0.0, 0.0, 0.0), False
-        if not fault:
-            fault = self._break(sample, received_s)
-            self._last = sample, received_s
-        self.lacks_transform = False
-        try:
-            matrix = self._transforms.lookup(self._base_frame, sample.frame_id, sample.stamp_s)
-            mount, flipped = planar(matrix, sample.frame_id)
-        except TransformError as error:
-            fault, self.lacks_transform = fault or str(error), True
+        fault = sample_fault(sample) or self._break(sample, received_s)
         if fault:
-            self.fault, self._fault_s = fault, received_s
+            self._lasting, self._fault_s = fault, received_s
         elif not 0.0 <= received_s - self._fault_s < SETTLE_S:
-            self.fault = ""
+            self._lasting = ""
+        self.fault, self.lacks_transform = self._lasting, False
         if self.fault:
             return None
+        try:
+            matrix = self._transforms.lookup(self._base_frame, sample.frame_id, sample.stamp_s)
+            return self._placed(sample, *planar(matrix, sample.frame_id), received_s)
+        except TransformError as error:
+            self.fault, self.lacks_transform = str(error), True
+            return None
+
+    def _placed(self, sample: ScanSample, mount: Pose2D, flipped: bool, received_s: float) -> RangeScan:
         stamp_s = received_s
         if sample.stamp_s:
             stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
@@ -89,11 +91,12 @@ class ScanCheck:
 
     def _break(self, sample: ScanSample, received_s: float) -> str:
         """Why the sample does not go on from the last one, or an empty text."""
-        if self._last is None or self._last[0].stamp_s != sample.stamp_s or not sample.stamp_s:
+        last, self._last = self._last, (sample, received_s)
+        if last is None or last[0].stamp_s != sample.stamp_s or not sample.stamp_s:
             self._stamp_changed_s = received_s
-        if self._last is None:
+        if last is None:
             return ""
-        before, before_s = self._last
+        before, before_s = last
         if before.frame_id != sample.frame_id:
             return (
                 f"the scan's frame changes from {before.frame_id!r} to {sample.frame_id!r}: "
