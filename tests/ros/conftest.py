@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from outrider.runtime.ros_env import free_domain
 # Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
 os.environ["ROS_DOMAIN_ID"] = str(free_domain())
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+# Processes started here end by SIGHUP, also where the tests themselves run under nohup.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("outrider_interfaces")

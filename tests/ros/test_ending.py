@@ -58,7 +58,12 @@ class MovingRobot:
         )
         self._text = VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)
         self._text.link_state = "connected"
-        wait_until(self.moves, "motion", timeout_s=60.0)
+        try:
+            wait_until(self.moves, "motion", timeout_s=60.0)
+        except BaseException:
+            self.process.kill()  # or it would command the base of the next test
+            self.process.communicate()
+            raise
         client.node.create_timer(0.05, self._repeat)
 
     def _repeat(self) -> None:

@@ -69,7 +69,9 @@ def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
     }
     picture = folder / "picture.png"
     cv2.imwrite(str(picture), np.full((SIM_CAMERA.height, SIM_CAMERA.width, 3), 90, np.uint8))
-    parameters = graph_parameters(SIM_GRAPH, read_parameter_file(config_file(SIM_GRAPH.parameter_file)), given)
+    parameters = graph_parameters(
+        SIM_GRAPH, read_parameter_file(config_file(SIM_GRAPH.parameter_file)), given
+    )
     parameters[CAMERA.name] = NODES[CAMERA.name].checked({"source": "file", "path": str(picture)})
     parameters[GO2_STATE.name] = NODES[GO2_STATE.name].checked({})
     return parameters
