@@ -64,6 +64,7 @@ class MovingRobot:
             self.process.kill()  # or it would command the base of the next test
             self.process.communicate()
             raise
+        self.base.reports.clear()
         client.node.create_timer(0.05, self._repeat)
 
     def _repeat(self) -> None:
@@ -71,6 +72,8 @@ class MovingRobot:
         self.client.publish(self._text, "verified_text", qos.EVENTS, wait=False)
 
     def moves(self) -> bool:
+        """Whether it drives by now; a step that came before odometry or a scan is followed by another."""
+        self._text.step = len(self.base.reports) + 1
         self.client.do(self._repeat)
         return bool(self.base.commands) and self.base.commands[-1][1].vx > 0.05
 
