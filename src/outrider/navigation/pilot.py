@@ -209,7 +209,9 @@ class Pilot:
         if self.emergency:
             return
         self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
-        hand = self._hands.setdefault(driver, Deadman(self.settings.joystick_s - self.settings.period_s))
+        # Half a period more than the wait for the next tick: the base acts on a command a moment after it.
+        patience_s = self.settings.joystick_s - 1.5 * self.settings.period_s
+        hand = self._hands.setdefault(driver, Deadman(patience_s))
         hand.feed(clamp(velocity, self.settings.limits), now.real_s)
 
     def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
