@@ -1,14 +1,18 @@
 # make demo    set up and let the simulated robot find an object
 # make test    set up and run all checks and tests
 # make setup   set up only; a second run takes under a second
+# make test ROS_DISTRO=kilted PYTHON=python3.13    the same on another ROS 2 and Python, in .venv-kilted
 INSTRUCTION ?= find the silver bottle
 DEMO_OPTIONS ?=
-VENV := .venv/bin
-# An installed ROS 2 belongs to the system's Python; without one any of the three versions will do.
-PYTHON ?= $(shell sh scripts/find_python.sh)
+# One environment for each distribution that is asked for here; a sourced one has the usual environment.
+VENV ?= .venv$(if $(findstring command line,$(origin ROS_DISTRO)),-$(ROS_DISTRO))
+BIN := $(VENV)/bin
+# An installed ROS 2 belongs to the system's Python; without one any of these versions will do.
+PYTHON ?= $(shell sh scripts/find_python.sh $(VENV))
 
 # With an installed ROS 2 the tests need what its set-up sets; without one this environment has it all.
-SOURCE_ROS := $(if $(wildcard /opt/ros/*/setup.sh),. .venv/setup.sh &&)
+SOURCE_ROS := $(if $(wildcard /opt/ros/*/setup.sh),. $(VENV)/setup.sh &&)
+export OUTRIDER_VENV := $(VENV)
 
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
@@ -17,19 +21,19 @@ export OMP_WAIT_POLICY := PASSIVE
 .DEFAULT_GOAL := demo
 
 check-python:
-	@test -n "$(PYTHON)" || { echo "error: no Python 3.10, 3.11 or 3.12 found; run: sudo apt-get install -y python3 python3-venv, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.10 to 3.14 found; run: sudo apt-get install -y python3 python3-venv, or: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 
 setup: check-python
 	@$(PYTHON) scripts/setup_env.py
 
 demo: setup
-	@$(VENV)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
+	@$(BIN)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
 
 # Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: setup
-	@sh scripts/get_test_tools.sh $(VENV)
-	$(VENV)/ruff check src tests scripts setup.py launch
-	$(VENV)/ruff format --check src tests scripts setup.py launch
-	$(VENV)/mypy
-	$(SOURCE_ROS) $(VENV)/pytest -n 2 tests/unit
-	$(SOURCE_ROS) $(VENV)/pytest tests/integration tests/ros
+	@sh scripts/get_test_tools.sh $(BIN)
+	$(BIN)/ruff check src tests scripts setup.py launch
+	$(BIN)/ruff format --check src tests scripts setup.py launch
+	$(BIN)/mypy
+	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
+	$(SOURCE_ROS) $(BIN)/pytest tests/integration tests/ros

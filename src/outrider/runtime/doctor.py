@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import KeyRefusedError, LinkError, OutriderError
+from outrider.runtime.distros import FIRST_PYTHON, LAST_PYTHON
 from outrider.runtime.graph_health import Check, Grade
 from outrider.runtime.paths import models_folder
 from outrider.runtime.ros_env import ros_environment
@@ -72,9 +73,9 @@ def _groups(endpoint: str, key_file: Path | None) -> list[Callable[[], list[Chec
 
 def check_python() -> list[Check]:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    if (3, 10) <= sys.version_info[:2] <= (3, 12):
+    if FIRST_PYTHON <= sys.version_info[:2] <= LAST_PYTHON:
         return [Check("Python", Grade.OK, version)]
-    return [Check("Python", Grade.FAIL, version, "Outrider needs 3.10 to 3.12: make setup PYTHON=python3.11")]
+    return [Check("Python", Grade.FAIL, version, "Outrider needs 3.10 to 3.14: make setup PYTHON=python3.12")]
 
 
 def check_packages() -> list[Check]:

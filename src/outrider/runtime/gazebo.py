@@ -10,14 +10,13 @@ from pathlib import Path
 
 from outrider.core.errors import ConfigError
 from outrider.core.writing import writing_to
+from outrider.runtime.distros import DISTROS, distro_name
 from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file
 from outrider.simulation.homes import generate_home
 from outrider.simulation.sdf import RELEASES, world_sdf
 from outrider.simulation.vocabulary import target_of
 
-RELEASE_OF_ROS = {"humble": "fortress", "jazzy": "harmonic"}
-PROGRAMS = {"fortress": ("ign", "gazebo"), "harmonic": ("gz", "sim")}
 WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
 
 
@@ -41,26 +40,30 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
         bridge.write_text(bridge_text(release))
     # Without the window the server alone runs, and renders for the sensors without a screen.
     window = () if parameters["gui"] else ("-s", "--headless-rendering")
-    return GazeboRun((*PROGRAMS[release], "-r", *window, str(world)), world, bridge)
+    return GazeboRun((*_program(release), "-r", *window, str(world)), world, bridge)
 
 
 def check_installed(release: str) -> None:
     """Raises ConfigError for an unknown release, and where its program is not there."""
-    program = PROGRAMS[release_of(release)][0]
+    program = _program(release_of(release))[0]
     if shutil.which(program) is None:
-        distro = os.environ.get("ROS_DISTRO", "jazzy")
-        raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro}-ros-gz")
+        raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro_name()}-ros-gz")
 
 
 def release_of(given: str) -> str:
     """The given release, or the one that belongs to the sourced ROS. Raises ConfigError for another."""
-    release = given or RELEASE_OF_ROS.get(os.environ.get("ROS_DISTRO", ""), "")
+    distro = DISTROS.get(os.environ.get("ROS_DISTRO", ""))
+    release = given or (distro.gazebo if distro else "")
     if release not in RELEASES:
         raise ConfigError(
             f"release={given!r} with ROS_DISTRO={os.environ.get('ROS_DISTRO', '')!r}: "
             f"give release:= one of {', '.join(RELEASES)}"
         )
     return release
+
+
+def _program(release: str) -> tuple[str, ...]:
+    return ("ign", "gazebo") if release == "fortress" else ("gz", "sim")
 
 
 def bridge_text(release: str) -> str:

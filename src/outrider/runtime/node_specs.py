@@ -93,7 +93,11 @@ GAZEBO = NodeSpec(
         AUTOSTART,
         FRAME_PREFIX,
         *_WORLD_PARAMETERS,
-        Parameter("release", "", "fortress or harmonic; empty: the one that belongs to the ROS release"),
+        Parameter(
+            "release",
+            "",
+            "fortress, harmonic, ionic or jetty; empty: the one that belongs to the ROS release",
+        ),
         Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
     ),
     restarted=True,

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
+from outrider.runtime.distros import DISTROS, stay_local
 
-ROS_DISTROS = ("jazzy", "humble")
 # DDS discovery of a domain listens at this port plus 250 times the domain; Linux leaves 0 to 101 usable.
 _DISCOVERY_PORT, _PORTS_PER_DOMAIN, _LAST_DOMAIN = 7400, 250, 101
 
@@ -36,15 +36,13 @@ def ros_environment(domain_id: int | None = None) -> dict[str, str]:
     env["PYTHONUNBUFFERED"] = "1"
     if domain_id is not None:
         env["ROS_DOMAIN_ID"] = str(domain_id)
-        # The older variable overrides the newer one, with a warning; Humble knows the older only.
-        humble = env.get("ROS_DISTRO") == "humble"
-        env |= {"ROS_LOCALHOST_ONLY": "1"} if humble else {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        env |= stay_local(env)
     return env
 
 
 def installed_ros() -> Path | None:
     """The ROS 2 installation that a setup.bash can bring in, or None."""
-    names = (os.environ.get("ROS_DISTRO"), *ROS_DISTROS)
+    names = (os.environ.get("ROS_DISTRO"), *DISTROS)
     candidates = [Path("/opt/ros") / name for name in names if name]
     return next((path for path in candidates if (path / "setup.bash").is_file()), None)
 

@@ -46,7 +46,7 @@ class Gazebo:
 
 RELEASES = {
     "fortress": Gazebo("ignition-gazebo", "ignition::gazebo", "ignition_frame_id"),
-    "harmonic": Gazebo("gz-sim", "gz::sim", "gz_frame_id"),
+    **dict.fromkeys(("harmonic", "ionic", "jetty"), Gazebo("gz-sim", "gz::sim", "gz_frame_id")),
 }
 
 

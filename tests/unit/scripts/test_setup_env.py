@@ -95,3 +95,28 @@ def test_the_wheels_exports_are_pointed_to_this_python(script: ModuleType) -> No
     script.rewrite_cmake_exports()
     assert "/opt/python" not in export.read_text()
     assert f"{script.VENV}/lib/python{version}/site-packages/numpy" in export.read_text()
+
+
+def test_wheels_are_those_of_the_distribution_asked_for(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wanted, distro in (("", "jazzy"), ("jazzy", "jazzy"), ("kilted", "kilted"), ("humble", "jazzy")):
+        monkeypatch.setenv("ROS_DISTRO", wanted)
+        wheels = script.ros_wheels()
+        assert f"ros-{distro}-rclpy" in wheels and all(w.startswith(f"ros-{distro}-") for w in wheels)
+        assert len(set(wheels)) == len(wheels)
+
+
+def test_a_distribution_asked_for_is_not_replaced_by_another_that_is_installed(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: set[str] = set()
+    monkeypatch.setattr(script.Path, "is_file", lambda path: path.parent.name in installed)
+    monkeypatch.setenv("ROS_DISTRO", "kilted")
+    assert script.installed_ros() is None
+    installed.add("jazzy")
+    assert script.installed_ros() is None
+    installed.add("kilted")
+    assert script.installed_ros() == Path("/opt/ros/kilted")
+    monkeypatch.setenv("ROS_DISTRO", "")
+    assert script.installed_ros() == Path("/opt/ros/jazzy")

@@ -1,0 +1,45 @@
+"""What differs between the ROS 2 distributions that Outrider runs on, in one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_RANGE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+
+
+@dataclass(frozen=True)
+class Distro:
+    """One distribution.
+
+    `gazebo` is the release that belongs to it; `stay_local` sets that discovery stays on this machine;
+    `nav2_stamps` says whether nav2 sends and takes TwistStamped unless told otherwise, `mux_stamps` the same
+    of twist_mux.
+    """
+
+    gazebo: str
+    stay_local: Mapping[str, str]
+    nav2_stamps: bool
+    mux_stamps: bool
+
+
+DISTROS = {
+    # The newer variable is unknown to it; the others warn of the older one, which overrides the newer.
+    "humble": Distro("fortress", {"ROS_LOCALHOST_ONLY": "1"}, nav2_stamps=False, mux_stamps=False),
+    "jazzy": Distro("harmonic", _RANGE, nav2_stamps=False, mux_stamps=True),
+    "kilted": Distro("ionic", _RANGE, nav2_stamps=True, mux_stamps=True),
+    "lyrical": Distro("jetty", _RANGE, nav2_stamps=True, mux_stamps=True),
+}
+DEFAULT = "jazzy"
+FIRST_PYTHON, LAST_PYTHON = (3, 10), (3, 14)
+
+
+def distro_name() -> str:
+    """The sourced distribution, or the one whose wheels are used by default."""
+    return os.environ.get("ROS_DISTRO") or DEFAULT
+
+
+def stay_local(env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that keep discovery on this machine, for the distribution of an environment."""
+    return DISTROS.get(env.get("ROS_DISTRO", ""), DISTROS[DEFAULT]).stay_local
