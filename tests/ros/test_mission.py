@@ -156,6 +156,15 @@ class SlowNavigator:
             cancel_callback=lambda _: CancelResponse.ACCEPT,
             callback_group=ReentrantCallbackGroup(),
         )
+        self._leaving = threading.Lock()
+        self._gone = False
+
+    def leave(self) -> None:
+        """Take the server away; rclpy's own `destroy` may fail where it is called twice."""
+        with self._leaving:
+            if not self._gone:
+                self.server.destroy()
+            self._gone = True
 
     def _on_goal(self, _: Any) -> GoalResponse:
         self.asked.set()
@@ -178,7 +187,7 @@ def navigator(client: Client) -> Iterator[SlowNavigator]:
     made = SlowNavigator(client)
     yield made
     made.answer.set()
-    made.server.destroy()
+    made.leave()
 
 
 def test_a_mission_that_is_stopped_before_its_goal_is_accepted_leaves_none_behind(
@@ -272,7 +281,7 @@ def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
     monkeypatch.setattr("outrider.runtime.report.write_film", film)
     navigator.answer.set()
     mission = mission_of(tmp_path)
-    threading.Thread(target=lambda: (navigator.asked.wait(30.0), navigator.server.destroy())).start()
+    threading.Thread(target=lambda: (navigator.asked.wait(30.0), navigator.leave())).start()
     try:
         with LiveView(Console(file=StringIO(), width=200)) as view:
             assert mission.run(view, stopping) == 1
