@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from conftest import Client, wait_until
-from outrider_interfaces.msg import VerifiedText
-from support_ros import FakeBase
+from outrider_interfaces.msg import MotionReport, VerifiedText
+from std_srvs.srv import SetBool
+from support_ros import FakeBase, result_of
 
 from outrider.nodes import qos
 from outrider.runtime.endings import ENDING_SIGNALS, PARENT_VARIABLE
@@ -44,18 +47,19 @@ sys.exit(action_node.run_node(Told))
 """
 
 
+def start_action(env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """An action node in a process of its own, whose standard input takes a word."""
+    command = [sys.executable, "-c", ACTION]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env={**ros_environment(), **(env or {})}, text=True, **pipes)
+
+
 class MovingRobot:
     """An action node in a process of its own that carries out a text, with a base in this one."""
 
     def __init__(self, client: Client, env: dict[str, str] | None = None) -> None:
         self.client, self.base = client, FakeBase(client)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", ACTION],
-            env={**ros_environment(), **(env or {})},
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = start_action(env)
         self._text = VerifiedText(session_id="s", step=1, action="move forward large", action_complete=True)
         self._text.link_state = "connected"
         try:
@@ -135,6 +139,26 @@ def test_a_node_stands_and_ends_when_the_process_it_belongs_to_is_killed(
         supervisor.kill()
         robot.end()
     assert robot.process.returncode == 1
+
+
+def test_an_emergency_stop_outlasts_the_process_that_took_it(
+    client: Client, robots: list[MovingRobot], tmp_path: Path
+) -> None:
+    env = {PARENT_VARIABLE: str(os.getpid()), "HOME": str(tmp_path)}
+    robots.append(robot := MovingRobot(client, env))
+    service = client.node.create_client(SetBool, "set_e_stop")
+    wait_until(service.service_is_ready, "the service")
+    assert result_of(service.call_async(SetBool.Request(data=True))).success
+    robot.process.kill()
+    robot.process.communicate()
+    robot.base.reports.clear()
+    robot.process = start_action(env)
+    report = wait_until(lambda: robot.base.reports, "the report of a text that comes again", timeout_s=60.0)[
+        0
+    ]
+    assert report.outcome == MotionReport.EMERGENCY_STOP and not robot.base.is_moving()
+    assert result_of(service.call_async(SetBool.Request(data=False))).success
+    wait_until(robot.moves, "motion after the release")
 
 
 def test_a_node_of_a_process_that_is_gone_already_does_not_begin() -> None:

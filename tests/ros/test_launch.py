@@ -219,13 +219,14 @@ def test_a_node_that_dies_is_started_again_for_some_times_where_that_is_safe() -
     assert isinstance(hopeless.event, ShutdownProcess)
 
 
-def test_the_mission_s_end_ends_the_launch() -> None:
+@pytest.mark.parametrize("name", ["mission", "simulation"])
+def test_the_end_of_what_a_run_is_for_ends_the_launch(name: str) -> None:
     from launch.actions import EmitEvent
     from launch.events import Shutdown
 
     from outrider.nodes.launching import _follow, _node
 
-    spec = NODES["mission"]
-    node = _node("mission", "", dict(spec.checked({})), [])
+    spec = NODES[name]
+    node = _node(name, "", dict(spec.checked({})), [])
     (ending,) = exits([_follow(spec, node)], node, -9)
     assert isinstance(ending, EmitEvent) and isinstance(ending.event, Shutdown)

@@ -52,9 +52,9 @@ def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, mod
     evaluate_exits(frames, seed, models, json_file)
 
 
-@app.command("safety", epilog="Example:  outrider eval safety --injections 234 --json safety.json")
+@app.command("safety", epilog="Example:  outrider eval safety --injections 300 --json safety.json")
 def eval_safety(
-    injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 234,
+    injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 300,
     seed: Seed = 0,
     json_file: Json = None,
 ) -> None:

@@ -14,6 +14,7 @@ from sensor_msgs.msg import LaserScan
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
+from outrider.core.errors import ConfigError
 from outrider.core.values import LinkState, Odometry, RangeScan
 from outrider.navigation.clocks import Moment
 from outrider.navigation.hand_sources import HandSources
@@ -27,6 +28,7 @@ from outrider.nodes.convert import header, odometry_sample, seconds_of, velocity
 from outrider.nodes.scan_input import ScanInput
 from outrider.nodes.step_messages import report_message
 from outrider.nodes.twist_input import TwistInput
+from outrider.runtime.stop_record import StopRecord
 
 STOP_REPEATS = 5
 HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
@@ -50,7 +52,8 @@ class ActionNode(OutriderNode):
             self.value("robot_avoidance"),
             min_battery_percent=self.value("min_battery_percent"),
         )
-        engaged = hasattr(self, "pilot") and self.pilot.emergency
+        self._stop_record = StopRecord(self.get_fully_qualified_name())
+        engaged = self._stop_record.engaged or (hasattr(self, "pilot") and self.pilot.emergency)
         self.pilot = Pilot(settings, self._base.make_executor)
         self.pilot.on_emergency_stop(engaged, self._now())
         self._odometry: Odometry | None = None
@@ -210,11 +213,20 @@ class ActionNode(OutriderNode):
         return response
 
     def _set_e_stop(self, engaged: bool) -> None:
-        if engaged != self.pilot.emergency:
-            self.get_logger().warning(f"emergency stop {'engaged' if engaged else 'released'}")
+        changed = engaged != self.pilot.emergency
         self.pilot.on_emergency_stop(engaged, self._now())
         if engaged:
             self._stop_base()
+        if changed:
+            self.get_logger().warning(f"emergency stop {'engaged' if engaged else 'released'}")
+            self._keep_stop(engaged)
+
+    def _keep_stop(self, engaged: bool) -> None:
+        """For the process that follows if this one dies. The stop itself does not depend on it."""
+        try:
+            self._stop_record.keep(engaged)
+        except (ConfigError, OSError) as error:
+            self.get_logger().error(f"the emergency stop would not outlast this process: {error}")
 
     def _tick(self) -> None:
         assert self._base is not None

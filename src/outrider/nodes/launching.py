@@ -28,7 +28,7 @@ from outrider.runtime.endings import belonging_to_this_process
 from outrider.runtime.gazebo import check_installed, prepare_gazebo
 from outrider.runtime.graphs import Graph, wanted_nodes
 from outrider.runtime.namespaces import apart, checked_namespace, has_own_tf
-from outrider.runtime.node_specs import MISSION, NODES
+from outrider.runtime.node_specs import MISSION, NODES, SIMULATION
 from outrider.runtime.parameter_values import (
     argument_help,
     argument_value,
@@ -91,11 +91,11 @@ def _start(
 
 
 def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
-    """What the end of a node's process entails: of the mission's, that of all; of another, that it is not
-    started again where that is not allowed.
+    """What the end of a node's process entails: of the mission's and the simulation's, that of all; of
+    another, that it is not started again where that is not allowed.
     """
-    if spec is MISSION:
-        return _ending_all(node, "the mission has ended")
+    if spec in (MISSION, SIMULATION):
+        return _ending_all(node, f"the {spec.name} has ended")
     restarts = Restarts(spec)
 
     def on_exit(event: ProcessExited, context: LaunchContext) -> list[Any]:
