@@ -1,4 +1,4 @@
-"""Where a scan tells enough to move: no motion goes into a sector about which it says nothing. Pure.
+"""Where a scan covers enough to move: no motion goes into a sector about which it says nothing. Pure.
 
 A move ahead needs rays over the corridor that the body sweeps. A turn or a side step needs them from ahead
 to abeam on its side, so that a lidar which sees the half circle ahead suffices: what lies behind abeam is not

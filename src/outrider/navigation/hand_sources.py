@@ -1,4 +1,4 @@
-"""How many publishers a topic's messages come from, told by the messages themselves."""
+"""Counts the publishers of a topic by the sequence numbers of its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_GAP = 64
 @dataclass
 class _Source:
     number: int
-    heard_s: float
+    last_s: float
 
 
 class HandSources:
@@ -27,8 +27,8 @@ class HandSources:
         self._sources: list[_Source] = []
 
     def take(self, number: int, now_s: float) -> int:
-        """How many publish, given the number of a message that has come."""
-        self._sources = [s for s in self._sources if now_s - s.heard_s <= self._silence_s]
+        """The number of publishers, given the sequence number of a message that has come."""
+        self._sources = [s for s in self._sources if now_s - s.last_s <= self._silence_s]
         origin = max(
             (s for s in self._sources if s.number < number <= s.number + MAX_GAP),
             key=lambda source: source.number,
@@ -37,5 +37,5 @@ class HandSources:
         if origin is None:
             self._sources.append(_Source(number, now_s))
         else:
-            origin.number, origin.heard_s = number, now_s
+            origin.number, origin.last_s = number, now_s
         return len(self._sources)

@@ -39,7 +39,7 @@ class MotionBounds:
         self._turned_rad += self._velocity.wz * elapsed_s
 
     def command(self, velocity: Velocity) -> None:
-        """What the base is told from now on."""
+        """Set the velocity that the base is commanded from now on."""
         self._velocity = velocity
 
     def exceeded(self, ahead_m: float, aside_m: float, turned_rad: float) -> str:

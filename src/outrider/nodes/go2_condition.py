@@ -76,7 +76,7 @@ def battery_warning(percent: int | None) -> str:
 
 
 class Go2Condition:
-    """What was last heard of the robot. What was never heard of keeps nothing from moving."""
+    """The newest state that the robot has sent. A state that it never sent keeps nothing from moving."""
 
     def __init__(self, min_battery_percent: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._min_battery_percent, self._clock = min_battery_percent, clock

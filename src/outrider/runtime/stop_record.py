@@ -47,8 +47,8 @@ class StopRecord:
 
 
 def _identity(pid: str) -> str:
-    """A process's number and the time of its start, which tells it from a later one of the same number; an
-    empty text where there is no such process.
+    """A process's number with the time of its start, so that no later process of the same number passes for
+    it; an empty text where there is no such process.
     """
     try:
         # After the name in brackets, which may hold anything: the state first, the start as the 20th.
