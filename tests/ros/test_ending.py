@@ -77,7 +77,7 @@ class MovingRobot:
 
     def moves(self) -> bool:
         """Whether it drives by now; a step that came before odometry or a scan is followed by another."""
-        self._text.step = len(self.base.reports) + 1
+        self._text.step = max([self._text.step, *(report.step + 1 for report in self.base.reports)])
         self.client.do(self._repeat)
         return bool(self.base.commands) and self.base.commands[-1][1].vx > 0.05
 

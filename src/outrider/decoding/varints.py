@@ -30,7 +30,7 @@ def decode_varints(payload: bytes) -> np.ndarray:
     ends = (digits < 0x80).nonzero()[0] + 1
     starts = np.concatenate(([0], ends[:-1]))
     sizes = ends - starts
-    if sizes.max() > MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
+    if np.max(sizes) > MAX_BYTES or ((digits[ends - 1] == 0) & (sizes > 1)).any():
         raise ProtocolError(NOT_SHORTEST)
     places = np.arange(len(digits)) - starts.repeat(sizes)
     return np.bitwise_or.reduceat((digits & 0x7F).astype(np.int64) << 7 * places, starts)

@@ -116,7 +116,7 @@ def push_away(points: Points, body: Footprint) -> tuple[float, float]:
         return 0.0, 0.0
     weights = (reach - distances[near]) / (reach - body.half_width_m)
     push = -(points[near] / distances[near, None] * weights[:, None]).sum(axis=0) / weights.sum()
-    strength = float(weights.max())
+    strength = float(np.max(weights))
     return float(push[0]) * strength, float(push[1]) * strength
 
 

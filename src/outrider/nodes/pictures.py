@@ -78,7 +78,7 @@ def _stretched(values: Picture) -> Picture:
     measured = values[values > 0].astype(np.float32)
     if not measured.size:
         return np.zeros((*values.shape[:2], 3), np.uint8)
-    low, high = float(measured.min()), float(measured.max())
+    low, high = float(np.min(measured)), float(np.max(measured))
     grey = np.clip((values.astype(np.float32) - low) / max(high - low, 1.0), 0.0, 1.0) * 255.0
     return cv2.cvtColor(grey.astype(np.uint8), cv2.COLOR_GRAY2RGB)
 

@@ -116,14 +116,14 @@ def _cell_label(
     indices = objects[cell]
     seen = indices[indices >= 0]
     if len(seen) >= MIN_PIXELS // 2:
-        thing = home.objects[int(np.bincount(seen).argmax())]
+        thing = home.objects[int(np.argmax(np.bincount(seen)))]
         decimetres = round(pose.distance_to(thing.x, thing.y) * 10)
         kind = len(BACKGROUNDS) + KINDS.index(thing.spec.kind)
         return kind, 1 + COLOURS.index(thing.spec.colour), decimetres
     shares = np.bincount(classes[cell], minlength=len(BACKGROUNDS))
     if shares[DOOR] >= 40:
         return DOOR, 0, 0
-    return int(shares.argmax()), 0, 0
+    return int(np.argmax(shares)), 0, 0
 
 
 def _free_way(scan: RangeScan) -> tuple[float, float, float]:
