@@ -20,9 +20,6 @@ from typing import NamedTuple
 from outrider.decoding.digest import Tokens, common_length
 from outrider.decoding.pace import Pace
 
-LEAST_GAIN = 0.3
-"""Tokens that leaving must gain: less is lost in what is not known, and the next exit knows more."""
-
 
 class _Better(NamedTuple):
     """The tokens to begin with that no draft need hold, and their chance; when that was found, and the tokens
@@ -97,7 +94,9 @@ class Aim:
         self._weigh(_Better(self.tokens, self.chance, now_s, gain))
 
     def _weigh(self, found: _Better) -> None:
-        if found.gain > (self._better.gain if self._better is not None else LEAST_GAIN):
+        """Leaving must gain some tokens: less is lost in what is not known, and the next exit knows more."""
+        least = self._pace.tuning.min_restart_gain if self._better is None else self._better.gain
+        if found.gain > least:
             self._better = found
 
     def take(self) -> float:

@@ -13,14 +13,13 @@ from typing import Any
 
 from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 MAX_TOKENS = 1024
 MOST_CHOICES = 16
 """Tokens that are kept after one text, the likeliest."""
 ROW_TOKENS = 8
 """A token with the distribution that it was drawn from counts as so many."""
-SECOND_CHOICE_COST = 5
-"""A branch that leaves a better one is about as likely as so many more tokens of that one."""
 Evidence = Any
 """How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
 
@@ -37,7 +36,8 @@ class _Place:
 class BranchPool:
     """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._second_choice_cost = tuning.second_choice_cost
         self._places: dict[int, _Place] = {}
         self._size = 0
 
@@ -70,7 +70,8 @@ class BranchPool:
 
     def others(self, digest: int, limit: int, most: int) -> list[tuple[int, ...]]:
         """The `most` branches after a text next to the `best`, each at most `limit` long: those first that
-        leave better ones seldom, and early.
+        leave better ones seldom, and early. A branch that leaves a better one is about as likely as
+        `second_choice_cost` more tokens of that one.
         """
         found: list[tuple[int, ...]] = []
         ahead: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), digest)]
@@ -81,7 +82,7 @@ class BranchPool:
                 (token, (_, after)), *lesser = islice(place.offers.items(), most + 2)
                 for other, (_, beyond) in lesser:
                     count += 1
-                    heappush(ahead, (cost + SECOND_CHOICE_COST, count, (*path, other), beyond))
+                    heappush(ahead, (cost + self._second_choice_cost, count, (*path, other), beyond))
                 path, digest, cost = (*path, token), after, cost + 1
             found.append(path)
         return found[1:]

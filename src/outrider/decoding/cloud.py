@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from outrider.core.errors import ConfigError, ModelError, ProtocolError
@@ -48,15 +48,8 @@ from outrider.decoding.places import (
 )
 from outrider.decoding.refusals import check_served, check_tokenizer, reason_of
 from outrider.decoding.session import TargetText
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-PARTS_BETWEEN_BATCHES = 3
-"""So many parts of prompts run at most while a draft waits to be verified."""
-PROMPTS_LEAD_S, EARNS_LEAD = 0.15, 4
-"""A prompt comes first although its robot has had so much more of the model than those that wait to verify,
-where its last text took so many verifications: it waits for its first line, and the others' batch grows.
-"""
-MOST_BESIDE = 7
-"""Drafts that are verified beside a robot's own at most: with it they fill a block of a GPU's sequences."""
 _NO_LIMIT = 1e12
 
 
@@ -77,7 +70,7 @@ class _Session:
 
     epoch: int
     presence: Presence
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace
     text: TargetText | None = None
     refusal: Refused | None = None
     asked_s: float | None = None
@@ -108,6 +101,7 @@ class CloudMachine:
         limits: CloudLimits,
         branches: bool = False,
         steps_meanwhile: bool = False,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
     ) -> None:
         """`branches`: whether the model judges several drafts of a text in one forward. `steps_meanwhile`:
         whether it steps while a draft is waited for, which needs early exits to leave such a step at.
@@ -118,14 +112,15 @@ class CloudMachine:
         self._branches = branches
         self._steps_meanwhile = steps_meanwhile
         self._sessions: dict[SessionKey, _Session] = {}
-        self._shares = FairShares()
+        self._tuning = tuning
+        self._shares = FairShares(tuning)
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
         self._alone = True
         """Whether the batch that runs has one job."""
         self._meanwhile = False
         """Whether nothing runs, or a step alone that nobody asked for."""
-        self._batch_time = BatchTime()
+        self._batch_time = BatchTime(tuning)
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
 
@@ -191,12 +186,18 @@ class CloudMachine:
     def _prompt(
         self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify]
     ) -> tuple[PrefillTarget] | None:
-        """The prompt whose turn it is; what is begun comes first."""
-        if not prompts or (drafts and self._parts_run >= PARTS_BETWEEN_BATCHES):
+        """The prompt whose turn it is; what is begun comes first.
+
+        It may come first although its robot has had more of the model than those that wait to verify, where
+        its last text took some verifications: it waits for its first line, and the others' batch grows.
+        """
+        tuning = self._tuning
+        if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):
             return None
         first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
         mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
-        lead_s = PROMPTS_LEAD_S if self._sessions[first.key].verified >= EARNS_LEAD else 0.0
+        earned = self._sessions[first.key].verified >= tuning.prompt_lead_after
+        lead_s = tuning.prompt_lead_s if earned else 0.0
         return (first,) if self._standing_s(first) <= mean_s + lead_s else None
 
     def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
@@ -206,7 +207,7 @@ class CloudMachine:
         dear = [job for job in jobs if job.needs_forward]
         if len(dear) < 2:
             return list(jobs)
-        chosen = worth_joining([self._candidate(job) for job in dear], self._batch_time.seconds)
+        chosen = worth_joining([self._candidate(job) for job in dear], self._batch_time.seconds, self._tuning)
         left_out = {job.key for place, job in enumerate(dear) if place not in chosen}
         for key in left_out:
             self._sessions[key].left_out += 1
@@ -226,7 +227,7 @@ class CloudMachine:
         that nobody needs.
         """
         limits, text = self._limits, self._text_of(job.key, job.epoch)
-        most = min(MOST_BESIDE, limits.max_sessions - len(self._sessions))
+        most = min(self._tuning.max_siblings, limits.max_sessions - len(self._sessions))
         if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
             return job
         if self._only_text() is None:
@@ -367,7 +368,9 @@ class CloudMachine:
             self.evict_idle(now_s)
             if not make_room(self._sessions, self._limits, now_s):
                 return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
-            session = self._sessions[key] = _Session(frame.epoch, Presence(now_s), asked_s=now_s)
+            session = self._sessions[key] = _Session(
+                frame.epoch, Presence(now_s), Pace(self._tuning), asked_s=now_s
+            )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
         if session.text is not None and frame.epoch == session.epoch:

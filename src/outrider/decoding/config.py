@@ -12,6 +12,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.refusals import check_wanted
 from outrider.decoding.retrieval.drafts import CALIBRATION, SOURCES
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
 DETERMINISTIC = ("greedy", "coupled")
@@ -91,6 +92,7 @@ class DecodingConfig:
     `wanted_model`: the target by the name that its verifier prints, empty for any.
     After `link_grace_s` without a link the edge goes on alone (`draft_only`) or keeps trying until the
     request's deadline (`stop`). After `silence_s` without an answer it asks again.
+    `tuning`: of the edge's policy; a verifier has its own.
     """
 
     strategy: str = "outrider"
@@ -107,6 +109,7 @@ class DecodingConfig:
     link_grace_s: float = 1.0
     silence_s: float = 2.0
     wanted_model: str = ""
+    tuning: AdaptiveTuning = DEFAULT_TUNING
 
     def __post_init__(self) -> None:
         _require_choice("strategy", self.strategy, tuple(STRATEGIES))
@@ -119,6 +122,8 @@ class DecodingConfig:
         _require_whole("workers", self.workers, 1, 64)
         _require_seconds("link_grace_s", self.link_grace_s)
         _require_seconds("silence_s", self.silence_s)
+        if not isinstance(self.tuning, AdaptiveTuning):
+            raise ConfigError(f"tuning={self.tuning!r} must be an AdaptiveTuning")
         check_wanted(self.wanted_model)
         Sampling(self.temperature, self.top_p, self.seed)
         self._check_drafters()

@@ -34,13 +34,13 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) ->
     branches = useful_branches(tree, outlook)
     if not branches:
         return Due([])
-    if not outlook.drafts_are_scarce:
+    if outlook.sends_just_in_time:
         if not growing and (leave_s := outlook.leave_s(now_s)) > now_s:
             return Due([], leave_s)
         if growing and not any(is_time(tree, branch, outlook, now_s) for branch in branches):
             return Due([])
     nodes = sorted(_untold(tree, outlook), key=lambda node: -node.likelihood)
-    return Due(_fitting(tree, nodes[: max(0, int(outlook.affords))]))
+    return Due(_fitting(tree, nodes[: int(min(max(0.0, outlook.affords), len(nodes)))]))
 
 
 def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:

@@ -15,15 +15,11 @@ from typing import Literal
 from outrider.core.ports import Array
 from outrider.decoding.digest import next_digest
 from outrider.decoding.token_runs import Run
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 Origin = Literal["draft", "guess", "hint"]
 CHEAPER_THAN_A_DIGEST = 2
 """So many tokens cost no more on the wire than the digest that would spare them."""
-
-UNCLAIMED = 0.1
-"""What no hint has named keeps at least this weight: even sure hints may be wrong."""
-HINT_CHANCE = 0.01
-"""That of a token which only a hint has named, once the verification that it was about is over."""
 
 
 @dataclass(eq=False, slots=True)
@@ -85,7 +81,11 @@ class Node:
 class DraftTree:
     """The tree above one committed text."""
 
-    def __init__(self, length: int, digest: int, rng: random.Random) -> None:
+    def __init__(
+        self, length: int, digest: int, rng: random.Random, tuning: AdaptiveTuning = DEFAULT_TUNING
+    ) -> None:
+        self._unhinted_mass = tuning.unhinted_mass
+        """The weight that what no hint has named keeps at least: even sure hints may be wrong."""
         self._rng = rng
         self._num_branches = 0
         self._claims: dict[Node, float] = {}
@@ -129,7 +129,7 @@ class DraftTree:
     def _spread(self) -> None:
         """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
         claims = self._claims
-        rest = max(1.0 - sum(claims.values()), UNCLAIMED)
+        rest = max(1.0 - sum(claims.values()), self._unhinted_mass)
         total = rest + sum(claims.values())
         self.root.share = rest / total
         below = self._nodes[1:]

@@ -149,7 +149,8 @@ class EdgeMachine:
         if not leaves:
             return None
         prefixes = tuple(self._text.tokens + self._tree.tokens(leaf) for leaf in leaves)
-        num_choices = 1 + self._plan.num_guesses if self._guessable else 1
+        guesses = self._guessable and self._config.tuning.second_choices
+        num_choices = 1 + self._plan.num_guesses if guesses else 1
         return DraftTokens(self._epoch, prefixes, num_choices, self._config.scheme, self._draft_sampling())
 
     def gives_up(self, job: EdgeJob, elapsed_s: float) -> bool:
@@ -162,7 +163,7 @@ class EdgeMachine:
             return False
         nodes = (self._node_after(prefix) for prefix in job.prefixes)
         useful = [node for node in nodes if node is not None and not node.drafted]
-        if not useful or self._alone or not self._plan.ahead:
+        if not useful or self._alone or not self._plan.ahead or not self._config.tuning.abort_drafts:
             return not useful
         usual_s = self._outlook.draft.value
         left = 1.0 - elapsed_s / usual_s if usual_s else 1.0
@@ -263,7 +264,7 @@ class EdgeMachine:
 
     def _sprout(self) -> Growth:
         """A tree without drafts above the text."""
-        tree = DraftTree(len(self._text), self._text.digest, self._rng)
+        tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
         sizes = self._max_new_tokens, self._eos_id, self._vocab_size
         return Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
 

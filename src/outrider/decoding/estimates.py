@@ -8,15 +8,8 @@ from collections.abc import Sequence
 from math import exp, sqrt
 from operator import mul
 
-PRIOR_TRIALS = 4.0
-MEMORY = 0.97
-RECENT_ROUND_TRIPS = 64
-RECENT_BATCHES = 200
-RESERVE_BYTES = 150.0
-CONFIDENCE_STEPS = (0.4, 0.6, 0.8, 0.95)
-"""Where drafts of one confidence end and those of the next begin."""
-LEAST_PRICE, FULL_PRICE = 0.015, 0.8
-LEARNING_RATE, FADING = 0.2, 0.999
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
 FARTHEST_ODDS = 30.0
 """Log-odds beyond these are as good as sure, and their exponentials might overflow."""
 
@@ -24,19 +17,24 @@ FARTHEST_ODDS = 30.0
 class Odds:
     """How often the target writes the draft's first choice, and its second where not the first, and so on.
 
-    A rate is a mean over trials with fading memory, begun with a guess that counts as `PRIOR_TRIALS`.
+    A rate is a mean over trials with fading memory, begun with a guess that counts as `prior_trials`.
     """
 
-    def __init__(self, priors: tuple[float, ...] = (0.7, 0.4, 0.3)) -> None:
-        self._hits = [prior * PRIOR_TRIALS for prior in priors]
-        self._trials = [PRIOR_TRIALS] * len(priors)
+    def __init__(
+        self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
+    ) -> None:
+        """`priors`: the guesses by rank, `acceptance_priors` where none are given."""
+        priors = tuning.acceptance_priors if priors is None else priors
+        self._memory = tuning.rate_memory
+        self._hits = [prior * tuning.prior_trials for prior in priors]
+        self._trials = [tuning.prior_trials] * len(priors)
 
     def on_outcome(self, rank: int | None) -> None:
         """The target wrote the choice of this rank, or none of those ranked."""
         for index in range(len(self._hits)):
             hit = rank == index
-            self._trials[index] = MEMORY * self._trials[index] + 1.0
-            self._hits[index] = MEMORY * self._hits[index] + hit
+            self._trials[index] = self._memory * self._trials[index] + 1.0
+            self._hits[index] = self._memory * self._hits[index] + hit
             if hit:
                 return
 
@@ -50,23 +48,27 @@ class Odds:
 class DraftOdds(Odds):
     """Odds that know the first choice apart for drafts of different confidence."""
 
-    def __init__(self, priors: tuple[float, ...] = (0.7, 0.4, 0.3)) -> None:
-        super().__init__(priors)
-        self._level_hits = [0.0] * (len(CONFIDENCE_STEPS) + 1)
-        self._level_trials = [0.0] * (len(CONFIDENCE_STEPS) + 1)
+    def __init__(
+        self, tuning: AdaptiveTuning = DEFAULT_TUNING, priors: tuple[float, ...] | None = None
+    ) -> None:
+        super().__init__(tuning, priors)
+        self._prior_trials = tuning.prior_trials
+        self._limits = tuning.confidence_levels if tuning.draft_levels else ()
+        self._level_hits = [0.0] * (len(self._limits) + 1)
+        self._level_trials = [0.0] * (len(self._limits) + 1)
 
     def on_verdict(self, rank: int | None, confidence: float) -> None:
         """As `on_outcome`, of a draft so sure of its first choice."""
         self.on_outcome(rank)
-        level = bisect_right(CONFIDENCE_STEPS, confidence)
-        self._level_trials[level] = MEMORY * self._level_trials[level] + 1.0
-        self._level_hits[level] = MEMORY * self._level_hits[level] + (rank == 0)
+        level = bisect_right(self._limits, confidence)
+        self._level_trials[level] = self._memory * self._level_trials[level] + 1.0
+        self._level_hits[level] = self._memory * self._level_hits[level] + (rank == 0)
 
     def chance(self, rank: int, confidence: float) -> float:
         """The chance that the choice of this rank is right, of a draft so sure of its first."""
-        level = bisect_right(CONFIDENCE_STEPS, confidence)
+        level, prior_trials = bisect_right(self._limits, confidence), self._prior_trials
         hits, trials = self._level_hits[level], self._level_trials[level]
-        chance, missed = (hits + PRIOR_TRIALS * self.rate()) / (trials + PRIOR_TRIALS), 1.0
+        chance, missed = (hits + prior_trials * self.rate()) / (trials + prior_trials), 1.0
         for choice in range(1, rank + 1):
             missed *= 1.0 - chance
             chance = self.rate(choice)
@@ -79,8 +81,9 @@ class Regression:
     the steps so far: what changes late is learnt as well.
     """
 
-    def __init__(self, weights: Sequence[float]) -> None:
+    def __init__(self, weights: Sequence[float], tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         """`weights`: those to begin with, of each sign."""
+        self._learning_rate, self._step_memory = tuning.learning_rate, tuning.step_memory
         self._weights = list(weights)
         self._moved = [1.0] * len(self._weights)
 
@@ -94,19 +97,20 @@ class Regression:
         error = self.chance(signs) - came
         for index, sign in enumerate(signs):
             slope = error * sign
-            self._moved[index] = max(1.0, FADING * self._moved[index] + slope * slope)
-            self._weights[index] -= LEARNING_RATE * slope / sqrt(self._moved[index])
+            self._moved[index] = max(1.0, self._step_memory * self._moved[index] + slope * slope)
+            self._weights[index] -= self._learning_rate * slope / sqrt(self._moved[index])
 
 
 class Mean:
     """A mean with fading memory; 0 until the first value."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._memory = tuning.mean_memory
         self._sum = self._weight = 0.0
 
     def add(self, value: float) -> None:
-        self._sum = 0.8 * self._sum + value
-        self._weight = 0.8 * self._weight + 1.0
+        self._sum = self._memory * self._sum + value
+        self._weight = self._memory * self._weight + 1.0
 
     @property
     def known(self) -> bool:
@@ -123,7 +127,8 @@ class BatchTime:
     What has not been seen among so many batches is forgotten: sizes that a hiccup made seem dear come again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
         self._means: dict[int, Mean] = {}
         self._seen_at: dict[int, int] = {}
         self._batches = 0
@@ -132,8 +137,9 @@ class BatchTime:
         """A batch took so long."""
         self._batches += 1
         self._seen_at[sessions] = self._batches
-        self._means.setdefault(sessions, Mean()).add(seconds)
-        for size in [size for size, at in self._seen_at.items() if at <= self._batches - RECENT_BATCHES]:
+        self._means.setdefault(sessions, Mean(self._tuning)).add(seconds)
+        oldest = self._batches - self._tuning.batch_window
+        for size in [size for size, at in self._seen_at.items() if at <= oldest]:
             del self._means[size], self._seen_at[size]
 
     def seconds(self, sessions: int) -> float:
@@ -150,7 +156,8 @@ class BatchTime:
 class Speed:
     """Tokens per second of late, from one commit to the next of a text; 0 until known."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._memory = tuning.rate_memory
         self._tokens = self._seconds = 0.0
         self._last_s: float | None = None
 
@@ -160,8 +167,8 @@ class Speed:
 
     def on_commit(self, num_tokens: int, now_s: float) -> None:
         if self._last_s is not None:
-            self._tokens = MEMORY * self._tokens + num_tokens
-            self._seconds = MEMORY * self._seconds + now_s - self._last_s
+            self._tokens = self._memory * self._tokens + num_tokens
+            self._seconds = self._memory * self._seconds + now_s - self._last_s
         self._last_s = now_s
 
     @property
@@ -172,8 +179,8 @@ class Speed:
 class RoundTrip:
     """The link's round trip: the least of recent answers' times, what the cloud computed taken off."""
 
-    def __init__(self) -> None:
-        self._recent: deque[float] = deque(maxlen=RECENT_ROUND_TRIPS)
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._recent: deque[float] = deque(maxlen=tuning.round_trip_window)
         self.value = 0.0
 
     def add(self, elapsed_s: float, compute_s: float) -> None:
@@ -184,18 +191,20 @@ class RoundTrip:
 class Purse:
     """Bytes that may be spent, filled by every emitted token: the emptier it is, the surer a use must be."""
 
-    def __init__(self, per_token: float) -> None:
+    def __init__(self, per_token: float, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        """`per_token`: the bytes that a token earns. Without a `byte_budget` nothing is ever spent."""
         self._per_token = per_token
-        self._bytes = RESERVE_BYTES
+        self._tuning = tuning
+        self._bytes = tuning.reserve_bytes
 
     def earn(self, num_tokens: int) -> None:
         self._bytes += self._per_token * num_tokens
 
     def spend(self, num_bytes: float) -> None:
-        self._bytes -= num_bytes
+        self._bytes -= num_bytes if self._tuning.byte_budget else 0.0
 
     def holds(self, num_bytes: float) -> bool:
-        return self._bytes >= num_bytes
+        return self._bytes >= num_bytes or not self._tuning.byte_budget
 
     @property
     def bytes(self) -> float:
@@ -203,6 +212,7 @@ class Purse:
 
     @property
     def price(self) -> float:
-        """The least likelihood worth bytes: LEAST_PRICE of a full purse, FULL_PRICE of an empty one."""
-        emptiness = 1.0 - max(0.0, min(1.0, self._bytes / RESERVE_BYTES))
-        return LEAST_PRICE + (FULL_PRICE - LEAST_PRICE) * emptiness**2
+        """The least likelihood worth bytes: `min_price` of a full purse, `full_price` of an empty one."""
+        tuning = self._tuning
+        emptiness = 1.0 - max(0.0, min(1.0, self._bytes / tuning.reserve_bytes))
+        return tuning.min_price + (tuning.full_price - tuning.min_price) * emptiness**2

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
 
-LONGEST_LEAD_S = 0.25
-"""Who has had more than this beyond others is not held back for the rest."""
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class FairShares:
     """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over owners of equal weight.
 
     Who was away is not owed the time that nobody asked for: its share starts where the least of those stand
-    who have work.
+    who have work. Who has had more than `max_lead_s` beyond others is not held back for the rest.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._max_lead_s = tuning.max_lead_s
         self._had_s: dict[Hashable, float] = {}
         self._now_s = 0.0
 
@@ -29,7 +29,7 @@ class FairShares:
 
     def charge(self, owner: Hashable, used_s: float) -> None:
         """An owner has had its turn."""
-        self._had_s[owner] = min(self.standing_s(owner) + used_s, self._now_s + LONGEST_LEAD_S)
+        self._had_s[owner] = min(self.standing_s(owner) + used_s, self._now_s + self._max_lead_s)
 
     def keep_only(self, owners: Collection[Hashable]) -> None:
         """Forget all others."""

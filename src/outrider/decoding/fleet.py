@@ -35,6 +35,7 @@ from outrider.decoding.jobs import (
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.patience import Patience
 from outrider.decoding.service import VerifierService
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.decoding.virtual import ComputeProfile
 from outrider.decoding.workers import DraftWorker
 
@@ -58,6 +59,7 @@ class FleetWorld:
 
     `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
     that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
+    `tuning` is the verifier's; each robot has that of its configuration.
     """
 
     frame_bytes: Callable[[Frame], int]
@@ -69,6 +71,7 @@ class FleetWorld:
     fill: int = 1
     fill_wait_s: float = 0.05
     unpacking: Callable[[EdgeFrame], Callable[[], EdgeFrame]] = lambda frame: lambda: frame
+    tuning: AdaptiveTuning = DEFAULT_TUNING
 
 
 @dataclass
@@ -132,7 +135,7 @@ class FleetCloud:
         self._world = world
         self._agenda = agenda
         self._service_s = 0.0
-        self._service = VerifierService(target, world.limits, lambda: self._service_s)
+        self._service = VerifierService(target, world.limits, lambda: self._service_s, tuning=world.tuning)
         self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
         self._due_s = 0.0
         """When what waits in the inbox has waited for long enough."""

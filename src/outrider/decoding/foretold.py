@@ -11,8 +11,6 @@ from outrider.decoding.jobs import ExitHint
 from outrider.decoding.pace import Pace
 from outrider.decoding.trust import Heard, heard_after
 
-LEAST_TRUST = 0.3
-"""An outcome less likely than this is neither told nor worth giving a verification up for."""
 Outcome = tuple[Tokens, float]
 """How a verification may end, and the chance of that."""
 
@@ -72,14 +70,16 @@ class Foretold:
 
     def hear(self, hint: ExitHint) -> Heard:
         """An exit has spoken."""
-        heard = heard_after(hint, self._said[-1] if self._said else None)
+        heard = heard_after(hint, self._said[-1] if self._said else None, self._pace.tuning)
         self._said.append(heard)
         return heard
 
     def outcomes(self, heard: Heard, drafts: Sequence[Tokens]) -> list[Outcome]:
-        """How a verification may well end by what an exit said, as far as exits are trusted."""
+        """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
+        is less likely is neither told nor worth giving a verification up for.
+        """
         known, chance = len(self._aim.tokens), self._aim.chance
-        return self._pace.trust.outcomes(heard, drafts, known, chance, LEAST_TRUST)
+        return self._pace.trust.outcomes(heard, drafts, known, chance, self._pace.tuning.min_outcome_prob)
 
     def look(
         self,
@@ -89,13 +89,16 @@ class Foretold:
         now_s: float,
     ) -> None:
         """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
-        self._aim.look(drafts, outcomes, after, now_s)
+        if self._pace.tuning.restart:
+            self._aim.look(drafts, outcomes, after, now_s)
 
     def look_at_more(self, heard: Heard, draft: Tokens, offered: Tokens, now_s: float) -> None:
         """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
         it; see `Aim.look_at_more`.
         """
         num_drafted = len(draft)
+        if not self._pace.tuning.extend_restart:
+            return
         told_all = len(heard.hint.words[0].choices) > num_drafted
         if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
             tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)

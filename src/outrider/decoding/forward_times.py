@@ -6,26 +6,27 @@ from collections import deque
 from collections.abc import Mapping
 
 from outrider.decoding.estimates import Mean
-
-RECENT_FORWARDS = 100
-"""A time that is not seen again among so many forwards is forgotten: it was a hiccup's, or the machine's that
-is another now."""
-RECENT_LEAVES = 8
-"""To begin again takes the least time of so many: in the others something else came between."""
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class ForwardTimes:
-    """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens."""
+    """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens.
 
-    def __init__(self) -> None:
-        self._step = Mean()
+    A time that is not seen again among `forward_window` forwards is forgotten: it was a hiccup's, or the
+    machine is another now. To begin again takes the least of `abort_window` times: in the others
+    something else came between.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self._step = Mean(tuning)
         self._verify: dict[int, Mean] = {}
         self._nearest: dict[int, Mean] = {}
         """By the length of a draft, of which none need have been verified."""
         self._wide: dict[int, Mean] = {}
         """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
         self._wide_at: dict[int, int] = {}
-        self._leaving: deque[float] = deque(maxlen=RECENT_LEAVES)
+        self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
         self._left_at = 0
         self._forwards = 0
         self._begins = True
@@ -37,7 +38,7 @@ class ForwardTimes:
     def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
         """One over a draft (or a step, with none) and so many tokens of others took so long."""
         self._forwards += 1
-        if self._forwards - self._left_at > RECENT_FORWARDS:
+        if self._forwards - self._left_at > self._tuning.forward_window:
             self._leaving.clear()
         if not num_drafted:
             self._step.add(compute_s)
@@ -47,7 +48,7 @@ class ForwardTimes:
             self._on_wide(num_drafted + num_beside, compute_s)
             return
         if num_drafted not in self._verify:
-            self._verify[num_drafted] = Mean()
+            self._verify[num_drafted] = Mean(self._tuning)
             self._nearest.clear()
         self._verify[num_drafted].add(compute_s)
 
@@ -99,12 +100,12 @@ class ForwardTimes:
     def _on_wide(self, num_tokens: int, compute_s: float) -> None:
         """The first one of a text has also brought its prompt to where the others are verified."""
         if not self._begins:
-            self._wide.setdefault(num_tokens, Mean()).add(compute_s)
+            self._wide.setdefault(num_tokens, Mean(self._tuning)).add(compute_s)
             self._wide_at[num_tokens] = self._forwards
         self._begins = False
 
     def _forget_wide(self) -> None:
-        oldest = self._forwards - RECENT_FORWARDS
+        oldest = self._forwards - self._tuning.forward_window
         for size in [size for size, seen_at in self._wide_at.items() if seen_at <= oldest]:
             del self._wide[size], self._wide_at[size]
 

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from outrider.core.frames import HintOrder
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig
-from outrider.decoding.draft_tree import HINT_CHANCE, DraftTree, Node
+from outrider.decoding.draft_tree import DraftTree, Node
 from outrider.decoding.estimates import DraftOdds
 from outrider.decoding.jobs import Choices
 from outrider.decoding.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.schemes import certain_row
 
-LEAST_LIKELIHOOD = 0.01
-"""Branches less likely than this are not drafted on."""
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
     "fifo": lambda node: float(node.turn),
@@ -55,6 +53,7 @@ class Growth:
     ) -> None:
         """`max_length`: tokens that the text may have at most."""
         self._ahead = config.plan.ahead
+        self._tuning = config.tuning
         self._needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
         self._queued_at = _QUEUES[config.edge_hint_order]
@@ -97,7 +96,7 @@ class Growth:
         self._open = None
         node = self.tree.root
         for token in tokens:
-            node = self.tree.add(node, token, HINT_CHANCE, "hint")
+            node = self.tree.add(node, token, self._tuning.stale_hint_prob, "hint")
         self.tree.claim(node, confidence)
 
     def commit(self, tokens: Sequence[int], digest: int) -> None:
@@ -157,7 +156,7 @@ class Growth:
 
     def _open_ends(self) -> list[Node]:
         if self._open is None:
-            least = LEAST_LIKELIHOOD if self._ahead else 0.0
+            least = self._tuning.min_branch_prob if self._ahead else 0.0
             nodes = self.tree.likely(least)
             self._open = [node for node in nodes if not node.choices and self._may_grow(node)]
         return self._open
@@ -165,7 +164,7 @@ class Growth:
     def _may_grow(self, node: Node) -> bool:
         if self._ends(node):
             return False
-        if self._ahead and node.likelihood < LEAST_LIKELIHOOD:
+        if self._ahead and node.likelihood < self._tuning.min_branch_prob:
             return False
         return node.length - node.anchor < self._room
 

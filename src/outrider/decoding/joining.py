@@ -7,11 +7,7 @@ from typing import NamedTuple
 
 from outrider.decoding.jobs import Verify
 from outrider.decoding.limits import CloudLimits
-
-PLACE_TOKENS = 0.5
-"""What a place is worth beside its time: a pass that is spared leaves the next one more to verify."""
-WAIT_TOKENS = 0.6
-"""What every batch that has begun without it adds to the worth of a session."""
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
 class Candidate(NamedTuple):
@@ -23,24 +19,32 @@ class Candidate(NamedTuple):
     left_out: int
     can_wait: bool
 
-    @property
-    def worth(self) -> float:
-        """In tokens."""
-        return self.tokens - PLACE_TOKENS + WAIT_TOKENS * self.left_out
+    def worth(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> float:
+        """In tokens. A place is worth something beside its time: a pass that is spared leaves the next one
+        more to verify.
+        """
+        return self.tokens - tuning.place_tokens + tuning.wait_tokens * self.left_out
 
 
-def worth_joining(candidates: Sequence[Candidate], batch_s: Callable[[int], float]) -> set[int]:
+def worth_joining(
+    candidates: Sequence[Candidate],
+    batch_s: Callable[[int], float],
+    tuning: AdaptiveTuning = DEFAULT_TUNING,
+) -> set[int]:
     """The places of those that make the batch of the most worth a second; never none.
 
     `batch_s`: the time of a batch of so many. Where that is mostly what the first one takes, all join; where
     every further one takes time of its own, steps and short drafts wait until they have grown; where it
     takes more than in a batch of fewer, the last of equals wait for the next one.
     """
-    order = sorted(range(len(candidates)), key=lambda place: _rank(candidates[place]))
+    if not tuning.select_batch:
+        return set(range(len(candidates)))
+    worths = [candidate.worth(tuning) for candidate in candidates]
+    order = sorted(range(len(candidates)), key=lambda place: (candidates[place].can_wait, -worths[place]))
     least = sum(not candidate.can_wait for candidate in candidates)
     worth, best, size = 0.0, 0.0, len(order)
     for count, place in enumerate(order, 1):
-        worth += candidates[place].worth
+        worth += worths[place]
         rate = worth / batch_s(count)
         if count >= least and rate >= best:
             best, size = rate, count
@@ -66,8 +70,3 @@ def fitting(jobs: Sequence[Verify], limits: CloudLimits) -> list[Verify]:
 
 def _cut(job: Verify, length: int) -> Verify:
     return job._replace(draft=job.draft[:length], evidence=job.evidence[:length])
-
-
-def _rank(candidate: Candidate) -> tuple[bool, float]:
-    """Sorts candidates: first those that must join, then by their worth."""
-    return candidate.can_wait, -candidate.worth

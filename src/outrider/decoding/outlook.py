@@ -9,13 +9,6 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.estimates import DraftOdds, Mean, Purse, RoundTrip, Speed
 from outrider.decoding.theory import expected_tokens
 
-FRAME_BYTES = 7.0
-MARGIN = 0.03
-"""How early a draft leaves, as a share of a verification: estimates are not exact."""
-BYTES_UP_PER_TOKEN = 15.5
-MOST_LIKELY = 0.7
-"""Drafts are scarce where all of them stand with this chance."""
-
 
 @dataclass(frozen=True)
 class News:
@@ -37,16 +30,17 @@ class Outlook:
 
     def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
         self._config = config
+        self._tuning = tuning = config.tuning
         self._token_bytes = token_bytes
-        self.odds = DraftOdds()
-        self.draft = Mean()
-        self.verify = Mean()
-        self.step = Mean()
-        self.round_trip = RoundTrip()
-        self._speed = Speed()
+        self.odds = DraftOdds(tuning)
+        self.draft = Mean(tuning)
+        self.verify = Mean(tuning)
+        self.step = Mean(tuning)
+        self.round_trip = RoundTrip(tuning)
+        self._speed = Speed(tuning)
         self._free_s = 0.0
         self._steps = False
-        self._purse = Purse(BYTES_UP_PER_TOKEN)
+        self._purse = Purse(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
         """The cloud has the prompt and nothing to verify yet."""
@@ -55,7 +49,7 @@ class Outlook:
 
     def on_sent(self, num_bytes: int, now_s: float) -> None:
         """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
-        self._purse.spend(FRAME_BYTES + num_bytes)
+        self._purse.spend(self._tuning.frame_bytes + num_bytes)
         arrival_s = now_s + self.round_trip.value / 2.0
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
@@ -84,14 +78,24 @@ class Outlook:
         """Whether all that is drafted during a verification, if anything, will most likely stand: the cloud
         could do with more, and with each token as soon as it is there.
         """
+        if not self._tuning.send_scarce_at_once:
+            return False
         if not (self.verify.known and self.draft.value):
             return False
-        return self.odds.rate() ** (self.verify.value / self.draft.value) > MOST_LIKELY
+        return self.odds.rate() ** (self.verify.value / self.draft.value) > self._tuning.scarce_draft_prob
+
+    @property
+    def sends_just_in_time(self) -> bool:
+        """Whether drafts wait at the edge until the cloud may need them."""
+        return self._tuning.send_just_in_time and not self.drafts_are_scarce
 
     @property
     def affords(self) -> float:
         """How many more tokens may go up now, where the strategy keeps to its allowance."""
-        return (self._purse.bytes - FRAME_BYTES) / (self._token_bytes + 0.3)
+        tuning = self._tuning
+        if not tuning.byte_budget:
+            return math.inf
+        return (self._purse.bytes - tuning.frame_bytes) / (self._token_bytes + tuning.run_bytes_per_token)
 
     @property
     def least_worth(self) -> float:
@@ -123,7 +127,9 @@ class Outlook:
         idle = self._free_s <= now_s + one_way_s and not self._steps
         if self._config.plan.when_idle == "wait" or idle or not self.verify.known:
             return now_s
-        return self._next_choice_s(now_s + one_way_s) - one_way_s - MARGIN * self.verify.value
+        return (
+            self._next_choice_s(now_s + one_way_s) - one_way_s - self._tuning.send_margin * self.verify.value
+        )
 
     def _next_choice_s(self, after_s: float) -> float:
         """When the cloud next looks for a draft; one that has none takes one step after another."""
@@ -138,6 +144,8 @@ class Outlook:
 
     @property
     def _tokens_per_s(self) -> float:
-        """As measured; a cloud that seldom waits writes at least half of what one does that never waits."""
+        """As measured; a cloud that seldom waits writes at least a part, `idle_speed`, of what one does
+        that never waits.
+        """
         well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
-        return max(self._speed.value, well_fed / 2.0)
+        return max(self._speed.value, self._tuning.idle_speed * well_fed)

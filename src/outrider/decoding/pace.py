@@ -10,6 +10,7 @@ from outrider.decoding.forward_times import ForwardTimes
 from outrider.decoding.hearing import Hearing
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.trust import Trust
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.decoding.waiting import Awaited, Reason, Waiting
 
 Ending = Literal["step", "whole", "fell"]
@@ -19,16 +20,17 @@ Ending = Literal["step", "whole", "fell"]
 class Pace:
     """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock."""
 
-    def __init__(self) -> None:
-        self.trust = Trust()
-        self.times = ForwardTimes()
-        self._speed = Speed()
-        self._odds = Odds()
-        self._second = Odds((0.4,))
-        self._length = Mean()
-        self._ready: dict[Ending, Mean] = {ending: Mean() for ending in ("step", "whole", "fell")}
-        self._waiting = Waiting()
-        self._hearing = Hearing(), Hearing()
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self.tuning = tuning
+        self.trust = Trust(tuning)
+        self.times = ForwardTimes(tuning)
+        self._speed = Speed(tuning)
+        self._odds = Odds(tuning)
+        self._second = Odds(tuning, (tuning.sibling_prior,))
+        self._length = Mean(tuning)
+        self._ready: dict[Ending, Mean] = {ending: Mean(tuning) for ending in ("step", "whole", "fell")}
+        self._waiting = Waiting(tuning)
+        self._hearing = Hearing(tuning), Hearing(tuning)
         """Of steps and of verifications."""
 
     def begin_text(self) -> None:
@@ -106,7 +108,7 @@ class Pace:
 
     def chunk_length(self, num_offered: int) -> int:
         """How many of the offered tokens to verify; 0 to take a step instead."""
-        if not self.times.known:
+        if not self.times.known or not self.tuning.choose_length:
             return num_offered
         rate, best, most = self._odds.rate(), 0, 0.0
         tokens = survives = 1.0  # `expected_tokens` of every length, in one sum
@@ -122,7 +124,7 @@ class Pace:
         """How many of the drafts that leave one of so many tokens to verify beside it, each given by where it
         leaves and its length. What they yield is weighed against what is written in the time they take.
         """
-        if not self.times.known:
+        if not self.times.known or not self.tuning.siblings:
             return 0
         rate, second, alone_s = self._odds.rate(), self._second.rate(), self.times.draft_s(num_drafted)
         speed = self._tokens_per_s
@@ -191,7 +193,8 @@ class Pace:
 
     def wait_until_s(self, now_s: float) -> float:
         """Until when to wait for a draft before taking a step; now or earlier: do not wait."""
-        awaited = self._waiting.awaited(self.times.step_s) if self.times.known else None
+        waits = self.tuning.wait_for_draft and self.times.known
+        awaited = self._waiting.awaited(self.times.step_s) if waits else None
         return awaited.until_s if awaited is not None and self._pays(awaited, now_s) else now_s
 
     def _pays(self, awaited: Awaited, now_s: float) -> bool:

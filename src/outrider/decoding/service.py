@@ -24,6 +24,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.limits import CloudLimits
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.decoding.workers import OnHint, TargetWorker
 
 _log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class VerifierService:
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         shared: bool = False,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
     ) -> None:
         """`shared`: the machine has other work than this, which must not wait for what nobody asked for."""
         self._machine = CloudMachine(
@@ -94,6 +96,7 @@ class VerifierService:
             limits or CloudLimits(),
             branches=model.shares_prompts,
             steps_meanwhile=not shared and model.exits is not None,
+            tuning=tuning,
         )
         self._worker = TargetWorker(model)
         self._clock = clock

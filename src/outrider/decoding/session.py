@@ -57,11 +57,11 @@ class TargetText:
         self._pace.begin_text()
         self._root_digest = prompt_digest(self._prompt)
         self._text = DigestedText(self._root_digest)
-        self._pool = BranchPool()
+        self._pool = BranchPool(pace.tuning)
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
         self._foretold = Foretold(pace)
-        self._telling = Telling(frame.rules.hints, tokenizer.vocab_size)
+        self._telling = Telling(frame.rules.hints, tokenizer.vocab_size, pace.tuning)
         self._grown = False
         """Whether drafts have come since the running verification began."""
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -157,7 +157,7 @@ class TargetText:
         the draft comes it can be left.
         """
         adaptive = self._rules.when_idle == "adaptive" and self._rules.hints == "useful"
-        can_be_left = adaptive and bool(len(self._text)) and self._hears(0)
+        can_be_left = adaptive and self._pace.tuning.idle_steps and bool(len(self._text)) and self._hears(0)
         return self._verification((), ()) if can_be_left and self._residue is None else None
 
     def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:

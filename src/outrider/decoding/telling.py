@@ -6,22 +6,20 @@ from outrider.core.frames import HintPolicy
 from outrider.decoding.digest import Tokens
 from outrider.decoding.estimates import Purse
 from outrider.decoding.token_runs import token_bytes
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-SURER_BY = 0.2
-"""How much more trust a later exit must deserve for its hint to be repeated."""
 ROUNDING = 1e-9
 """Chances that differ by less are equal: exponentials and logarithms differ that much between processors."""
-VERDICT_BYTES, HINT_BYTES = 16.0, 9.0
-BYTES_DOWN_PER_TOKEN = 38.0
 
 
 class Telling:
     """Of one text. Times in seconds of the cloud's clock."""
 
-    def __init__(self, policy: HintPolicy, vocab_size: int) -> None:
+    def __init__(self, policy: HintPolicy, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
         self._only_useful = policy == "useful"
         self._token_bytes = token_bytes(vocab_size)
-        self._purse = Purse(BYTES_DOWN_PER_TOKEN)
+        self._purse = Purse(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
         self._told_s: dict[Tokens, float] = {}
 
@@ -37,7 +35,7 @@ class Telling:
     def on_verdict(self, num_tokens: int) -> None:
         """A verdict of so many tokens is told."""
         self._purse.earn(num_tokens)
-        self._purse.spend(VERDICT_BYTES + self._token_bytes * num_tokens)
+        self._purse.spend(self._tuning.verdict_bytes + self._token_bytes * num_tokens)
 
     def forget(self) -> None:
         """The verification has ended: what was said of it is no news of the next."""
@@ -51,9 +49,10 @@ class Telling:
 
     def _is_useful(self, tokens: Tokens, chance: float) -> bool:
         """Whether a hint is news that is likely enough to be true, and can be paid for."""
-        if tokens in self._chances and chance < self._chances[tokens] + SURER_BY - ROUNDING:
+        surer_by = self._tuning.hint_repeat_gain - ROUNDING
+        if not self._tuning.send_hints or chance < self._chances.get(tokens, -surer_by) + surer_by:
             return False
         return chance >= self._purse.price and self._purse.holds(self._size(tokens))
 
     def _size(self, tokens: Tokens) -> float:
-        return HINT_BYTES + self._token_bytes * len(tokens)
+        return self._tuning.hint_bytes + self._token_bytes * len(tokens)

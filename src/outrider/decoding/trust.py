@@ -11,21 +11,9 @@ from typing import Literal
 from outrider.decoding.digest import Tokens
 from outrider.decoding.estimates import Regression
 from outrider.decoding.jobs import ExitHint
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-SURE = 0.85
-LEAST_SURE, MOST_SURE = 0.001, 0.999
-"""Confidences beyond these say no more, nor does one that is not a number."""
 Stance = Literal["agrees", "differs", "overruled", "prefers", "outvoted", "free"]
-PRIORS: dict[Stance, tuple[float, float]] = {
-    "agrees": (1.3, 1.0),
-    "free": (0.0, 1.0),
-    "differs": (-1.5, 0.6),
-    "prefers": (0.0, 0.6),
-    "overruled": (0.3, 0.0),
-    "outvoted": (-0.5, 0.0),
-}
-"""The log-odds to begin with: so much, and so many times those that the exit gives itself; rounded from the
-shipped target's exits."""
 OTHER_SIGNS = (0.0,) * 4
 """What the other signs weigh before it is learnt."""
 
@@ -39,18 +27,30 @@ class Heard:
     hint: ExitHint
     runs: tuple[tuple[int, ...], ...]
     peaks: tuple[tuple[float, ...], ...]
+    tuning: AdaptiveTuning = DEFAULT_TUNING
     _signs: dict[tuple[int, int], tuple[float, ...]] = field(default_factory=dict)
 
     def signs(self, branch: int, at: int) -> tuple[float, ...]:
         """What speaks for the exit's choice at a position of a draft: numbers of a like size."""
         signs = self._signs.get((branch, at))
         if signs is None:
-            own = _log_odds(self.hint.words[branch].confidences[at])
-            peak = self.peaks[branch][at]
-            since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
-            signs = 1.0, own, _log_odds(peak) - own, float(peak >= SURE), since, depth
+            own = self._log_odds(self.hint.words[branch].confidences[at])
+            signs = (
+                (1.0, own, *self._other_signs(branch, at, own)) if self.tuning.exit_features else (1.0, own)
+            )
             self._signs[branch, at] = signs
         return signs
+
+    def _other_signs(self, branch: int, at: int, own: float) -> tuple[float, float, float, float]:
+        peak = self.peaks[branch][at]
+        since, depth = log(self.runs[branch][at]), log(1 + self.hint.exit)
+        return self._log_odds(peak) - own, float(peak >= self.tuning.sure_confidence), since, depth
+
+    def _log_odds(self, chance: float) -> float:
+        """Confidences near 0 or 1 say no more than the limits do, nor does one that is not a number."""
+        least = self.tuning.least_confidence
+        chance = min(1.0 - least, max(least, chance))
+        return log(chance / (1.0 - chance))
 
 
 class Trust:
@@ -63,8 +63,13 @@ class Trust:
     says what the exit says. `free`: there is no draft.
     """
 
-    def __init__(self) -> None:
-        self._of = {stance: Regression((*prior, *OTHER_SIGNS)) for stance, prior in PRIORS.items()}
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        others = OTHER_SIGNS if tuning.exit_features else ()
+        self._learns = tuning.calibrate_exits
+        self._of: dict[str, Regression] = {
+            stance: Regression((*prior, *others), tuning)
+            for stance, prior in tuning.exit_priors._asdict().items()
+        }
 
     def chance(self, stance: Stance, signs: tuple[float, ...]) -> float:
         """The chance of that stance to be right."""
@@ -75,7 +80,8 @@ class Trust:
         return min(self.chance(stance, signs), 1.0 - self.chance(against, signs))
 
     def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
-        self._of[stance].on_outcome(signs, right)
+        if self._learns:
+            self._of[stance].on_outcome(signs, right)
 
     def outcomes(
         self,
@@ -153,15 +159,14 @@ def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | 
     return next((branch for branch in heard if drafts[branch][:count] == tokens), None)
 
 
-def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
+def heard_after(hint: ExitHint, before: Heard | None, tuning: AdaptiveTuning = DEFAULT_TUNING) -> Heard:
     """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of
     other drafts.
     """
     words = hint.words
     if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
-        return Heard(
-            hint, tuple([(1,) * count for count in _sizes(hint)]), tuple([word.confidences for word in words])
-        )
+        runs_of_one = tuple([(1,) * count for count in _sizes(hint)])
+        return Heard(hint, runs_of_one, tuple([word.confidences for word in words]), tuning)
     runs, peaks = [], []
     for word, last, last_runs, last_peaks in zip(
         words, before.hint.words, before.runs, before.peaks, strict=True
@@ -170,13 +175,8 @@ def heard_after(hint: ExitHint, before: Heard | None) -> Heard:
         runs.append(tuple([run + 1 if same else 1 for run, same in zip(last_runs, stays, strict=True)]))
         surest = zip(word.confidences, last_peaks, stays, strict=True)
         peaks.append(tuple([max(own, peak) if same else own for own, peak, same in surest]))
-    return Heard(hint, tuple(runs), tuple(peaks))
+    return Heard(hint, tuple(runs), tuple(peaks), tuning)
 
 
 def _sizes(hint: ExitHint) -> list[int]:
     return [len(word.choices) for word in hint.words]
-
-
-def _log_odds(chance: float) -> float:
-    chance = min(MOST_SURE, max(LEAST_SURE, chance))
-    return log(chance / (1.0 - chance))

@@ -174,7 +174,7 @@ class VirtualDecoder:
         self._agenda.clear()
 
     def _new_service(self) -> VerifierService:
-        return VerifierService(self._target, clock=lambda: self.now_s)
+        return VerifierService(self._target, clock=lambda: self.now_s, tuning=self._config.tuning)
 
     def _at(self, time_s: float, action: Callable[..., None], *arguments: object) -> None:
         self._num_planned += 1

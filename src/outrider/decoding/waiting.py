@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from outrider.decoding.estimates import Mean
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
-LATE = 0.5
-"""How much later than usual a draft may be before the cloud goes on alone, in steps."""
 Reason = Literal["hinted", "alive", "surprise"]
 
 
@@ -25,9 +24,9 @@ class Awaited(NamedTuple):
 class _Waits:
     """For one reason: how often a draft came before the next step would have ended, and how late it was."""
 
-    def __init__(self) -> None:
-        self.chance = Mean()
-        self.delay = Mean()
+    def __init__(self, tuning: AdaptiveTuning) -> None:
+        self.chance = Mean(tuning)
+        self.delay = Mean(tuning)
 
     def on_outcome(self, delay_s: float | None) -> None:
         self.chance.add(float(delay_s is not None))
@@ -42,8 +41,11 @@ class Waiting:
     on its way; or, a surprise, only because the edge will answer the verdict.
     """
 
-    def __init__(self) -> None:
-        self._waits: dict[Reason, _Waits] = {reason: _Waits() for reason in ("hinted", "alive", "surprise")}
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._late_steps = tuning.late_steps
+        self._waits: dict[Reason, _Waits] = {
+            reason: _Waits(tuning) for reason in ("hinted", "alive", "surprise")
+        }
         self._awaited: tuple[Reason, float] | None = None
 
     def begin_text(self) -> None:
@@ -87,4 +89,4 @@ class Waiting:
         """When a draft that is awaited would be unusually late."""
         assert self._awaited is not None
         reason, since_s = self._awaited
-        return since_s + self._waits[reason].delay.value + LATE * step_s
+        return since_s + self._waits[reason].delay.value + self._late_steps * step_s

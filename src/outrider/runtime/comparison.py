@@ -19,6 +19,7 @@ from outrider.decoding.synthetic import (
     synthetic_pair,
 )
 from outrider.decoding.timeline import Observer
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
 from outrider.runtime.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
 from outrider.runtime.held_out import Pair, held_out_prompts
@@ -27,8 +28,6 @@ from outrider.wire.codec import encode, wire_bytes
 
 TEXT_TOKENS = 200
 """As in FSD, section 4."""
-SECOND_CHOICE = 0.5
-"""How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
 LONGEST_CHUNK = 24
 """Drafted tokens a verification of the bound; more no draft is right about often enough to matter."""
 DEADLINE_S = 1e6
@@ -64,9 +63,9 @@ class Figures:
 def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
     """Those that have the regime's acceptance and exits."""
     rate, exits = regime.rate, regime.exits
-    confidence = draft_confidence(rate, SECOND_CHOICE, sampled=regime.temperature > 0.0)
+    confidence = draft_confidence(rate, regime.second_choice, sampled=regime.temperature > 0.0)
     chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
-    return SyntheticSettings(seed, confidence, SECOND_CHOICE, chances)
+    return SyntheticSettings(seed, confidence, regime.second_choice, chances)
 
 
 def synthetic_models(regime: Regime, seed: int) -> Pair:
@@ -128,7 +127,12 @@ def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
     return frame_bytes
 
 
-def configuration(regime: Regime, strategy: str, drafters: Sequence[str] = (MODEL,)) -> DecodingConfig:
+def configuration(
+    regime: Regime,
+    strategy: str,
+    drafters: Sequence[str] = (MODEL,),
+    tuning: AdaptiveTuning = DEFAULT_TUNING,
+) -> DecodingConfig:
     """The regime's sizes; as many branches are drafted on at a time as the paper's edge could."""
     return DecodingConfig(
         strategy=strategy,
@@ -137,6 +141,7 @@ def configuration(regime: Regime, strategy: str, drafters: Sequence[str] = (MODE
         temperature=regime.temperature,
         workers=regime.exits.workers,
         silence_s=DEADLINE_S,
+        tuning=tuning,
     )
 
 

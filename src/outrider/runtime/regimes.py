@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +25,8 @@ EXIT_COST = 0.06 * 6 / 5
 """What asking an exit adds, of a layer's share in a step: the shipped target's five cost 6% of its six layers
 (`outrider eval exits`).
 """
+SECOND_CHOICE = 0.5
+"""How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
 HOST_S = 0.5e-3
 """What a host needs for an early exit's word or other news, while its GPU computes on."""
 _BYTES_PER_MEGABIT = 125_000.0
@@ -74,6 +76,9 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     acceptance_rate: _Share | None = None
     exits: Exits
     layers: Layers
+    second_choice: _Share = SECOND_CHOICE
+    exit_layer_share: Annotated[float, Meta(ge=0.0, le=100.0)] = EXIT_COST
+    abortable: bool = True
     vocab_size: _Whole
     bytes_per_probability: _Whole = 2
     measured: dict[str, float]
@@ -135,13 +140,17 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             step_s=self.step_s,
             step_exit_s=self._exit_s,
             verify_exit_s=self._verify_exit_s,
-            draft_queue=_queue(self.layers.draft),
-            target_queue=_queue(self.layers.target),
+            draft_queue=self._queue(self.layers.draft),
+            target_queue=self._queue(self.layers.target),
         )
 
     @property
     def _exit_s(self) -> float:
-        return EXIT_COST / self.layers.target * self.step_s
+        return self.exit_layer_share / self.layers.target * self.step_s
+
+    def _queue(self, layers: int) -> DeviceQueue:
+        """How a forward ends that is left: between two parts of a layer, or at its own end."""
+        return DeviceQueue(SEGMENTS_OF_LAYER * layers, HOST_S) if self.abortable else DeviceQueue(1)
 
     @property
     def _verify_exit_s(self) -> float:
@@ -171,12 +180,33 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return distribution_s(num_rows, self.vocab_size, self.bytes_per_probability, link.bytes_per_s)
 
 
-def _queue(layers: int) -> DeviceQueue:
-    return DeviceQueue(SEGMENTS_OF_LAYER * layers, HOST_S)
-
-
 def _bytes_per_s(mbps: float | None) -> float:
     return _UNLIMITED if mbps is None else mbps * _BYTES_PER_MEGABIT
+
+
+def with_dear_rows(regime: Regime) -> Regime:
+    """Each drafted token adds a tenth of a step to its verification."""
+    token_ms = 0.1 * regime.step_ms
+    whole_ms = regime.verify_ms + regime.num_draft_tokens * token_ms
+    return msgspec.structs.replace(regime, verify_token_ms=token_ms, verify_ms=whole_ms)
+
+
+VARIANTS: dict[str, Callable[[Regime], Regime]] = {
+    "rows": with_dear_rows,
+    "full-head-exits": lambda regime: msgspec.structs.replace(regime, exit_layer_share=0.78),
+    "whole-forwards": lambda regime: msgspec.structs.replace(regime, abortable=False),
+}
+"""Costs that the conditions leave out: rows of a verification; exits with the whole LM head, at
+0.78 of a layer (FSD, Table 8); forwards that cannot be aborted."""
+
+
+def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regime]:
+    """The same regimes with the costs of one of VARIANTS. Raises ConfigError for another name."""
+    if variant is None:
+        return dict(regimes)
+    if variant not in VARIANTS:
+        raise ConfigError(f"no variant {variant}: choose from {', '.join(VARIANTS)}")
+    return {f"{name}, {variant}": VARIANTS[variant](regime) for name, regime in regimes.items()}
 
 
 def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[str, Regime]:

@@ -190,7 +190,7 @@ class Batching(NamedTuple):
 def published_fleet(
     config: DecodingConfig, robots: int, tokens: int, texts: int, batching: Batching, seed: int = 0
 ) -> list[RobotRecord]:
-    """Robots with Jetsons on FSD's server, over a link of 5 ms each way."""
+    """Robots with Jetsons on FSD's server, 5 ms away each way; both sides have `config`'s tuning."""
     rows = batching.most_tokens or max(2, CloudLimits().shared_tokens * robots)
     rate = acceptance_rate(TOKENS_PER_ROUND, NUM_DRAFT_TOKENS)
     target, draft = synthetic_pair(SyntheticSettings(seed, draft_confidence(rate, 0.5, sampled=False)))
@@ -206,6 +206,7 @@ def published_fleet(
         CloudLimits(max_sessions=robots, batch_tokens=rows, most_left_out=batching.most_left_out),
         seed,
         batching.fill,
+        tuning=config.tuning,
     )
     fleet = Fleet(target, world)
     records = []

@@ -13,11 +13,14 @@ from outrider.decoding.limits import CloudLimits
 from outrider.decoding.packing import pack_token_probs
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 PROMPT = Prompt("find the chair", JPEG)
 ROOT = prompt_digest(PROMPT)
 ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
 USEFUL = {"hints": "useful", "when_idle": "adaptive"}
+TRUSTING = AdaptiveTuning(min_outcome_prob=0.0)
+"""Whatever an exit predicts may be told and restarted for."""
 
 
 class Clock:
@@ -27,9 +30,9 @@ class Clock:
         return self.now_s
 
 
-def service(**limits) -> VerifierService:
+def service(tuning: AdaptiveTuning = DEFAULT_TUNING, **limits) -> VerifierService:
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
-    return VerifierService(target, CloudLimits(**limits), Clock())
+    return VerifierService(target, CloudLimits(**limits), Clock(), tuning=tuning)
 
 
 def opening(
@@ -152,6 +155,6 @@ def running(
     target.exit_row = lambda index, digest: target.row(digest)
     if not exits:
         target.exits = None
-    cloud, text = VerifierService(target, limits, Clock(), shared), own()
+    cloud, text = VerifierService(target, limits, Clock(), shared, TRUSTING), own()
     opened(cloud, **{**USEFUL, **options})
     return Speaking(cloud), text

@@ -9,11 +9,9 @@ from outrider.decoding.pace import Pace
 
 @pytest.fixture
 def aims_pay_where_a_branch_is_ready(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.0)
     monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0))
 
 
 @pytest.fixture
 def every_aim_pays(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.0)
     monkeypatch.setattr(Pace, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)

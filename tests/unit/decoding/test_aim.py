@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.aim import LEAST_GAIN, Aim
-from outrider.decoding.forward_times import RECENT_FORWARDS
+from outrider.decoding.aim import Aim
 from outrider.decoding.pace import Pace
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP_S, VERIFY_S = 0.05, 0.06
 DRAFT = (1, 2, 3, 4)
@@ -76,7 +76,7 @@ def test_what_it_takes_to_begin_again_is_learnt_and_counts():
     aim.begin(9.0)
     assert gain > 0.0 > pace.gain_of_aim(0.95, 4, 2, 0, 0.01)
     assert not aiming(pace, ((1, 7), 0.95)).is_better
-    for _ in range(RECENT_FORWARDS + 1):
+    for _ in range(DEFAULT_TUNING.forward_window + 1):
         pace.on_verified(0, STEP_S)
     assert aiming(pace, ((1, 7), 0.95)).is_better, "it may be otherwise by now"
 
@@ -256,7 +256,7 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
     assert (aim.tokens, aim.chance) == ((), 1.0)
 
 
-@pytest.mark.parametrize(("gain", "leaves"), [(LEAST_GAIN - 0.1, False), (LEAST_GAIN + 0.1, True)])
-def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, gain, leaves):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda *sizes: gain)
+@pytest.mark.parametrize(("added", "leaves"), [(-0.1, False), (0.1, True)])
+def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, added, leaves):
+    monkeypatch.setattr(Pace, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added)
     assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves

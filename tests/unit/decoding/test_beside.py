@@ -11,7 +11,6 @@ from support.toys import toy_pair
 from outrider.core.frames import Draft, Verdict
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
-from outrider.decoding.cloud import MOST_BESIDE
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import common_length
 from outrider.decoding.jobs import (
@@ -27,6 +26,7 @@ from outrider.decoding.session import TargetText
 from outrider.decoding.synthetic import SyntheticSettings, synthetic_pair
 from outrider.decoding.token_runs import Run, pack_runs
 from outrider.decoding.toy import ToyModel
+from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
@@ -93,7 +93,7 @@ def test_they_have_the_places_that_nobody_needs(places, count):
 
 
 def test_they_are_so_many_at_most():
-    assert len(pending(cloud(branches=12, max_sessions=99)).beside) == MOST_BESIDE
+    assert len(pending(cloud(branches=12, max_sessions=99)).beside) == DEFAULT_TUNING.max_siblings
 
 
 def test_all_together_they_have_the_rows_of_a_batch():

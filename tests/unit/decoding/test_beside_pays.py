@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.decoding.forward_times import RECENT_FORWARDS
 from outrider.decoding.pace import Pace
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def paced(rate_of: int = 3, wide_s: float | None = None) -> Pace:
@@ -73,7 +73,7 @@ def test_a_hiccup_is_forgotten():
     one = paced(wide_s=0.05)
     one.on_verified(4, 0.5, 5)
     assert one.num_beside(4, LEAVES[:1]) == 0
-    for _ in range(RECENT_FORWARDS):
+    for _ in range(DEFAULT_TUNING.forward_window):
         one.on_verified(4, 0.05)
     assert one.num_beside(4, LEAVES[:1]) == 1
 

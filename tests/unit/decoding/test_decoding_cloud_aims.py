@@ -7,6 +7,7 @@ from cloud_machine import (
     ALICE,
     BOB,
     ROOT,
+    TRUSTING,
     USEFUL,
     branched,
     draft,
@@ -48,7 +49,7 @@ def names(job: Verify, outcome: tuple[int, ...], exit_index: int = 0, sure: floa
 
 @pytest.mark.parametrize(("acceptance", "temperature"), [("greedy", 0.0), ("coupled", 0.0), ("coupled", 1.0)])
 def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acceptance, temperature):
-    cloud, text = service(), own(temperature=temperature)
+    cloud, text = service(TRUSTING), own(temperature=temperature)
     opened(cloud, acceptance=acceptance, temperature=temperature, **USEFUL)
     job = offer(cloud, text)
     assert not cloud.gives_up(job)
@@ -67,7 +68,7 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
 
 def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
     monkeypatch.setattr(Trust, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9)
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     job = job._replace(beside=(text[:4],))
@@ -84,7 +85,7 @@ def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(eve
 
 
 def test_where_an_exit_was_wrong_the_target_has_its_word():
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     main, wrong = branched(text)
     other = (text[0], 29, 5, 6, 7)
@@ -104,7 +105,7 @@ def test_where_an_exit_was_wrong_the_target_has_its_word():
 
 
 def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged():
-    cloud, text = service(shared_tokens=2), own()
+    cloud, text = service(TRUSTING, shared_tokens=2), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     main, other = branched(text)[0], (text[0], 29, 5, 6, 7)
@@ -121,7 +122,7 @@ def test_where_a_draft_is_cut_beside_others_no_token_counts_that_was_not_judged(
 
 
 def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draft():
-    cloud, text = service(shared_tokens=3), own()
+    cloud, text = service(TRUSTING, shared_tokens=3), own()
     opened(cloud, BOB)
     opened(cloud, **USEFUL)
     first, second = (text[0], 29, 5, 6, 7), (text[0], 29, 5, 9, 8, 8)
@@ -141,7 +142,7 @@ def test_where_a_draft_is_cut_within_what_was_foretold_an_exits_token_is_no_draf
 
 
 def test_a_verification_given_up_is_no_batch_to_learn_from():
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -154,7 +155,7 @@ def test_a_verification_given_up_is_no_batch_to_learn_from():
 
 
 def test_a_step_is_given_up_for_a_branch_that_lies_ready():
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     first = next_job(cloud)
     assert first.draft == ()
@@ -166,7 +167,7 @@ def test_a_step_is_given_up_for_a_branch_that_lies_ready():
 
 
 def test_without_a_branch_ready_nothing_is_given_up():
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     main, _ = branched(text)
     cloud.receive(ALICE, draft(0, main))
@@ -181,7 +182,7 @@ def test_without_a_branch_ready_nothing_is_given_up():
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
 @pytest.mark.parametrize("hints", ["all", "useful"])
 def test_others_end_what_they_have_begun(when_idle, hints):
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, when_idle=when_idle, hints=hints)
     job = offer(cloud, text)
     cloud.hint(job, names(job, text[:2]))
@@ -195,7 +196,7 @@ def test_others_end_what_they_have_begun(when_idle, hints):
     ids=lambda n: type(n).__name__,
 )
 def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, when_idle=when_idle, hints="useful")
     job = offer(cloud, text)
     cloud.receive(ALICE, news)
@@ -208,7 +209,7 @@ def test_a_verification_of_a_text_that_is_no_more_is_of_no_use(when_idle, news):
 
 @pytest.mark.parametrize(("left_after_s", "passes"), [(0.02, 2), (0.08, 3)])
 def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, passes):
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     cloud.receive(ALICE, draft(0, text[:4]))
     job = next_job(cloud)
@@ -227,7 +228,7 @@ def test_what_was_left_counts_by_the_part_of_its_time_that_it_ran(left_after_s, 
 
 
 def test_in_a_batch_nothing_is_given_up():
-    cloud, text = service(), own()
+    cloud, text = service(TRUSTING), own()
     for peer in (ALICE, BOB):
         cloud.receive(peer, opening(**USEFUL))
     step(cloud)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from cloud_machine import ALICE, draft, frames, next_job, opened, own, run, service
 
 from outrider.core.frames import Cancel
-from outrider.decoding.estimates import RESERVE_BYTES
 from outrider.decoding.jobs import ExitHint, Word
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.wire.codec import decode_cloud_frame, encode, wire_bytes
 
 
-def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200):
+def hinting(hints: str, when_idle="wait", max_new_tokens: int = 200, tuning: AdaptiveTuning = DEFAULT_TUNING):
     """A cloud that runs a verification of `draft`, and the job it runs."""
-    cloud = service()
+    cloud = service(tuning)
     opened(cloud, hints=hints, when_idle=when_idle, max_new_tokens=max_new_tokens)
     cloud.receive(ALICE, draft(0, own(70)[:64]))
     job = next_job(cloud)
@@ -45,9 +45,8 @@ def test_a_useful_hint_is_news_that_deserves_trust():
     assert len(cloud.hint(job, doubting(job, 2, 0, 8))) == 1
 
 
-def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.02)
-    cloud, job = hinting("useful")
+def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
+    cloud, job = hinting("useful", tuning=AdaptiveTuning(min_outcome_prob=0.02))
     once = doubting(job, 0, 1, 9)
     [word] = once.words
     twice = once._replace(words=(word._replace(choices=(*word.choices[:3], 8, *word.choices[4:])),))
@@ -59,7 +58,7 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes(monkeypatc
 def test_useful_hints_keep_to_their_allowance():
     cloud, job = hinting("useful")
     sent = [hint for token in range(1, 32) for hint in frames(cloud.hint(job, doubting(job, 0, 0, token)))]
-    assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= RESERVE_BYTES
+    assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= DEFAULT_TUNING.reserve_bytes
 
 
 def test_hints_end_with_the_text_and_fit_the_wire():

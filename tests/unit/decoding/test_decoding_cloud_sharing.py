@@ -40,7 +40,7 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import EARNS_LEAD, PARTS_BETWEEN_BATCHES, PROMPTS_LEAD_S, Reply
+from outrider.decoding.cloud import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.driver import LinkedDecoder
@@ -50,6 +50,7 @@ from outrider.decoding.local import LocalLink
 from outrider.decoding.service import VerifierService
 from outrider.decoding.token_runs import Run, pack_runs
 from outrider.decoding.toy import ToySession
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def test_sessions_share_a_batch():
@@ -88,7 +89,7 @@ def test_a_prompt_waits_while_its_robot_has_had_more_than_the_others():
     assert 5 <= kinds.count(PrefillTarget) <= 6, "three batches of the other's for a prompt of three times"
 
 
-@pytest.mark.parametrize(("written", "comes_first"), [(1, False), (EARNS_LEAD, True)])
+@pytest.mark.parametrize(("written", "comes_first"), [(1, False), (DEFAULT_TUNING.prompt_lead_after, True)])
 def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, comes_first: bool):
     cloud = service()
     both_opened(cloud, when_idle="step", max_new_tokens=200)
@@ -101,7 +102,9 @@ def test_the_prompt_after_a_text_comes_before_what_others_verify(written: int, c
         jobs = cloud.next_jobs()
         if epoch == 2:  # of whoever has had as much as the others it comes first anyway
             assert isinstance(jobs[0], PrefillTarget)
-            cloud.finish_all(jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * PROMPTS_LEAD_S)
+            cloud.finish_all(
+                jobs, cloud.run(jobs, lambda job, hint: None), 0.5 * DEFAULT_TUNING.prompt_lead_s
+            )
     assert isinstance(jobs[0], PrefillTarget) == comes_first
 
 
@@ -123,7 +126,7 @@ def test_drafts_are_verified_between_the_parts_of_a_prompt(monkeypatch):
         kinds += "B" * any(reply.peer == BOB for reply in answers)
     assert kinds.count("P") == 11
     assert kinds.count("V") <= 11, "a prompt does not starve"
-    assert "P" * (PARTS_BETWEEN_BATCHES + 1) not in kinds
+    assert "P" * (DEFAULT_TUNING.prompt_parts + 1) not in kinds
 
 
 def test_exits_are_not_asked_while_other_work_waits():

@@ -10,8 +10,8 @@ from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.digest import extend_digest
 from outrider.decoding.edge import Commit, EdgeMachine, Send
 from outrider.decoding.jobs import Choices
-from outrider.decoding.outlook import MARGIN
 from outrider.decoding.token_runs import unpack_runs
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
@@ -198,7 +198,7 @@ def test_a_draft_that_grows_no_more_is_kept_until_it_is_just_in_time():
     assert grow(machine, (0,), now_s=1.2) == []
     assert machine.next_job() is None
     look_s = machine.next_look_s
-    assert look_s == pytest.approx(1.32 - 0.1 - MARGIN * 0.05)
+    assert look_s == pytest.approx(1.32 - 0.1 - DEFAULT_TUNING.send_margin * 0.05)
     assert machine.look(look_s - 1e-3) == []
     assert machine.next_look_s == pytest.approx(look_s)
     assert machine.look(look_s) == [drafted((3, 4, 5, 6), 8, 0)]

@@ -152,7 +152,7 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8}
     config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))
-    machine._outlook.odds = DraftOdds((1.0, 1.0))
+    machine._outlook.odds = DraftOdds(priors=(1.0, 1.0))
     machine._outlook._purse.earn(10**9)
     actions = machine.begin(PROMPT, 2000, 0.0)
     prefill(machine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -20,6 +21,7 @@ from outrider.decoding.local import LocalLink
 from outrider.decoding.pace import Pace
 from outrider.decoding.service import VerifierService
 from outrider.decoding.session import TargetText
+from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
@@ -203,6 +205,23 @@ def test_whatever_is_aimed_at_the_text_is_the_targets_own(aims):
 
     any_schedule()
     assert all(aims[kind] > 10 for kind in AIMED), aims
+
+
+@settings(schedules, max_examples=100)
+@given(
+    worlds,
+    configs(("outrider",)),
+    st.sets(st.sampled_from(SWITCHES), min_size=1),
+    st.integers(0, 50),
+    st.sampled_from([0.5, 0.9]),
+)
+def test_whatever_is_switched_off_the_text_is_the_targets_own(world, config, off, seed, agreement):
+    target, draft = toy_pair(seed, agreement, eos_bias=-3.0)
+    config = replace(config, tuning=DEFAULT_TUNING.without(*off))
+    decoder = VirtualDecoder(target, draft, config, world)
+    for name in ("first", "second"):
+        asked = request(name, deadline_s=1e5)
+        assert decoder.decode(asked).token_ids == own_text(target, asked, config.sampling_for(asked.prompt))
 
 
 @schedules

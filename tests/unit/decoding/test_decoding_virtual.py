@@ -14,6 +14,7 @@ from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.jobs import SessionKey, Verify
+from outrider.decoding.tuning import AdaptiveTuning
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
 COMPUTE = ComputeProfile(
@@ -83,7 +84,8 @@ def test_a_forward_that_is_given_up_runs_on_for_what_waits_in_the_queue(every_ai
 
     given = dataclasses.replace(world(), compute=compute)
     asked = request(max_new_tokens=20)
-    decoded = VirtualDecoder(target, draft, DecodingConfig(), given, observe).decode(asked)
+    config = DecodingConfig(tuning=AdaptiveTuning(min_outcome_prob=0.0))
+    decoded = VirtualDecoder(target, draft, config, given, observe).decode(asked)
     assert decoded.token_ids == own_text(target, asked)
     seen = {round(one_s, 6) for one_s in took_s if one_s > 0.0}
     assert seen == {left_s, 1.0}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.digest import extend_digest
-from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, UNCLAIMED, DraftTree, Node, branches_to
+from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
 from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 DIGEST, LENGTH = 77, 5
 origins = st.sampled_from(["draft", "guess", "hint"])
@@ -230,8 +231,9 @@ def test_claims_that_contradict_one_another_share_what_is_certain():
     rivals = [tree.add(tree.root, token, 0.0, "hint") for token in (2, 3, 4)]
     for rival in rivals:
         tree.claim(rival, 1.0)
-    assert [rival.likelihood for rival in rivals] == pytest.approx([1.0 / (3.0 + UNCLAIMED)] * 3)
-    assert own.likelihood == pytest.approx(UNCLAIMED / (3.0 + UNCLAIMED))
+    rest = DEFAULT_TUNING.unhinted_mass
+    assert [rival.likelihood for rival in rivals] == pytest.approx([1.0 / (3.0 + rest)] * 3)
+    assert own.likelihood == pytest.approx(rest / (3.0 + rest))
 
 
 def test_what_grows_below_a_claim_is_as_likely_as_the_claim_and_the_draft_make_it():

@@ -6,24 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.estimates import (
-    FULL_PRICE,
-    LEAST_PRICE,
-    RECENT_ROUND_TRIPS,
-    RESERVE_BYTES,
-    DraftOdds,
-    Mean,
-    Odds,
-    Purse,
-    RoundTrip,
-    Speed,
-)
+from outrider.decoding.estimates import DraftOdds, Mean, Odds, Purse, RoundTrip, Speed
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def test_odds_begin_with_their_priors():
-    odds = DraftOdds((0.8, 0.5))
+    odds = DraftOdds(priors=(0.8, 0.5))
     assert [odds.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
     assert [odds.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
 
@@ -31,14 +21,14 @@ def test_odds_begin_with_their_priors():
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
 def test_odds_learn_what_happens(outcome, rates):
     """A choice that was not reached, for one before it was right, learns nothing."""
-    odds = Odds((0.8, 0.5))
+    odds = Odds(priors=(0.8, 0.5))
     for _ in range(200):
         odds.on_outcome(outcome)
     assert [odds.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
 
 
 def test_odds_of_a_mixture_are_its_shares():
-    odds = Odds((0.5, 0.5))
+    odds = Odds(priors=(0.5, 0.5))
     for _ in range(300):
         for outcome in (0, 0, 1, None):
             odds.on_outcome(outcome)
@@ -98,7 +88,7 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
     for elapsed_s in (0.5, 0.3, 0.9):
         round_trip.add(elapsed_s, 0.1)
     assert round_trip.value == pytest.approx(0.2)
-    for _ in range(RECENT_ROUND_TRIPS):
+    for _ in range(DEFAULT_TUNING.round_trip_window):
         round_trip.add(1.1, 0.1)
     assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
     round_trip.add(0.1, 0.2)
@@ -107,10 +97,10 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
 
 def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
     purse = Purse(15.0)
-    assert purse.bytes == RESERVE_BYTES
+    assert purse.bytes == DEFAULT_TUNING.reserve_bytes
     purse.spend(100.0)
     purse.earn(3)
-    assert purse.bytes == RESERVE_BYTES - 100.0 + 45.0
+    assert purse.bytes == DEFAULT_TUNING.reserve_bytes - 100.0 + 45.0
     assert purse.holds(95.0)
     assert not purse.holds(95.1)
     purse.spend(200.0)
@@ -122,10 +112,12 @@ def test_the_emptier_the_purse_the_surer_a_use_must_be():
     prices = []
     for _ in range(20):
         prices.append(purse.price)
-        purse.spend(RESERVE_BYTES / 16)
-    assert prices[0] == LEAST_PRICE
+        purse.spend(DEFAULT_TUNING.reserve_bytes / 16)
+    assert prices[0] == DEFAULT_TUNING.min_price
     assert prices == sorted(prices)
-    assert prices[8] == pytest.approx(LEAST_PRICE + (FULL_PRICE - LEAST_PRICE) / 4)
-    assert prices[16:] == [FULL_PRICE] * 4, "debt costs no more than all"
+    assert prices[8] == pytest.approx(
+        DEFAULT_TUNING.min_price + (DEFAULT_TUNING.full_price - DEFAULT_TUNING.min_price) / 4
+    )
+    assert prices[16:] == [DEFAULT_TUNING.full_price] * 4, "debt costs no more than all"
     purse.earn(1000)
-    assert purse.price == LEAST_PRICE
+    assert purse.price == DEFAULT_TUNING.min_price

@@ -1,6 +1,7 @@
 """Shares of the model's time."""
 
-from outrider.decoding.fairness import LONGEST_LEAD_S, FairShares
+from outrider.decoding.fairness import FairShares
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def test_the_least_served_comes_first() -> None:
@@ -28,6 +29,6 @@ def test_a_lead_is_forgotten_in_time() -> None:
     shares = FairShares()
     shares.advance("ab")
     shares.charge("a", 1000.0)
-    assert shares.standing_s("a") - shares.standing_s("b") == LONGEST_LEAD_S
+    assert shares.standing_s("a") - shares.standing_s("b") == DEFAULT_TUNING.max_lead_s
     shares.keep_only("b")
     assert shares.standing_s("a") == shares.standing_s("b")

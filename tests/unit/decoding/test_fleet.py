@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from outrider.decoding.joining import Candidate, worth_joining
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.pace import Pace
 from outrider.decoding.toy import ToyModel
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.decoding.virtual import ComputeProfile
 from outrider.decoding.workers import OnHint
 from outrider.wire.codec import encode, wire_bytes
@@ -102,9 +103,19 @@ def kneed_s(jobs: list[CloudJob]) -> float:
     return 0.02 + 0.0005 * len(jobs) + 0.004 * max(0, len(jobs) - 6)
 
 
-def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0, **limits: int) -> list[float]:
+TAKES_ALL = DEFAULT_TUNING.without("select_batch")
+
+
+def run_loaded(
+    strategy: str,
+    robots: int = 12,
+    until_s: float = 3.0,
+    tuning: AdaptiveTuning = DEFAULT_TUNING,
+    **limits: int,
+) -> list[float]:
     target, draft = toy_pair(3, 0.7, eos_bias=-9.0)
-    shared = replace(world(max_sessions=robots, batch_tokens=8 * robots, **limits), batch_s=kneed_s)
+    alone = world(max_sessions=robots, batch_tokens=8 * robots, **limits)
+    shared = replace(alone, batch_s=kneed_s, tuning=tuning)
     fleet = Fleet(target, shared)
     records = [
         fleet.add(texts_of(0, 1000), draft, DecodingConfig(strategy, workers=1)) for _ in range(robots)
@@ -113,21 +124,17 @@ def run_loaded(strategy: str, robots: int = 12, until_s: float = 3.0, **limits: 
     return speed(records, until_s)
 
 
-def test_a_loaded_verifier_writes_more_where_short_drafts_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loaded_verifier_writes_more_where_short_drafts_wait() -> None:
     ours, plain = run_loaded("outrider", until_s=6.0), run_loaded("sd", until_s=6.0)
     assert sum(ours) > 1.1 * sum(plain)
     assert max(ours) < 1.25 * min(ours), "nobody is left behind"
-    monkeypatch.setattr(cloud, "worth_joining", lambda candidates, batch_s: set(range(len(candidates))))
-    assert sum(ours) > 1.1 * sum(run_loaded("outrider", until_s=6.0))
+    assert sum(ours) > 1.1 * sum(run_loaded("outrider", until_s=6.0, tuning=TAKES_ALL))
 
 
-def test_whole_drafts_come_in_two_batches_where_one_would_take_longer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_whole_drafts_come_in_two_batches_where_one_would_take_longer() -> None:
     ours = run_loaded("sd", 24, 8.0)
     assert max(ours) < 1.25 * min(ours), "nobody is left behind"
-    monkeypatch.setattr(cloud, "worth_joining", lambda candidates, batch_s: set(range(len(candidates))))
-    assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0))
+    assert sum(ours) > 1.1 * sum(run_loaded("sd", 24, 8.0, TAKES_ALL))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +146,9 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
 ) -> None:
     seen: list[Candidate] = []
 
-    def noted(candidates: Sequence[Candidate], batch_s: Callable[[int], float]) -> set[int]:
+    def noted(candidates: Sequence[Candidate], *others: Any) -> set[int]:
         seen.extend(candidates)
-        return worth_joining(candidates, batch_s)
+        return worth_joining(candidates, *others)
 
     monkeypatch.setattr(cloud, "worth_joining", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)

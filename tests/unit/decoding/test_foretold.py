@@ -8,6 +8,7 @@ from outrider.decoding.foretold import Foretold, Left, learn_from_left
 from outrider.decoding.jobs import ExitHint, Word
 from outrider.decoding.pace import Pace
 from outrider.decoding.trust import heard_after
+from outrider.decoding.tuning import AdaptiveTuning
 
 DRAFT = (1, 2, 3)
 READY = (7, 8)
@@ -31,9 +32,8 @@ def given_up(pace: Pace) -> Foretold:
     return foretold
 
 
-def test_an_outcome_that_is_hardly_trusted_is_none(monkeypatch):
-    monkeypatch.setattr("outrider.decoding.foretold.LEAST_TRUST", 0.47)
-    foretold = Foretold(Pace())
+def test_an_outcome_that_is_hardly_trusted_is_none():
+    foretold = Foretold(Pace(AdaptiveTuning(min_outcome_prob=0.47)))
     said = foretold.hear(word(9, 8))
     assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(1, 8)], "the draft is trusted more"
 
@@ -73,7 +73,7 @@ def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch)
 
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    foretold = given_up(Pace())
+    foretold = given_up(Pace(AdaptiveTuning(min_outcome_prob=0.0)))
     assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
     assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)

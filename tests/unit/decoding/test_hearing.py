@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from outrider.decoding.hearing import TRIED_WHILE_ASKED, TRIED_WHILE_NOT, Hearing
+from outrider.decoding.hearing import Hearing
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 FORWARD_S, TOKENS_PER_S = 0.1, 10.0
 
@@ -26,12 +27,12 @@ def run(hearing: Hearing, forwards: int, cost_s: float, gain: Callable[[int], fl
 
 def test_exits_that_cost_nothing_are_asked_whatever_they_say() -> None:
     asked = run(Hearing(), 1000, 0.0, lambda _: 0.0)
-    assert asked.count(False) <= 3 + 1000 // TRIED_WHILE_ASKED
+    assert asked.count(False) <= 3 + 1000 // DEFAULT_TUNING.exit_trials_read
 
 
 def test_exits_that_gain_more_than_they_cost_are_asked() -> None:
     asked = run(Hearing(), 1000, 0.02, lambda _: 0.4)  # they cost 0.2 tokens
-    assert asked.count(False) <= 3 + 1000 // TRIED_WHILE_ASKED
+    assert asked.count(False) <= 3 + 1000 // DEFAULT_TUNING.exit_trials_read
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.1])
@@ -39,7 +40,7 @@ def test_exits_that_gain_less_than_they_cost_are_asked_now_and_then(gain: float)
     asked = run(Hearing(), 1000, 0.02, lambda _: gain)
     assert asked[:4] == [True] * 4
     later = asked[200:]
-    assert later.count(True) == pytest.approx(len(later) / (TRIED_WHILE_NOT + 1), abs=2)
+    assert later.count(True) == pytest.approx(len(later) / (DEFAULT_TUNING.exit_trials_unread + 1), abs=2)
 
 
 def test_exits_that_become_useful_are_asked_again() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.estimates import RECENT_BATCHES, BatchTime
+from outrider.decoding.estimates import BatchTime
 from outrider.decoding.joining import Candidate, worth_joining
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))
 
@@ -77,6 +78,6 @@ def test_batch_times_are_known_by_size_with_straight_lines_between():
 def test_a_size_that_was_slow_once_is_tried_again():
     time = BatchTime()
     time.add(5, 9.0)
-    for _ in range(RECENT_BATCHES):
+    for _ in range(DEFAULT_TUNING.batch_window):
         time.add(4, 0.04)
     assert time.seconds(5) == pytest.approx(0.04)

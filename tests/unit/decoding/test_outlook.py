@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.estimates import FULL_PRICE, LEAST_PRICE, RESERVE_BYTES
-from outrider.decoding.outlook import BYTES_UP_PER_TOKEN, FRAME_BYTES, MARGIN, News, Outlook
+from outrider.decoding.outlook import News, Outlook
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> Outlook:
@@ -25,17 +25,17 @@ def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s
 def test_what_may_go_up_is_earned_by_verified_tokens():
     one = Outlook(DecodingConfig(), 2.0)
     assert one.affords > 0
-    assert one.least_worth == LEAST_PRICE
+    assert one.least_worth == DEFAULT_TUNING.min_price
     start = one.affords
     one.on_sent(30, 1.0)
-    per_token = start / (RESERVE_BYTES - FRAME_BYTES)
-    assert one.affords == pytest.approx(start - (30 + FRAME_BYTES) * per_token)
+    per_token = start / (DEFAULT_TUNING.reserve_bytes - DEFAULT_TUNING.frame_bytes)
+    assert one.affords == pytest.approx(start - (30 + DEFAULT_TUNING.frame_bytes) * per_token)
     one.on_sent(200, 1.0)
     assert one.affords < 0
-    assert one.least_worth == FULL_PRICE, "nothing but what is nearly certain"
+    assert one.least_worth == DEFAULT_TUNING.full_price, "nothing but what is nearly certain"
     before = one.affords
     one.on_verdict(2.0, news(5, 0.1))
-    assert one.affords == pytest.approx(before + 5 * BYTES_UP_PER_TOKEN * per_token)
+    assert one.affords == pytest.approx(before + 5 * DEFAULT_TUNING.bytes_up_per_token * per_token)
     assert Outlook(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
 
 
@@ -94,7 +94,7 @@ def test_a_draft_that_grows_no_more_leaves_just_before_the_clouds_next_choice():
     one = outlook("outrider")
     one.on_verdict(10.0, news(1, 0.4, drafted=0))
     # As above; the verification that the margin is a share of takes 0.1 s.
-    early_s = MARGIN * 0.1
+    early_s = DEFAULT_TUNING.send_margin * 0.1
     for now_s, choice_s in ((10.0, 10.3), (10.19, 10.3), (10.21, 10.7), (11.0, 11.1)):
         assert one.leave_s(now_s) == pytest.approx(choice_s - 0.1 - early_s)
         assert one.leave_s(one.leave_s(now_s)) == one.leave_s(now_s)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.pace import Pace
-from outrider.decoding.waiting import LATE, Reason
+from outrider.decoding.tuning import DEFAULT_TUNING
+from outrider.decoding.waiting import Reason
 
 STEP_S = 0.05
 
@@ -63,7 +64,7 @@ def test_it_learns_that_waiting_is_in_vain_and_that_it_no_longer_is(reason, goes
     for number in range(30):
         policy.on_draft(3000.02 + number)
         policy.on_starved(reason, 3001.0 + number, stepped=False)
-    assert policy.wait_until_s(3030.0) == pytest.approx(3030.0 + 0.02 + LATE * STEP_S)
+    assert policy.wait_until_s(3030.0) == pytest.approx(3030.0 + 0.02 + DEFAULT_TUNING.late_steps * STEP_S)
 
 
 def test_what_was_in_vain_for_one_reason_says_nothing_of_another():
@@ -78,7 +79,7 @@ def test_what_was_in_vain_for_one_reason_says_nothing_of_another():
 def test_it_waits_where_waiting_pays_and_not_for_ever(reason):
     waiting = pace(4, 0.02, reason=reason)
     until_s = waiting.wait_until_s(1000.0)
-    assert until_s == pytest.approx(1000.0 + 0.02 + LATE * STEP_S)
+    assert until_s == pytest.approx(1000.0 + 0.02 + DEFAULT_TUNING.late_steps * STEP_S)
     assert waiting.wait_until_s(until_s + 1e-3) <= until_s + 1e-3
 
 
@@ -86,7 +87,7 @@ def test_a_step_taken_meanwhile_does_not_delay_the_answer_to_a_surprise():
     policy = pace(4, 0.07)
     assert policy.wait_until_s(1000.0) == 1000.0, "a step fits in before the draft comes"
     policy.on_starved("surprise", 1000.0 + STEP_S, stepped=True)
-    until_s = 1000.0 + 0.07 + LATE * STEP_S
+    until_s = 1000.0 + 0.07 + DEFAULT_TUNING.late_steps * STEP_S
     assert policy.wait_until_s(1000.0 + STEP_S) == pytest.approx(until_s)
     policy.on_starved("surprise", until_s + STEP_S, stepped=True)
     assert policy.wait_until_s(until_s + STEP_S) == until_s + STEP_S, "overdue: begin anew"
@@ -96,7 +97,7 @@ def test_a_hint_on_a_step_is_news_of_its_own():
     policy = pace(4, 0.02, reason="hinted")
     policy.on_starved("surprise", 2000.0, stepped=False)
     policy.on_starved("hinted", 2000.01, stepped=True)
-    assert policy.wait_until_s(2000.01) == pytest.approx(2000.01 + 0.02 + LATE * STEP_S)
+    assert policy.wait_until_s(2000.01) == pytest.approx(2000.01 + 0.02 + DEFAULT_TUNING.late_steps * STEP_S)
 
 
 def test_each_reason_has_delays_of_its_own():
@@ -124,7 +125,7 @@ def test_a_new_text_is_not_late():
     policy.begin_text()
     policy.on_draft(2000.0)
     policy.on_starved("surprise", 2001.0, stepped=False)
-    assert policy.wait_until_s(2001.0) == pytest.approx(2001.0 + 0.02 + LATE * STEP_S)
+    assert policy.wait_until_s(2001.0) == pytest.approx(2001.0 + 0.02 + DEFAULT_TUNING.late_steps * STEP_S)
 
 
 def test_how_much_of_a_draft_is_verified_depends_on_what_stood():

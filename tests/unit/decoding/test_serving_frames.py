@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from cloud_machine import ALICE, PROMPT, ROOT, draft, opening
+from cloud_machine import ALICE, PROMPT, ROOT, TRUSTING, draft, opening
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
@@ -52,7 +52,7 @@ def served(service: FrameService, *looks: EdgeFrame | Exception | None) -> Scrip
 
 @pytest.fixture
 def verifier() -> VerifierService:
-    return VerifierService(TARGET)
+    return VerifierService(TARGET, tuning=TRUSTING)
 
 
 @pytest.fixture(params=["verifier", "joint"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.decoding.telling import SURER_BY, Telling
+from outrider.decoding.telling import Telling
+from outrider.decoding.tuning import DEFAULT_TUNING
 
 VOCABULARY = 1000
 
@@ -10,8 +11,8 @@ VOCABULARY = 1000
 def test_useful_is_what_is_new_or_surer():
     telling = Telling("useful", VOCABULARY)
     assert telling.tells((1, 2), 0.5, 1.0)
-    assert not telling.tells((1, 2), 0.5 + SURER_BY - 0.01, 2.0)
-    assert telling.tells((1, 2), 0.5 + SURER_BY, 2.0)
+    assert not telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01, 2.0)
+    assert telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain, 2.0)
     assert telling.tells((1, 3), 0.5, 2.0)
 
 

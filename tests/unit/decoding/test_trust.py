@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.jobs import ExitHint, Word
-from outrider.decoding.trust import PRIORS, Heard, Trust, heard_after
+from outrider.decoding.trust import Heard, Trust, heard_after
+from outrider.decoding.tuning import ExitPriors
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -31,7 +32,7 @@ def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
         assert agrees > free > differs
 
 
-@pytest.mark.parametrize("stance", PRIORS)
+@pytest.mark.parametrize("stance", ExitPriors._fields)
 def test_trust_follows_what_came(stance):
     """Right where the exit was sure, wrong where it was not, whatever was believed before."""
     trust = Trust()
@@ -40,7 +41,7 @@ def test_trust_follows_what_came(stance):
             signs = once(ExitHint(3, 0, 0, 0.5, (Word((0,), (confidence,)),))).signs(0, 0)
             trust.on_outcome(stance, signs, right=confidence > 0.5)
     assert chance(trust, stance, 0.3) < 0.1 and chance(trust, stance, 0.95) > 0.9
-    others = [other for other in PRIORS if other != stance]
+    others = [other for other in ExitPriors._fields if other != stance]
     assert [chance(trust, other) for other in others] == [chance(Trust(), other) for other in others]
 
 

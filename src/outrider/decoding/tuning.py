@@ -1,0 +1,251 @@
+"""Every tuned number of the adaptive policy, with its unit and its source, and a switch for each mechanism.
+
+The values are those of the strategy `outrider`. The papers' strategies use what their machines share with it:
+the priors of the estimates, and the capacity rules of a verifier that robots share.
+
+"Tuned" means: chosen for speed under the conditions that `outrider bench decoding` prints. How such a choice
+fares elsewhere `--random-regimes` tells, and what a mechanism is worth `--ablate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, TypeVar
+
+from outrider.core.errors import ConfigError
+
+_Value = TypeVar("_Value")
+SWITCH = "switch"
+
+
+class ExitPriors(NamedTuple):
+    """Log-odds before anything is learnt: a constant, and a factor on the log-odds that the exit states.
+
+    By what an exit says of a position (`trust.Stance`). Rounded from the shipped target's exits.
+    """
+
+    agrees: tuple[float, float] = (1.3, 1.0)
+    free: tuple[float, float] = (0.0, 1.0)
+    differs: tuple[float, float] = (-1.5, 0.6)
+    prefers: tuple[float, float] = (0.0, 0.6)
+    overruled: tuple[float, float] = (0.3, 0.0)
+    outvoted: tuple[float, float] = (-0.5, 0.0)
+
+
+EXIT_PRIORS = ExitPriors()
+
+
+def _tuned(value: _Value, unit: str, why: str) -> _Value:
+    default: _Value = field(default=value, metadata={"unit": unit, "why": why})
+    return default
+
+
+def _switch(what: str) -> bool:
+    return _tuned(True, SWITCH, what)
+
+
+def _check(name: str, value: Any, unit: str) -> None:
+    if unit == SWITCH:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name}={value!r} must be true or false")
+        return
+    numbers = _numbers(value)
+    if not numbers or not all(_is_number(number) for number in numbers):
+        raise ConfigError(f"{name}={value!r} must be a finite number of {unit}")
+    if unit == "probability" and not all(0.0 <= number <= 1.0 for number in numbers):
+        raise ConfigError(f"{name}={value!r} must lie within 0 and 1")
+    if unit == "count" and not all(isinstance(number, int) and number >= 1 for number in numbers):
+        raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
+    if unit in ("seconds", "bytes", "trials") and min(numbers) < 0.0:
+        raise ConfigError(f"{name}={value!r} must be at least 0 {unit}")
+
+
+def _numbers(value: Any) -> list[Any]:
+    """The numbers of a number, or of nested tuples of them."""
+    if not isinstance(value, tuple):
+        return [value]
+    return [number for one in value for number in _numbers(one)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@dataclass(frozen=True)
+class AdaptiveTuning:
+    """Raises ConfigError for a value outside its unit's range."""
+
+    # Mechanisms of the cloud.
+    siblings: bool = _switch("verify other branches of the text in the same forward as its draft")
+    restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
+    extend_restart: bool = _switch("abort a verification to begin with a draft that has grown meanwhile")
+    idle_steps: bool = _switch("take a step while a draft is awaited, and abort it for the draft")
+    wait_for_draft: bool = _switch("wait for a draft that is worth more than a step")
+    choose_length: bool = _switch("verify only as much of a draft as pays; otherwise all of it")
+    gate_exits: bool = _switch("read exits only where that has paid; otherwise always")
+    calibrate_exits: bool = _switch("learn how often exits are right; otherwise their priors hold")
+    exit_features: bool = _switch("calibrate exits by depth and agreement too, not by confidence alone")
+    send_hints: bool = _switch("tell the edge which outcomes the exits predict")
+    select_batch: bool = _switch("leave verifications that yield little out of a dear batch")
+    # Mechanisms of the edge.
+    second_choices: bool = _switch("draft on from the draft's second choices too")
+    draft_levels: bool = _switch("estimate acceptance by the draft's confidence; otherwise one rate for all")
+    abort_drafts: bool = _switch("abort a draft for a likelier one, not only where it is useless")
+    send_just_in_time: bool = _switch("send drafts just before they are needed; otherwise at once")
+    send_scarce_at_once: bool = _switch("send at once where drafts are scarce; otherwise just in time")
+    # Mechanism of both.
+    byte_budget: bool = _switch("let bytes decide what is worth sending; otherwise probability alone")
+
+    # Estimates.
+    acceptance_priors: tuple[float, ...] = _tuned(
+        (0.7, 0.4, 0.3), "probability", "first, second, third choice right; the shipped pair's, rounded"
+    )
+    sibling_prior: float = _tuned(0.4, "probability", "a sibling is right where the draft is not; as above")
+    prior_trials: float = _tuned(
+        4.0, "trials", "weight of a prior; few, so that a text's own rates soon count"
+    )
+    rate_memory: float = _tuned(
+        0.97, "probability", "weight a rate keeps a trial: a memory of 33 trials; tuned"
+    )
+    mean_memory: float = _tuned(0.8, "probability", "weight a mean time keeps a sample: a memory of 5; tuned")
+    confidence_levels: tuple[float, ...] = _tuned(
+        (0.4, 0.6, 0.8, 0.95), "probability", "limits between five levels of a draft's confidence; chosen"
+    )
+    round_trip_window: int = _tuned(
+        64, "count", "answers of which the shortest round trip counts (BBR); chosen"
+    )
+    batch_window: int = _tuned(
+        200, "count", "batches after which the time of a size not seen again is forgotten"
+    )
+    forward_window: int = _tuned(100, "count", "forwards after which a time not seen again is forgotten")
+    abort_window: int = _tuned(8, "count", "aborts whose shortest time to the next forward counts")
+
+    # Calibration of exits.
+    exit_priors: ExitPriors = _tuned(  # noqa: RUF009
+        EXIT_PRIORS, "log-odds", "the shipped target's exits, rounded"
+    )
+    sure_confidence: float = _tuned(
+        0.85, "probability", "an exit that was ever so sure has a feature of its own"
+    )
+    least_confidence: float = _tuned(
+        0.001, "probability", "confidences outside this and its complement say no more"
+    )
+    learning_rate: float = _tuned(0.2, "log-odds", "AdaGrad's step; tuned")
+    step_memory: float = _tuned(
+        0.999, "probability", "weight AdaGrad keeps of its steps, so that it goes on learning"
+    )
+
+    # Restarts.
+    min_restart_gain: float = _tuned(
+        0.3, "tokens", "least expected gain of an abort; the next exit knows more; tuned"
+    )
+    min_outcome_prob: float = _tuned(
+        0.3, "probability", "least of an outcome that is told or restarted for; tuned"
+    )
+
+    # Reading exits.
+    first_exit_gain: float = _tuned(
+        1.0, "tokens", "gain of reading exits before any is known: high, so that it is tried"
+    )
+    min_exit_costs: int = _tuned(3, "count", "costs of reading exits that must be known before it may stop")
+    exit_cost_window: int = _tuned(5, "count", "costs of reading exits whose median counts")
+    exit_trials_first: int = _tuned(
+        4, "count", "forwards between trials of the other choice until costs are known"
+    )
+    exit_trials_read: int = _tuned(
+        128, "count", "forwards between trials without exits while they are read; tuned"
+    )
+    exit_trials_unread: int = _tuned(
+        16, "count", "forwards between trials with exits while they are not; tuned"
+    )
+
+    # Waiting for a draft.
+    late_steps: float = _tuned(
+        0.5, "steps", "how much later than usual a draft may be before a step is taken; tuned"
+    )
+
+    # Siblings.
+    max_siblings: int = _tuned(
+        7, "count", "with the draft itself they fill a block of eight sequences of a GPU"
+    )
+    second_choice_cost: int = _tuned(
+        5, "count", "a second choice is about as likely as so many more first choices"
+    )
+
+    # The edge's tree.
+    min_branch_prob: float = _tuned(0.01, "probability", "branches less likely are not drafted on; tuned")
+    unhinted_mass: float = _tuned(0.1, "probability", "least that all hints leave to other outcomes; tuned")
+    stale_hint_prob: float = _tuned(
+        0.01, "probability", "of a token that only a hint named, once its forward is over"
+    )
+
+    # When to send.
+    scarce_draft_prob: float = _tuned(
+        0.7, "probability", "drafts are scarce where all are accepted so often; tuned"
+    )
+    send_margin: float = _tuned(
+        0.03, "verifications", "how early a draft leaves: estimates are not exact; tuned"
+    )
+    idle_speed: float = _tuned(
+        0.5, "verifications", "least speed assumed, of that of a cloud that never waits"
+    )
+
+    # Bytes up and down.
+    bytes_up_per_token: float = _tuned(15.5, "bytes", "up, for drafts; set for at most 15.6 in all")
+    bytes_down_per_token: float = _tuned(38.0, "bytes", "down, for verdicts and hints; tuned")
+    frame_bytes: float = _tuned(7.0, "bytes", "a draft's frame without its runs, as encoded")
+    run_bytes_per_token: float = _tuned(0.3, "bytes", "a token's part of the heads of runs; chosen")
+    verdict_bytes: float = _tuned(16.0, "bytes", "a verdict without its tokens, as encoded")
+    hint_bytes: float = _tuned(9.0, "bytes", "a hint without its tokens, as encoded")
+    reserve_bytes: float = _tuned(
+        150.0, "bytes", "the budget at the start, and above which prices are lowest; tuned"
+    )
+    min_price: float = _tuned(0.015, "probability", "least worth sending from a full budget; tuned")
+    full_price: float = _tuned(0.8, "probability", "least worth sending from an empty budget; tuned")
+    hint_repeat_gain: float = _tuned(
+        0.2, "probability", "how much surer an outcome must be to be told again; tuned"
+    )
+
+    # Robots that share a verifier.
+    place_tokens: float = _tuned(
+        0.5, "tokens", "worth of a place in a batch beside its time; tuned at 8 to 64 robots"
+    )
+    wait_tokens: float = _tuned(
+        0.6, "tokens", "worth that each batch left out adds to a session; tuned likewise"
+    )
+    prompt_parts: int = _tuned(3, "count", "parts of prompts run at most while a draft waits")
+    prompt_lead_s: float = _tuned(
+        0.15, "seconds", "a prompt still goes first with so much more of the model; tuned"
+    )
+    prompt_lead_after: int = _tuned(4, "count", "verifications of the last text that earn such a lead")
+    max_lead_s: float = _tuned(
+        0.25, "seconds", "more than this beyond the others' share of the model is forgiven"
+    )
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one.name, getattr(self, one.name), one.metadata["unit"])
+
+    def with_values(self, changes: Mapping[str, Any]) -> AdaptiveTuning:
+        """The same with other values, by name. Raises ConfigError for a name that does not exist."""
+        known = [one.name for one in fields(self)]
+        unknown = [name for name in changes if name not in known]
+        if unknown:
+            raise ConfigError(f"no tuning is called {', '.join(unknown)}: choose from {', '.join(known)}")
+        return replace(self, **changes)
+
+    def without(self, *names: str) -> AdaptiveTuning:
+        """The same with these mechanisms switched off. Raises ConfigError where there is no such switch."""
+        unknown = [name for name in names if name not in SWITCHES]
+        if unknown:
+            raise ConfigError(
+                f"no mechanism is called {', '.join(unknown)}: choose from {', '.join(SWITCHES)}"
+            )
+        return self.with_values(dict.fromkeys(names, False))
+
+
+SWITCHES = tuple(one.name for one in fields(AdaptiveTuning) if one.metadata["unit"] == SWITCH)
+"""The names of all mechanisms that can be switched off."""
+DEFAULT_TUNING = AdaptiveTuning()

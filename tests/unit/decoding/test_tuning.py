@@ -1,0 +1,90 @@
+"""The record of tuned numbers: checked, complete, and each switch changes what the engine does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from golden import schedules
+
+from outrider.core.errors import ConfigError
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning, ExitPriors
+from outrider.runtime.comparison import (
+    configuration,
+    decode_all,
+    synthetic_models,
+    synthetic_requests,
+    world_of,
+)
+from outrider.runtime.regimes import load_regimes, with_dear_rows
+
+REGIMES = list(load_regimes(["fsd-rtx-llama2", "fsd-go2-cheap-exits", "picospec-llama-humaneval"]).values())
+REGIMES += map(with_dear_rows, load_regimes(["picospec-qwen-humaneval"]).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("siblings", 1),
+        ("min_restart_gain", float("nan")),
+        ("min_restart_gain", "0.3"),
+        ("rate_memory", 1.01),
+        ("rate_memory", True),
+        ("acceptance_priors", (0.7, -0.1)),
+        ("acceptance_priors", ()),
+        ("max_siblings", 0),
+        ("max_siblings", 2.5),
+        ("prompt_lead_s", -0.1),
+        ("reserve_bytes", -1.0),
+        ("exit_priors", ExitPriors(free=(float("inf"), 1.0))),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_its_name(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}="):
+        AdaptiveTuning(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_name_that_does_not_exist_is_refused_with_the_choices() -> None:
+    with pytest.raises(ConfigError, match=r"no tuning is called least_gain: choose from .*min_restart_gain"):
+        DEFAULT_TUNING.with_values({"least_gain": 0.4})
+    with pytest.raises(ConfigError, match="no mechanism is called min_restart_gain: choose from siblings"):
+        DEFAULT_TUNING.without("min_restart_gain")
+
+
+def test_changes_are_taken_over() -> None:
+    changed = DEFAULT_TUNING.with_values({"min_restart_gain": 0.4}).without("siblings", "restart")
+    assert changed == replace(DEFAULT_TUNING, min_restart_gain=0.4, siblings=False, restart=False)
+
+
+def test_every_number_has_a_unit_and_a_source() -> None:
+    for one in fields(AdaptiveTuning):
+        assert one.metadata["unit"] and one.metadata["why"], one.name
+
+
+def test_a_configuration_takes_nothing_but_a_tuning() -> None:
+    with pytest.raises(ConfigError, match="tuning"):
+        DecodingConfig(tuning={"siblings": False})  # type: ignore[arg-type]
+
+
+def recorded(tuning: AdaptiveTuning) -> Iterator[Any]:
+    """Texts with their statistics: of made-up pairs, with rows that cost, and of toys of every confidence."""
+    for regime in REGIMES:
+        config = configuration(regime, "outrider", tuning=tuning)
+        world = world_of(regime, config.scheme, seed=0)
+        yield decode_all(config, synthetic_models(regime, seed=0), world, synthetic_requests(2, 80))
+    yield schedules.decode_toys(DecodingConfig(tuning=tuning), schedules.rough_worlds()["unordered"])
+
+
+@pytest.fixture(scope="module")
+def as_it_is() -> list[Any]:
+    return list(recorded(DEFAULT_TUNING))
+
+
+@pytest.mark.parametrize("name", [name for name in SWITCHES if name != "select_batch"])
+def test_each_switch_changes_some_schedule(name: str, as_it_is: list[Any]) -> None:
+    """`select_batch` needs a fleet: `test_fleet`."""
+    without = recorded(DEFAULT_TUNING.without(name))
+    assert any(now != before for now, before in zip(without, as_it_is, strict=True))
