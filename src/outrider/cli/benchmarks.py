@@ -73,11 +73,35 @@ def bench_decoding(
     drafters: Annotated[
         str, typer.Option(help="Where the drafts of replayed texts come from, as for `demo`.")
     ] = "model",
+    ablate: Annotated[
+        list[str] | None,
+        typer.Option(help="Only: the speed without this mechanism of the policy; repeatable; or all."),
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("--random-regimes", help="Only: so many random conditions, on which nothing was tuned."),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(help="Of these two: other costs; rows, full-head-exits or whole-forwards."),
+    ] = None,
     models: Models = None,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
-    from outrider.runtime.bench_decoding import bench_decoding
+    from outrider.core.errors import ConfigError
+    from outrider.runtime.bench_decoding import bench_decoding, bench_policy
 
+    if ablate or number is not None:
+        if plots or ablations or live or drafters != "model":
+            raise ConfigError(
+                "--plots, --ablations, --live, --drafters go with neither --ablate nor --random-regimes"
+            )
+        bench_policy(
+            tuple(regime or ()), tuple(ablate or ()), number, variant, texts, seed, models, json_file
+        )
+        return
+    if variant is not None:
+        raise ConfigError("--variant goes with --ablate or --random-regimes")
     bench_decoding(
         tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
     )

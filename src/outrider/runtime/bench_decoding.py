@@ -22,8 +22,15 @@ from outrider.decoding.replay import ReplayModel
 from outrider.decoding.timeline import TimelineEvent
 from outrider.runtime.bench_ablations import bench_ablations
 from outrider.runtime.bench_live import bench_live
+from outrider.runtime.bench_mechanisms import (
+    all_conditions,
+    bench_ablation,
+    chosen_mechanisms,
+    synthetic_conditions,
+)
 from outrider.runtime.bench_overhead import bench_overhead
 from outrider.runtime.bench_plots import draw_speedups, draw_timelines
+from outrider.runtime.bench_random import bench_random
 from outrider.runtime.comparison import (
     Figures,
     configuration,
@@ -38,7 +45,8 @@ from outrider.runtime.comparison import (
 from outrider.runtime.expectations import limit_of
 from outrider.runtime.figures import write_figures
 from outrider.runtime.held_out import Pair, held_out_prompts, load_pair
-from outrider.runtime.regimes import Regime, load_regimes
+from outrider.runtime.random_regimes import random_regimes
+from outrider.runtime.regimes import Regime, load_regimes, varied
 
 REPLAYED_FRAMES = 20
 ROUND_TRIPS_MS = (0.0, 25.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0)
@@ -81,6 +89,36 @@ def bench_decoding(
     result["overhead"] = bench_overhead()
     write_figures(json_file, result)
     return result
+
+
+def bench_policy(
+    names: Sequence[str] = (),
+    ablate: Sequence[str] = (),
+    number: int | None = None,
+    variant: str | None = None,
+    texts: int = 20,
+    seed: int = 0,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """The adaptive policy: without some mechanisms, under `number` random regimes, or both.
+
+    `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names or what does not go together,
+    ModelError without models.
+    """
+    if texts < 1 or seed < 0:
+        raise ConfigError("texts must be at least 1 and seed at least 0")
+    chosen_mechanisms(ablate)
+    if number is None:
+        regimes = varied(load_regimes(names), variant)
+        return bench_ablation(ablate, all_conditions(regimes, models, pair, texts, seed), json_file)
+    if names:
+        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
+    regimes = varied(random_regimes(number, seed), variant)
+    if ablate:
+        return bench_ablation(ablate, synthetic_conditions(regimes, texts, seed), json_file)
+    return bench_random(regimes, texts, seed, json_file)
 
 
 def measure_all(
