@@ -1,10 +1,10 @@
 """Every tuned number of the adaptive policy, with its unit and its source, and a switch for each mechanism.
 
 The values are those of the strategy `outrider`. The papers' strategies use what their machines share with it:
-the priors of the estimates, and the capacity rules of a verifier that robots share.
+the priors of the estimates, and the rules by which robots share a verifier.
 
-"Tuned" means: chosen for speed under the conditions that `outrider bench decoding` prints. How such a choice
-fares elsewhere `--random-regimes` tells, and what a mechanism is worth `--ablate`.
+"Tuned" means chosen for speed under the conditions that `outrider bench decoding` prints; "chosen", without a
+measurement. `--random-regimes` measures the engine elsewhere, `--ablate` what a mechanism is worth.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def _check(name: str, value: Any, unit: str) -> None:
     numbers = _numbers(value)
     if not numbers or not all(_is_number(number) for number in numbers):
         raise ConfigError(f"{name}={value!r} must be a finite number of {unit}")
-    if unit == "probability" and not all(0.0 <= number <= 1.0 for number in numbers):
+    if unit in ("probability", "share") and not all(0.0 <= number <= 1.0 for number in numbers):
         raise ConfigError(f"{name}={value!r} must lie within 0 and 1")
     if unit == "count" and not all(isinstance(number, int) and number >= 1 for number in numbers):
         raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
-    if unit in ("seconds", "bytes", "trials") and min(numbers) < 0.0:
-        raise ConfigError(f"{name}={value!r} must be at least 0 {unit}")
+    if unit in ("seconds", "bytes", "trials") and not min(numbers) > 0.0:
+        raise ConfigError(f"{name}={value!r} must be more than 0 {unit}")
 
 
 def _numbers(value: Any) -> list[Any]:
@@ -75,7 +75,7 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class AdaptiveTuning:
-    """Raises ConfigError for a value outside its unit's range."""
+    """The values of one side. Raises ConfigError for one outside the range of its unit."""
 
     # Mechanisms of the cloud.
     siblings: bool = _switch("verify other branches of the text in the same forward as its draft")
@@ -106,10 +106,8 @@ class AdaptiveTuning:
     prior_trials: float = _tuned(
         4.0, "trials", "weight of a prior; few, so that a text's own rates soon count"
     )
-    rate_memory: float = _tuned(
-        0.97, "probability", "weight a rate keeps a trial: a memory of 33 trials; tuned"
-    )
-    mean_memory: float = _tuned(0.8, "probability", "weight a mean time keeps a sample: a memory of 5; tuned")
+    rate_memory: float = _tuned(0.97, "share", "weight a rate keeps a trial: a memory of 33 trials; tuned")
+    mean_memory: float = _tuned(0.8, "share", "weight a mean time keeps a sample: a memory of 5; tuned")
     confidence_levels: tuple[float, ...] = _tuned(
         (0.4, 0.6, 0.8, 0.95), "probability", "limits between five levels of a draft's confidence; chosen"
     )
@@ -134,7 +132,7 @@ class AdaptiveTuning:
     )
     learning_rate: float = _tuned(0.2, "log-odds", "AdaGrad's step; tuned")
     step_memory: float = _tuned(
-        0.999, "probability", "weight AdaGrad keeps of its steps, so that it goes on learning"
+        0.999, "share", "weight AdaGrad keeps of its steps, so that it goes on learning"
     )
 
     # Restarts.
@@ -186,11 +184,9 @@ class AdaptiveTuning:
         0.7, "probability", "drafts are scarce where all are accepted so often; tuned"
     )
     send_margin: float = _tuned(
-        0.03, "verifications", "how early a draft leaves: estimates are not exact; tuned"
+        0.03, "share", "of a verification, how early a draft leaves: estimates are not exact; tuned"
     )
-    idle_speed: float = _tuned(
-        0.5, "verifications", "least speed assumed, of that of a cloud that never waits"
-    )
+    idle_speed: float = _tuned(0.5, "share", "least speed assumed, of that of a cloud that never waits")
 
     # Bytes up and down.
     bytes_up_per_token: float = _tuned(15.5, "bytes", "up, for drafts; set for at most 15.6 in all")
@@ -227,6 +223,8 @@ class AdaptiveTuning:
     def __post_init__(self) -> None:
         for one in fields(self):
             _check(one.name, getattr(self, one.name), one.metadata["unit"])
+        if not 0.0 < self.least_confidence < 0.5:
+            raise ConfigError(f"least_confidence={self.least_confidence!r} must lie between 0 and 0.5")
 
     def with_values(self, changes: Mapping[str, Any]) -> AdaptiveTuning:
         """The same with other values, by name. Raises ConfigError for a name that does not exist."""

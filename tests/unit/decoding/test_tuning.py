@@ -38,6 +38,8 @@ REGIMES += map(with_dear_rows, load_regimes(["picospec-qwen-humaneval"]).values(
         ("max_siblings", 0),
         ("max_siblings", 2.5),
         ("prompt_lead_s", -0.1),
+        ("prior_trials", 0.0),
+        ("least_confidence", 0.0),
         ("reserve_bytes", -1.0),
         ("exit_priors", ExitPriors(free=(float("inf"), 1.0))),
     ],
