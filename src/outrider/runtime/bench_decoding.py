@@ -23,6 +23,7 @@ from outrider.decoding.timeline import TimelineEvent
 from outrider.runtime.bench_ablations import bench_ablations
 from outrider.runtime.bench_live import bench_live
 from outrider.runtime.bench_mechanisms import (
+    ALTERNATIVES,
     all_conditions,
     bench_ablation,
     chosen_mechanisms,
@@ -117,7 +118,8 @@ def bench_policy(
         raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
     regimes = varied(random_regimes(number, seed), variant)
     if ablate:
-        return bench_ablation(ablate, synthetic_conditions(regimes, texts, seed), json_file)
+        conditions = synthetic_conditions(regimes, texts, seed)
+        return bench_ablation(ablate, conditions, json_file, ALTERNATIVES)
     return bench_random(regimes, texts, seed, json_file)
 
 

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import DecodeRequest
-from outrider.decoding.config import DecodingConfig
+from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.replay import ReplayModel
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
 from outrider.runtime.comparison import (
@@ -36,9 +36,20 @@ from outrider.runtime.serving import NUM_DRAFT_TOKENS, Batching, published_fleet
 ALL = "all"
 STRATEGY = "outrider"
 REPLAYED_FRAMES = 10
-FLEET_ROBOTS = (4, 16, 32)
+FLEET_ROBOTS = (4, 16)
 FLEET_TOKENS = 60
 COLUMNS_OF_A_TABLE = 4
+ALTERNATIVES = tuple(name for name in STRATEGIES if name != STRATEGY)
+ABLATION_COLUMNS = {
+    "mean": "geometric_mean",
+    "median": "median",
+    "worst": "worst",
+    "median vs ar": "median_vs_ar",
+    "10th pct. vs ar": "tenth_percentile_vs_ar",
+    "median vs best": "median_vs_best",
+    "10th pct. vs best": "tenth_percentile_vs_best",
+}
+"""Headings and the fields of `Ablation` below them."""
 
 Condition = Callable[[str, AdaptiveTuning], float]
 """Measures the tokens per second of a strategy with a tuning."""
@@ -100,27 +111,43 @@ def fleet_conditions(seed: int) -> dict[str, Condition]:
 class Ablation:
     """What switching one mechanism off changes, as shares: -0.05 where 5 % of the speed is lost.
 
-    `changes`: by condition; `geometric_mean`, `median`, `worst`: of those. `median_speed` and
-    `tenth_percentile_speed`: how that statistic of the speeds over `ar` changes.
+    `changes`: by condition; `geometric_mean`, `median`, `worst`: of those. The others: how that statistic
+    changes of the speeds over `ar`, and of those over the best alternative where it was measured.
     """
 
     changes: dict[str, float]
     geometric_mean: float
     median: float
     worst: float
-    median_speed: float
-    tenth_percentile_speed: float
+    median_vs_ar: float
+    tenth_percentile_vs_ar: float
+    median_vs_best: float | None = None
+    tenth_percentile_vs_best: float | None = None
 
 
-def ablation_of(full: Mapping[str, float], without: Mapping[str, float]) -> Ablation:
-    """From the speeds over `ar` of the full engine and of the one without, by condition."""
-    ratios = {name: without[name] / full[name] for name in full}
-    before, after = list(full.values()), list(without.values())
+def ablation_of(
+    full: Mapping[str, float], without: Mapping[str, float], best: Mapping[str, float] | None = None
+) -> Ablation:
+    """From the speeds over `ar` of the full engine, of the one without and of the best alternative."""
+    changes = {name: without[name] / full[name] - 1.0 for name in full}
+    over_best: tuple[float, ...] = ()
+    if best:
+        over_best = spread_change(
+            [full[name] / best[name] for name in full], [without[name] / best[name] for name in full]
+        )
     return Ablation(
-        {name: ratio - 1.0 for name, ratio in ratios.items()},
-        statistics.geometric_mean(ratios.values()) - 1.0,
-        statistics.median(ratios.values()) - 1.0,
-        min(ratios.values()) - 1.0,
+        changes,
+        statistics.geometric_mean([1.0 + change for change in changes.values()]) - 1.0,
+        statistics.median(changes.values()),
+        min(changes.values()),
+        *spread_change(list(full.values()), list(without.values())),
+        *over_best,
+    )
+
+
+def spread_change(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    """How the median and the 10th percentile change, as shares."""
+    return (
         statistics.median(after) / statistics.median(before) - 1.0,
         tenth_percentile(after) / tenth_percentile(before) - 1.0,
     )
@@ -143,10 +170,11 @@ def bench_ablation(
     names: Sequence[str],
     conditions: Mapping[str, Condition],
     json_file: Path | None = None,
+    alternatives: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Each mechanism switched off under every condition; prints tables and writes JSON as it goes.
 
-    Raises ConfigError for an unknown mechanism.
+    `alternatives`: strategies whose best is compared with too. Raises ConfigError for an unknown mechanism.
     """
     mechanisms = chosen_mechanisms(names)
     console, shown = Console(), Console(stderr=True)
@@ -155,15 +183,28 @@ def bench_ablation(
         for name, measure in track(conditions.items(), "ar", console=shown)
     }
     full = speeds_over_ar(conditions, ar, DEFAULT_TUNING)
-    result: dict[str, Any] = {"speedup_vs_ar": full, "ablations": {}}
+    best = {
+        name: max(measure(one, DEFAULT_TUNING) / ar[name] for one in alternatives)
+        for name, measure in conditions.items()
+        if alternatives
+    }
+    result: dict[str, Any] = {"speedup_vs_ar": full, "best_alternative_vs_ar": best, "ablations": {}}
     found: dict[str, Ablation] = {}
     for name in track(mechanisms, "mechanisms", console=shown):
-        found[name] = ablation_of(full, speeds_over_ar(conditions, ar, DEFAULT_TUNING.without(name)))
+        without = speeds_over_ar(conditions, ar, DEFAULT_TUNING.without(name))
+        found[name] = ablation_of(full, without, best)
         result["ablations"][name] = asdict(found[name])
-        write_figures(json_file, result)
+        write_figures(json_file, rounded(result))
     print_changes(console, full, found)
     print_ablations(console, found)
     return result
+
+
+def rounded(figures: Any) -> Any:
+    """The same with four decimals: more are noise."""
+    if isinstance(figures, dict):
+        return {name: rounded(figure) for name, figure in figures.items()}
+    return round(figures, 4) if isinstance(figures, float) else figures
 
 
 def print_changes(console: Console, full: Mapping[str, float], found: Mapping[str, Ablation]) -> None:
@@ -178,15 +219,15 @@ def print_changes(console: Console, full: Mapping[str, float], found: Mapping[st
 
 
 def print_ablations(console: Console, found: Mapping[str, Ablation]) -> None:
-    table = figures_table(
-        "change in speed without", "", "mean", "median", "worst", "median vs ar", "10th pct. vs ar"
-    )
+    table = figures_table("change in speed without", "", *ABLATION_COLUMNS)
     for name, one in found.items():
-        figures = (one.geometric_mean, one.median, one.worst, one.median_speed, one.tenth_percentile_speed)
-        table.add_row(name, *(f"{figure:+.1%}" for figure in figures))
+        figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
+        table.add_row(name, *("" if figure is None else f"{figure:+.1%}" for figure in figures))
     console.print(table)
     console.print(
-        "mean, median, worst: of the changes by condition; vs ar: of the speeds over ar", highlight=False
+        "mean, median, worst: of the changes by condition; vs ar, vs best: of the speeds over ar, and over "
+        "the best alternative",
+        highlight=False,
     )
 
 
