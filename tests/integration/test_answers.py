@@ -22,8 +22,8 @@ from outrider.runtime.answers import Answers, PeerAnswers, ask_once, open_peer_a
 from outrider.runtime.decoders import connect_decoder, serve_verifier
 from outrider.runtime.knowledge import Knowledge, corpus_documents, fill_corpus, load_reader
 from outrider.runtime.paths import models_folder
+from outrider.runtime.ports import free_port
 from outrider.runtime.recollection import Recollection
-from outrider.runtime.supervisor import free_port
 
 SECRETS = (
     "my hearing aid batteries lie in the walnut cabinet behind Rosalind's portrait",

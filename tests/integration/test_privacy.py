@@ -28,8 +28,8 @@ from outrider.runtime.errand import Errand
 from outrider.runtime.goal_run import GoalSettings
 from outrider.runtime.knowledge import Knowledge, load_reader
 from outrider.runtime.paths import models_folder
+from outrider.runtime.ports import free_port
 from outrider.runtime.recollection import Recollection
-from outrider.runtime.supervisor import free_port
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec, instruction_words

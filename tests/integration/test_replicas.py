@@ -22,8 +22,8 @@ from outrider.decoding.limits import CloudLimits
 from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.models import load_model
 from outrider.runtime.decoders import connect_decoder
+from outrider.runtime.ports import free_port
 from outrider.runtime.replicas import RayPlacement, serve_replicas
-from outrider.runtime.supervisor import free_port
 
 pytest.importorskip("ray")
 SETTINGS = ToySettings(seed=1, eos_bias=-9.0)

@@ -17,7 +17,7 @@ from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
 from outrider.runtime.episode import stands_at_target
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 

@@ -27,7 +27,7 @@ from outrider.nodes.navigator_node import NavigatorNode
 from outrider.nodes.record_node import RecordNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

@@ -25,7 +25,7 @@ from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
 from outrider.runtime.knowledge import opened_corpus
 from outrider.runtime.memories import open_memory
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 
 pytestmark = pytest.mark.ros
 HOME = "flat"

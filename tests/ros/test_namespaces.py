@@ -21,8 +21,9 @@ from outrider.runtime.episode import stands_at_target
 from outrider.runtime.graphs import SIM_GRAPH
 from outrider.runtime.namespaces import apart
 from outrider.runtime.parameter_values import graph_parameters, laid_over, write_parameter_file
+from outrider.runtime.ports import free_port
 from outrider.runtime.ros_env import ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.runtime.supervisor import Supervisor
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 

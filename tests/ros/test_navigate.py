@@ -28,7 +28,7 @@ from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
 from outrider.runtime.goal_run import GoalSettings, StepState, StepUpdate
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros

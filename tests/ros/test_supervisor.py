@@ -19,8 +19,9 @@ from outrider.runtime import supervisor as supervision
 from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.graphs import SIM_GRAPH, wanted_nodes
 from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
+from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, check_endpoint_free, free_port, run_demo
+from outrider.runtime.supervisor import Supervisor, run_demo
 
 pytestmark = pytest.mark.ros
 DEMO = """

@@ -56,6 +56,9 @@ class Velocity:
     wz: float = 0.0
 
 
+STANDSTILL = Velocity()
+
+
 @dataclass(frozen=True)
 class Odometry:
     """Pose in the odometry frame, body velocity, and the time of the measurement on the owner's clock."""

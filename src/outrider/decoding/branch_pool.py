@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Any
 
 from outrider.decoding.digest import next_digest
+from outrider.decoding.jobs import Evidence
 from outrider.decoding.token_runs import Run
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
@@ -20,8 +20,6 @@ MOST_CHOICES = 16
 """Tokens that are kept after one text, the likeliest."""
 ROW_TOKENS = 8
 """A token with the distribution that it was drawn from counts as so many."""
-Evidence = Any
-"""How a token was drawn, in whatever form its acceptance scheme wants it; None where it wants nothing."""
 
 
 @dataclass

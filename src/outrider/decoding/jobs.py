@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outrider.core.frames import Peer
 from outrider.core.ports import Array
 from outrider.core.values import Prompt, Successors
-from outrider.decoding.branch_pool import Evidence
 from outrider.decoding.config import Sampling
+
+Evidence = Any
+"""How a token was drawn, in the form that its acceptance scheme needs; None where it needs nothing."""
 
 
 @dataclass(frozen=True)

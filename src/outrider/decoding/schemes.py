@@ -10,11 +10,10 @@ import torch
 
 from outrider.core.ports import Array
 from outrider.decoding.acceptance import Outcome, judge_rejection, judge_split, resample
-from outrider.decoding.branch_pool import Evidence
 from outrider.decoding.confidence import CONFIDENCE_DIGITS, token_confidence
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.grid import draft_distribution, target_distribution
-from outrider.decoding.jobs import Choices, ExitHint, Judgement, Residue, Verify
+from outrider.decoding.jobs import Choices, Evidence, ExitHint, Judgement, Residue, Verify
 from outrider.decoding.packing import (
     pack_draft_rows,
     pack_residue,

@@ -20,13 +20,14 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.branch_pool import BranchPool, Evidence
+from outrider.decoding.branch_pool import BranchPool
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.foretold import Foretold
 from outrider.decoding.jobs import (
     CATCH_UP_TOKENS,
     CloudJob,
+    Evidence,
     ExitHint,
     Judgement,
     PrefillTarget,

@@ -10,9 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity, wrap_angle
 from outrider.navigation.clocks import ClockMapping
-from outrider.navigation.safety import STANDSTILL
 
 # Of the squared norm, as tf2 has it.
 UNIT_TOLERANCE = 0.01

@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Protocol
 
 from outrider.core.actions import ActionTable, Motion
-from outrider.core.values import Odometry, RangeScan, Velocity, wrap_angle
+from outrider.core.values import STANDSTILL, Odometry, RangeScan, Velocity, wrap_angle
 from outrider.navigation.clocks import ClockWatch, Moment
 from outrider.navigation.controller import Command, MotionController
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.safety import STANDSTILL, Deadman, clamp
+from outrider.navigation.safety import Deadman, clamp
 from outrider.navigation.scan_check import FROZEN, FrozenScan
 
 STOP_BURST_TICKS = 10

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from outrider.core.values import Velocity
+from outrider.core.values import STANDSTILL, Velocity
 from outrider.navigation.limits import MotionLimits
-
-STANDSTILL = Velocity()
 
 
 def clamp(velocity: Velocity, limits: MotionLimits) -> Velocity:

@@ -29,9 +29,10 @@ from outrider.runtime.episode import stands_at_target
 from outrider.runtime.graphs import SIM_GRAPH
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
+from outrider.runtime.ports import free_port
 from outrider.runtime.process_kills import RECORDING_FILE
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.runtime.supervisor import Supervisor
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 

@@ -38,8 +38,8 @@ from outrider.runtime.parameter_values import (
 )
 from outrider.runtime.parameters import NodeSpec
 from outrider.runtime.paths import config_file
+from outrider.runtime.ports import free_port
 from outrider.runtime.restarts import Restarts
-from outrider.runtime.supervisor import free_port
 
 UNSET = ""
 RESTART_DELAY_S = 1.0

@@ -11,9 +11,8 @@ from typing import cast
 from geometry_msgs.msg import Twist
 
 from outrider.core.errors import OutriderError
-from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.safety import STANDSTILL
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.base_command import BaseCommand, open_base_command

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.values import Odometry, Velocity
-from outrider.navigation.safety import STANDSTILL
+from outrider.core.values import STANDSTILL, Odometry, Velocity
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC

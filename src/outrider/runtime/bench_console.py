@@ -41,8 +41,9 @@ from outrider.runtime.held_out import check_frames, held_out_prompts
 from outrider.runtime.node_specs import NODES
 from outrider.runtime.parameter_values import write_parameter_file
 from outrider.runtime.paths import models_folder
+from outrider.runtime.ports import free_port
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.runtime.supervisor import Supervisor
 
 NODES_BESIDE = ("camera", "action", "console")
 START_S = 60.0

@@ -24,8 +24,9 @@ from outrider.runtime.node_specs import CAMERA, GO2_STATE, NODES
 from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
 from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file
+from outrider.runtime.ports import free_port
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port
+from outrider.runtime.supervisor import Supervisor
 
 LIMITS = {"navigator": 0.03, **dict.fromkeys(("action", "memory", "console", "markers", "record"), 0.02)}
 LIMITS |= {CAMERA.name: 0.02, GO2_STATE.name: 0.02}

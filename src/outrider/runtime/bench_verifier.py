@@ -12,7 +12,7 @@ from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
 from outrider.decoding.service import FrameService, serve_frames
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 from outrider.wire.server import RouterServer
 
 START_S = 300.0

@@ -9,11 +9,11 @@ import numpy as np
 from outrider.core.actions import ActionTable, split_answer
 from outrider.core.prompt import render_user_text
 from outrider.core.training_data import Example, Query
-from outrider.core.values import Pose2D
 from outrider.navigation.driving import carry_out
 from outrider.navigation.history import SearchHistory
+from outrider.runtime.episode import searched_places
 from outrider.simulation.contexts import Lesson, make_lesson, make_sightings, phrase, random_pose
-from outrider.simulation.expert import SearchedPlace, answer
+from outrider.simulation.expert import answer
 from outrider.simulation.homes import PLACEMENTS, Home, generate_home
 from outrider.simulation.perception import Eyes, View
 from outrider.simulation.simulator import Simulator
@@ -28,13 +28,6 @@ TABLE = ActionTable()
 ACTIONS = tuple(
     f"{verb} {size}" for verb in ("move forward", "turn left", "turn right") for size in ("small", "large")
 )
-
-
-def searched_places(history: SearchHistory, pose: Pose2D) -> tuple[SearchedPlace, ...]:
-    """The exact places behind the memories of the history's prompt."""
-    return tuple(
-        SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose)
-    )
 
 
 def home_examples(seed: int) -> Iterator[Example]:

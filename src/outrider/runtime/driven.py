@@ -21,10 +21,9 @@ from outrider.runtime.dataset import (
     TABLE,
     begin,
     lesson_example,
-    searched_places,
     take_step,
 )
-from outrider.runtime.episode import decode_action
+from outrider.runtime.episode import decode_action, searched_places
 from outrider.simulation.contexts import Lesson, phrase
 from outrider.simulation.homes import PLACEMENTS, generate_home
 from outrider.simulation.perception import Eyes

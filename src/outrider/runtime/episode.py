@@ -15,9 +15,9 @@ from outrider.core.values import DecodeRequest, Pose2D, Prompt, Sighting, Verifi
 from outrider.navigation.driving import carry_out
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.guide import LedDecoder
+from outrider.navigation.history import SearchHistory
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
-from outrider.runtime.dataset import searched_places
-from outrider.simulation.expert import answer
+from outrider.simulation.expert import SearchedPlace, answer
 from outrider.simulation.homes import Home
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator, open_simulator
@@ -179,3 +179,10 @@ class _Path:
         pose = self._simulator.truth()
         self.length_m += math.hypot(pose.x - self._last.x, pose.y - self._last.y)
         self._last = pose
+
+
+def searched_places(history: SearchHistory, pose: Pose2D) -> tuple[SearchedPlace, ...]:
+    """The exact places behind the memories of the history's prompt."""
+    return tuple(
+        SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose)
+    )

@@ -22,8 +22,8 @@ from outrider.core.ports import FrameLink, LanguageModel
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.metrics import Figures, metrics_page
+from outrider.runtime.ports import free_port
 from outrider.runtime.relay import RelayService
-from outrider.runtime.supervisor import free_port
 from outrider.runtime.verifier import Verifier
 from outrider.wire.client import DealerLink
 from outrider.wire.gate import GateLimits

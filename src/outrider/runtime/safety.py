@@ -24,9 +24,8 @@ from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import OutriderError
-from outrider.core.values import Velocity
+from outrider.core.values import STANDSTILL, Velocity
 from outrider.navigation.navigator import NavigatorSettings
-from outrider.navigation.safety import STANDSTILL
 from outrider.runtime.figures import write_figures
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
 from outrider.runtime.odometry_faults import EVIDENT, LIES, SUDDEN

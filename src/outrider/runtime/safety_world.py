@@ -16,6 +16,7 @@ from outrider.core.actions import Motion
 from outrider.core.errors import LinkError
 from outrider.core.lidar import LIDAR_FRAME
 from outrider.core.values import (
+    STANDSTILL,
     Decoded,
     DecodeRequest,
     LinkState,
@@ -30,7 +31,6 @@ from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
 from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
 from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
-from outrider.navigation.safety import STANDSTILL
 from outrider.navigation.scan_check import ScanCheck, ScanSample
 from outrider.navigation.transforms import StampedTransform, TransformTree
 from outrider.runtime.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind

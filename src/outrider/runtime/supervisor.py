@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.errors import OutriderError
 from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
@@ -36,17 +34,16 @@ from outrider.runtime.parameter_values import (
     write_parameter_file,
 )
 from outrider.runtime.paths import config_file, models_folder
+from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.recording import check_new
 from outrider.runtime.restarts import Restarts
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.wire.endpoint import check_endpoint
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
 MISSION_END_S = 30.0
 LOG_TAIL_LINES = 15
 MISSION = "mission"
-PROBE_S = 1.0
 
 
 @dataclass
@@ -266,28 +263,6 @@ def run_recorder(file: Path, namespace: str = "") -> int:
             print(f"recording to {file} until Ctrl-C", flush=True)
             status = supervisor.wait(RECORD.name, stopping)
     return 0 if stopping.is_set() else status
-
-
-def free_port() -> int:
-    """A TCP port of the loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def check_endpoint_free(endpoint: str) -> None:
-    """ConfigError for a malformed endpoint, or where something already listens at a local one."""
-    check_endpoint(endpoint)
-    try:
-        address = urlsplit(endpoint)
-        port = address.port
-    except ValueError as error:
-        raise ConfigError(f"endpoint {endpoint!r} has no usable address ({error})") from None
-    if port is None:
-        return
-    local = address.hostname, port
-    with contextlib.suppress(OSError, UnicodeError), socket.create_connection(local, PROBE_S):
-        raise ConfigError(f"port {port} is in use: stop its listener or give another endpoint")
 
 
 def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:

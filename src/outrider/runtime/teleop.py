@@ -15,8 +15,9 @@ from outrider.runtime.node_specs import CONSOLE, MISSION
 from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
 from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file
+from outrider.runtime.ports import free_port
 from outrider.runtime.ros_env import free_domain, ros_environment
-from outrider.runtime.supervisor import Supervisor, free_port, stopping_on_signals
+from outrider.runtime.supervisor import Supervisor, stopping_on_signals
 
 
 def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:

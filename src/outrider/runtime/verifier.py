@@ -18,7 +18,7 @@ from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
 from outrider.runtime.knowledge import Knowledge
 from outrider.runtime.metrics import check_port
-from outrider.runtime.supervisor import check_endpoint_free
+from outrider.runtime.ports import check_endpoint_free
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.keys import load_server_keys
 from outrider.wire.server import RouterServer

@@ -19,7 +19,7 @@ from outrider.decoding.service import VerifierService
 from outrider.runtime import decoders
 from outrider.runtime.decoders import connect_decoder, serve
 from outrider.runtime.metrics import metrics_page, only
-from outrider.runtime.supervisor import free_port
+from outrider.runtime.ports import free_port
 from outrider.runtime.verifier import open_verifier
 from outrider.wire.server import RouterServer, ServerCounters
 

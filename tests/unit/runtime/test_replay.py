@@ -14,9 +14,9 @@ from mcap_ros2.writer import Writer
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.runtime.ports import free_port
 from outrider.runtime.recording import RecordedStep, check_new, read_steps
 from outrider.runtime.replay import compare, figures_of, replay, replay_steps
-from outrider.runtime.supervisor import free_port
 
 INTERFACES = Path(__file__).resolve().parents[3] / "ros2_ws" / "src" / "outrider_interfaces" / "msg"
 HEADER = """

@@ -11,8 +11,8 @@ import pytest
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import memory
 from outrider.runtime.decoders import serve
+from outrider.runtime.ports import free_port
 from outrider.runtime.replicas import actor_options, check_gpus, check_replicas, words_of
-from outrider.runtime.supervisor import free_port
 
 FAILED = """The deployment failed to start 2 times in a row. Error:
 ray::ServeReplica.initialize_and_get_metadata() (pid=7)

@@ -1,0 +1,34 @@
+"""TCP ports of this machine: one that is free, and whether an endpoint is."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from urllib.parse import urlsplit
+
+from outrider.core.errors import ConfigError
+from outrider.wire.endpoint import check_endpoint
+
+PROBE_S = 1.0
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def check_endpoint_free(endpoint: str) -> None:
+    """ConfigError for a malformed endpoint, or where something already listens at a local one."""
+    check_endpoint(endpoint)
+    try:
+        address = urlsplit(endpoint)
+        port = address.port
+    except ValueError as error:
+        raise ConfigError(f"endpoint {endpoint!r} has no usable address ({error})") from None
+    if port is None:
+        return
+    local = address.hostname, port
+    with contextlib.suppress(OSError, UnicodeError), socket.create_connection(local, PROBE_S):
+        raise ConfigError(f"port {port} is in use: stop its listener or give another endpoint")
