@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import make_private_folder
+from outrider.core.private_files import keep_private, make_private_folder, open_private
 
 
 @contextlib.contextmanager
@@ -21,14 +22,30 @@ def writing_to(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The file anew and whole, or as it was, on a full disk too or after a kill. Raises ConfigError."""
+    """The file anew and whole, or as it was, on a full disk too or after a kill; private. Raises ConfigError.
+
+    What no file can take the place of is written in place: a device, or a file whose folder is read-only.
+    """
+    in_place = path.is_symlink() or (path.exists() and not (path.is_file() and _is_writable(path.parent)))
+    if in_place:
+        with writing_to(path), open_private(path, "wb") as file:
+            file.write(content)
+        return
+    keep_private(path)
     partial = path.with_name(f"{path.name}.partial")
     with writing_to(path):
         try:
-            partial.write_bytes(content)
+            with open_private(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             partial.replace(path)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def make_folder(folder: Path) -> None:

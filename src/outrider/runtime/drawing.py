@@ -14,8 +14,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from outrider.core.private_files import open_private
 from outrider.core.values import Pose2D
+from outrider.core.writing import replace_file
 from outrider.navigation.limits import Footprint
 from outrider.simulation.homes import Home, HomeObject, Rect
 from outrider.simulation.vocabulary import COLOUR_RGB
@@ -124,8 +124,7 @@ def draw_trajectory(
     title = np.full((header, width, 3), PAPER, np.uint8)
     write_text(title, instruction, (24, 40), 0.95, INK, 2)
     _legend(title, success)
-    with open_private(file, "wb") as png:
-        png.write(cv2.imencode(".png", np.vstack([title, picture]))[1].tobytes())
+    replace_file(file, cv2.imencode(".png", np.vstack([title, picture]))[1].tobytes())
 
 
 def write_text(

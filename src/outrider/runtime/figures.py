@@ -6,16 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from outrider.core.private_files import make_private_folder, write_private
+from outrider.core.private_files import make_private_folder
+from outrider.core.writing import replace_file
 
 REPORT_FILE = "report.json"
 
 
 def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
-    """Replaces the file; does nothing where none was asked for. Figures may quote what a person said."""
+    """Replaces the file as a whole, where one was asked for. Figures may quote what a person said."""
     if json_file is not None:
         make_private_folder(json_file.parent)
-        write_private(json_file, json.dumps(figures, indent=1) + "\n")
+        replace_file(json_file, (json.dumps(figures, indent=1) + "\n").encode())
 
 
 def amend_figures(json_file: Path, figures: dict[str, Any]) -> None:

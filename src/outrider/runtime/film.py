@@ -63,13 +63,14 @@ def write_film(
 ) -> None:
     """Write the film at twice the run's pace; none without shots, nor once `stopped`.
 
-    Raises OutriderError without a codec.
+    The file is there once the film is whole. Raises OutriderError without a codec.
     """
     if not shots or stopped():
         return
     view = fit_view(MAP_SIDE, MAP_SIDE, home, [pose for _, pose in path])
     ground = draw_map(view, home)
-    writer = _open_writer(file)
+    partial = file.with_stem(f"{file.stem}.partial")
+    writer = _open_writer(partial)
     try:
         for time_s, shot in _at_even_pace(shots):
             travelled = [pose for _, pose in path[: bisect_right(path, time_s, key=lambda entry: entry[0])]]
@@ -79,7 +80,9 @@ def write_film(
     finally:
         writer.release()
     if stopped():
-        file.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
+    else:
+        partial.replace(file)
 
 
 def _open_writer(file: Path) -> cv2.VideoWriter:

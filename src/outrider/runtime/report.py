@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from outrider.core.private_files import make_private_folder, open_private
+from outrider.core.private_files import make_private_folder
 from outrider.core.values import Pose2D, RoundStats
-from outrider.core.writing import writing_to
+from outrider.core.writing import replace_file
 from outrider.runtime.drawing import draw_trajectory
 from outrider.runtime.figures import REPORT_FILE, write_figures
 from outrider.runtime.film import Shot, write_film
@@ -125,9 +125,8 @@ def write_summary(run: RunRecord, folder: Path) -> Path:
     make_private_folder(folder)
     report = folder / REPORT_FILE
     write_figures(report, summary(run))
-    with writing_to(folder), open_private(folder / "rounds.jsonl", "w") as lines:
-        for record in run.rounds:
-            lines.write(json.dumps({"step": record.step, **asdict(record.stats)}) + "\n")
+    lines = [json.dumps({"step": record.step, **asdict(record.stats)}) + "\n" for record in run.rounds]
+    replace_file(folder / "rounds.jsonl", "".join(lines).encode())
     return report
 
 

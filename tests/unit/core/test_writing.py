@@ -1,5 +1,8 @@
 """What cannot be written is said before long work, with the path."""
 
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,28 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         replace_file(file, b"second")
     assert file.read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["card.json"]
+
+
+def test_a_file_is_private_and_whole_whenever_its_process_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text("0" * 4_000_000)
+    file.chmod(0o644)
+    code = (
+        "import sys; from pathlib import Path; from outrider.core.writing import replace_file\n"
+        "for digit in '123456789' * 1000:\n"
+        "    replace_file(Path(sys.argv[1]), digit.encode() * 4_000_000); print(digit, flush=True)"
+    )
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None and writer.stdout.readline()
+            writer.kill()
+        assert len(content := file.read_bytes()) == 4_000_000 and len(set(content)) == 1
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_is_no_file_is_written_in_place(tmp_path: Path) -> None:
+    replace_file(Path("/dev/null"), b"figures")
+    assert Path("/dev/null").is_char_device()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is a link"):
+        replace_file(tmp_path / "link", b"figures")
