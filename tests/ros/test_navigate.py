@@ -17,13 +17,14 @@ from outrider_interfaces.msg import SimulationState, VerifiedText
 from rclpy.action import GoalResponse
 from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import Image
-from support_ros import FakeBase, Goals, PatientAction, StillCamera
+from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
-from outrider.nodes.navigator_node import NavigatorNode
+from outrider.nodes.client_watch import LOOK_PERIOD_S, LOOKS
+from outrider.nodes.navigator_node import NO_CLIENT, NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
 from outrider.runtime.edge import Edge
@@ -360,3 +361,29 @@ def test_a_4k_camera_is_navigated_by(run_node: Callable[..., NodeThread], client
     wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
     result = goals.result(goals.send("find the red chair"))
     assert result.success and result.steps == 2, result.message
+
+
+def test_a_goal_without_any_client_left_stops_the_robot(robot: Robot, client: Client) -> None:
+    robot.decoder.script += ["turn left large\nlook: x"] * 100
+    before, another = robot.pose(), Goals(client)
+    assert robot.goals.send("find the red chair").accepted
+    wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
+    client.do(robot.goals._goals.destroy)
+    time.sleep(LOOKS * LOOK_PERIOD_S + 1.0)
+    yaw = robot.pose().yaw
+    wait_until(lambda: abs(robot.pose().yaw - yaw) > 0.05, "motion, that another client can cancel")
+    client.do(another._goals.destroy)
+    wait_until(lambda: NO_CLIENT in [text.text for text in robot.texts], "the text taken back")
+    wait_until(robot.stands, "a standing robot")
+    assert Goals(client).send("find the red chair").accepted
+
+
+def test_a_goal_that_no_client_was_seen_for_goes_on(robot: Robot, client: Client) -> None:
+    client.do(robot.goals._goals.destroy)
+    service = client.node.create_client(Navigate.Impl.SendGoalService, "navigate/_action/send_goal")
+    wait_until(service.service_is_ready, "the service")
+    goal = Navigate.Impl.SendGoalService.Request(goal=Navigate.Goal(instruction="find the red chair"))
+    robot.decoder.script += ["turn left small\nlook: x"] * 12
+    assert result_of(service.call_async(goal)).accepted
+    wait_until(lambda: robot.texts and robot.texts[-1].action == "stop", "the goal's end", timeout_s=60.0)
+    assert NO_CLIENT not in [text.text for text in robot.texts]

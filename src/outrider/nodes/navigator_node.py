@@ -13,6 +13,7 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.errors import MemoryStoreError
@@ -24,6 +25,7 @@ from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import qos
 from outrider.nodes.base import OutriderNode, ThreadedExecutor, run_node
+from outrider.nodes.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.robot_side import RosRobotSide
 from outrider.nodes.scan_input import ScanInput
 from outrider.runtime.answers import PeerAnswers, open_peer_answers
@@ -39,6 +41,7 @@ THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
+NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
 LINK_WARNINGS = {
     LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
     LinkState.LOST: "the link to the verifier at {} is lost",
@@ -57,6 +60,7 @@ class NavigatorNode(OutriderNode):
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
+        self._goal_clients: ClientWatch | None = None
         self._recollection = self.open_recollection()
         self._peers = self.open_peers()
         self._decoder = self._mindful(self._edge.decoder)
@@ -172,6 +176,8 @@ class NavigatorNode(OutriderNode):
         self._active = True
         self.living_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.active_timer(LOOK_PERIOD_S, self._miss_clients, clock=steady)
 
     def deactivate(self) -> None:
         """End the running goal; its worker withdraws the text on its way out."""
@@ -179,6 +185,15 @@ class NavigatorNode(OutriderNode):
             return
         self._active = False
         self._robot.withdraw("the navigator was deactivated")
+
+    def _miss_clients(self) -> None:
+        """A client that was killed, or whose cancellation was lost, cancels no goal: it is missed here."""
+        clients = self._goal_clients
+        if clients is None or clients.are_gone:
+            return
+        clients.look()
+        if clients.are_gone:
+            self._robot.withdraw(NO_CLIENT)
 
     def cleanup(self) -> None:
         if hasattr(self, "_edge"):
@@ -215,6 +230,7 @@ class NavigatorNode(OutriderNode):
             with self._decoding:
                 result = self._with_cause(self._run_goal(goal))
         finally:
+            self._goal_clients = None
             busy.release()
         if result.success:
             goal.succeed()
@@ -236,7 +252,13 @@ class NavigatorNode(OutriderNode):
         )
 
     def _with_cause(self, result: GoalResult) -> GoalResult:
-        """A goal that ended for want of a sensor says what is wrong with it, as far as the graph shows."""
+        """A goal that ended for want of a client or a sensor says so, as far as the graph shows."""
+        if (
+            result.error is GoalError.CANCELLED
+            and self._goal_clients is not None
+            and self._goal_clients.are_gone
+        ):
+            return replace(result, message=NO_CLIENT)
         cause = self._robot.warning() if result.error is GoalError.NO_SENSOR else ""
         if not cause or cause in result.message:
             return result
@@ -253,13 +275,16 @@ class NavigatorNode(OutriderNode):
             self._peers,
         )
         self._robot.begin_goal(goal.publish_feedback)
-        activation = self._active_period
-        try:
+        activation, clients = self._active_period, ClientWatch(self, "navigate")
+        self._goal_clients = clients
+
+        def cancelled() -> bool:
             # Active again is another activation: the worker may not have looked in between.
-            return self._errand.run(
-                goal.request.instruction,
-                lambda: goal.is_cancel_requested or not self._active or self._active_period is not activation,
-            )
+            is_over = not self._active or self._active_period is not activation
+            return is_over or goal.is_cancel_requested or clients.are_gone
+
+        try:
+            return self._errand.run(goal.request.instruction, cancelled)
         except Exception as defect:
             self.get_logger().error(traceback.format_exc())
             message = f"the navigator failed ({type(defect).__name__}: {defect}): see its log"
