@@ -58,6 +58,8 @@ def _check(name: str, value: Any, unit: str) -> None:
         raise ConfigError(f"{name}={value!r} must lie within 0 and 1")
     if unit == "count" and not all(isinstance(number, int) and number >= 1 for number in numbers):
         raise ConfigError(f"{name}={value!r} must be a whole number of at least 1")
+    if unit == "factor" and not min(numbers) > 1.0:
+        raise ConfigError(f"{name}={value!r} must be more than 1")
     if unit in ("seconds", "bytes", "trials") and not min(numbers) > 0.0:
         raise ConfigError(f"{name}={value!r} must be more than 0 {unit}")
 
@@ -118,6 +120,9 @@ class AdaptiveTuning:
         200, "count", "batches after which the time of a size not seen again is forgotten"
     )
     forward_window: int = _tuned(100, "count", "forwards after which a time not seen again is forgotten")
+    speed_change: float = _tuned(
+        1.5, "factor", "change of a step's time after which verifications' are forgotten; chosen"
+    )
     abort_window: int = _tuned(8, "count", "aborts whose shortest time to the next forward counts")
 
     # Calibration of exits.

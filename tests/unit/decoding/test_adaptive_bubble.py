@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -28,6 +28,7 @@ def tokens_per_s(
     compute: ComputeProfile,
     one_way_s: float,
     exits: tuple[float, ...] = EXITS,
+    skipped: int = 0,
 ) -> float:
     target, draft = synthetic_pair(SyntheticSettings(1, confidence, 0.3, exits))
     config = DecodingConfig(strategy=strategy, silence_s=600.0, workers=4)
@@ -36,7 +37,7 @@ def tokens_per_s(
         lambda frame: 0 if isinstance(frame, Open) else wire_bytes(encode(frame)), compute, link, link
     )
     decoder = VirtualDecoder(target, draft if config.needs_model else None, config, world)
-    texts = [decoder.decode(request) for request in REQUESTS]
+    texts = [decoder.decode(request) for request in REQUESTS][skipped:]
     return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
 
 
@@ -62,3 +63,28 @@ def test_exits_that_are_right_pay_for_themselves_where_no_draft_ever_comes_in_ti
 def test_a_good_draft_beside_the_cloud_pays():
     alone = tokens_per_s("ar", 0.8, FLAT_VERIFICATION, 0.0)
     assert tokens_per_s("outrider", 0.8, FLAT_VERIFICATION, 0.0) > 1.5 * alone
+
+
+@dataclass(frozen=True)
+class Sped(ComputeProfile):
+    """A machine that becomes faster by a `factor`, verifications alone or all, after so many forwards."""
+
+    after: int = 150
+    factor: float = 1.0
+    verify_factor: float = 1.0
+    forwards: list[None] = field(default_factory=list)
+
+    def target_s(self, job, num_exits):
+        self.forwards.append(None)
+        whole_s = super().target_s(job, num_exits)
+        if len(self.forwards) <= self.after:
+            return whole_s
+        return whole_s / self.factor / (self.verify_factor if getattr(job, "draft", ()) else 1.0)
+
+
+@pytest.mark.parametrize("speeds", [{"factor": 3.0}, {"verify_factor": 5.0}], ids=["all", "verifications"])
+def test_a_machine_that_becomes_faster_amid_a_text_is_used_as_such(speeds):
+    slow = ComputeProfile(0.0, 0.008, 0.0002, 0.0, 1.4, 0.0, 0.354, (0.25, 0.5, 0.75))
+    sped = Sped(**vars(slow), **speeds)
+    at_once = tokens_per_s("outrider", 0.7, replace(sped, after=0, forwards=[]), 0.01)
+    assert tokens_per_s("outrider", 0.7, sped, 0.01, skipped=3) > 0.9 * at_once
