@@ -85,15 +85,6 @@ class BranchPool:
             found.append(path)
         return found[1:]
 
-    def holds(self, digest: int, tokens: Sequence[int]) -> bool:
-        """Whether the tokens lie here as a branch after a text."""
-        for token in tokens:
-            place = self._places.get(digest)
-            if place is None or token not in place.offers:
-                return False
-            _, digest = place.offers[token]
-        return True
-
     def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
         """`extend_digest`, looked up as far as the tokens lie here."""
         for token in tokens:

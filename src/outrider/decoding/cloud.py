@@ -100,17 +100,13 @@ class CloudMachine:
         tokenizer: Tokenizer,
         limits: CloudLimits,
         branches: bool = False,
-        steps_meanwhile: bool = False,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
     ) -> None:
-        """`branches`: whether the model judges several drafts of a text in one forward. `steps_meanwhile`:
-        whether it steps while a draft is waited for, which needs early exits to leave such a step at.
-        """
+        """`branches`: whether the model judges several drafts of a text in one forward."""
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
         self._branches = branches
-        self._steps_meanwhile = steps_meanwhile
         self._sessions: dict[SessionKey, _Session] = {}
         self._tuning = tuning
         self._shares = FairShares(tuning)
@@ -118,8 +114,6 @@ class CloudMachine:
         self._parts_run = 0
         self._alone = True
         """Whether the batch that runs has one job."""
-        self._meanwhile = False
-        """Whether nothing runs, or a step alone that nobody asked for."""
         self._batch_time = BatchTime(tuning)
         self.waited_s: list[float] = []
         """How long frames have waited for the jobs that were asked for last."""
@@ -145,7 +139,7 @@ class CloudMachine:
         A prompt's turn comes when its robot has had little more than those that wait for a verification.
         Early exits help a robot to be ready when the model is: while other work waits they are not asked.
         """
-        ready = [job for text in self._texts() if (job := text.next_job(now_s)) is not None]
+        ready = [job for text in self._texts() if (job := text.next_job()) is not None]
         self._shares.advance(job.key.peer.owner for job in ready)
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
@@ -157,16 +151,8 @@ class CloudMachine:
             jobs = [_without_hints(job) for job in jobs]
         elif len(jobs) == 1:
             jobs = [self._widened(jobs[0])]
-        self._meanwhile = not jobs
-        jobs = jobs or self._step_meanwhile()
         self._begin(jobs, now_s)
         return jobs
-
-    def _step_meanwhile(self) -> list[CloudJob]:
-        """Where a robot has the model to itself, and its draft is waited for: a step that is left for it."""
-        text = self._only_text() if self._steps_meanwhile else None
-        job = text.step_meanwhile() if text is not None else None
-        return [job] if job is not None else []
 
     def _only_text(self) -> TargetText | None:
         """What a robot writes that has the model to itself and may use all of its time."""
@@ -265,16 +251,14 @@ class CloudMachine:
 
     def next_look_s(self, now_s: float) -> float | None:
         """When to ask for a job again although no frame has come; None where only a frame changes things."""
-        looks = [self._look_s(key, session, now_s) for key, session in self._sessions.items()]
+        looks = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
         return min((look_s for look_s in looks if look_s is not None), default=None)
 
-    def _look_s(self, key: SessionKey, session: _Session, now_s: float) -> float | None:
-        if session.text is None:
-            return None
+    def _allowed_s(self, key: SessionKey, session: _Session, now_s: float) -> float | None:
+        """When a text that has work may go on, where its robot has used up its allowance; else None."""
         allowed_s = self._bucket(key.peer, now_s).ready_s(now_s)
-        if allowed_s > now_s and session.text.next_job(now_s) is not None:
-            return allowed_s
-        return session.text.wait_until_s(now_s)
+        waits = allowed_s > now_s and session.text is not None and session.text.next_job() is not None
+        return allowed_s if waits else None
 
     def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
         """An early exit has spoken while its job still runs."""
@@ -284,11 +268,9 @@ class CloudMachine:
         return [Reply(job.key.peer, frame) for frame in frames]
 
     def gives_up(self, job: Verify) -> bool:
-        """Whether there is reason to leave a running verification in its midst. What runs while its robot is
-        waited for must not keep another one waiting.
-        """
+        """Whether there is reason to leave a running verification in its midst."""
         text = self._text_of(job.key, job.epoch)
-        return text is None or text.gives_up(job) or (self._meanwhile and self._only_text() is None)
+        return text is None or text.gives_up(job)
 
     def given_up(self, job: CloudJob, now_s: float) -> None:
         """A verification was left in its midst: its rows are the robot's to spend again."""
@@ -297,7 +279,7 @@ class CloudMachine:
             bucket.give_back(job.num_rows)
         text = self._text_of(job.key, job.epoch)
         if text is not None and isinstance(job, Verify):
-            text.on_given_up(job, now_s, asked=not self._meanwhile)
+            text.on_given_up(job, now_s)
 
     def complete(
         self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float
@@ -396,9 +378,9 @@ class CloudMachine:
         if session.asked_s is None and not text.finished:
             session.asked_s = now_s
         if isinstance(frame, Draft):
-            text.on_draft(frame, now_s)
+            text.on_draft(frame)
         else:
-            text.on_proposal(frame, now_s)
+            text.on_proposal(frame)
         return []
 
     def _on_cancel(self, key: SessionKey, frame: Cancel) -> list[CloudFrame]:

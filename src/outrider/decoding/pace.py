@@ -1,4 +1,4 @@
-"""How the cloud spends its time on one session: verify how much of a draft, wait for one, or step alone."""
+"""How the cloud spends its time on one session: verify how much of a draft, with which others, or step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from outrider.decoding.hearing import Hearing
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.trust import Trust
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
-from outrider.decoding.waiting import Awaited, Reason, Waiting
 
 Ending = Literal["step", "whole", "fell"]
 """Of a verification: it had no draft, all of it stood, or not all."""
@@ -27,16 +26,13 @@ class Pace:
         self._speed = Speed(tuning)
         self._odds = Odds(tuning)
         self._second = Odds(tuning, (tuning.sibling_prior,))
-        self._length = Mean(tuning)
         self._ready: dict[Ending, Mean] = {ending: Mean(tuning) for ending in ("step", "whole", "fell")}
-        self._waiting = Waiting(tuning)
         self._hearing = Hearing(tuning), Hearing(tuning)
         """Of steps and of verifications."""
 
     def begin_text(self) -> None:
         """Another text begins."""
         self.times.begin_text()
-        self._waiting.begin_text()
         self._speed.begin_text()
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
@@ -55,8 +51,6 @@ class Pace:
             )
             self._hearing[num_drafted > 0].on_forward(heard, compute_s, usual_s)
         self.times.on_forward(num_drafted, compute_s, num_beside)
-        if num_drafted:
-            self._length.add(num_drafted)
 
     def asks_exits(self, num_drafted: int) -> bool:
         """Whether the early exits of a forward over such a draft, or a step, are worth their time."""
@@ -89,18 +83,6 @@ class Pace:
     def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
         """Of so many drafted tokens so many stood; of a draft that goes on from there so much lay ready."""
         self._ready[_ending(num_drafted, stood)].add(num_ready)
-
-    def on_draft(self, now_s: float) -> None:
-        """A draft that fits has come."""
-        self._waiting.on_draft(now_s)
-
-    def on_starved(self, reason: Reason, since_s: float, stepped: bool) -> None:
-        """The text has moved on, by a step or not, and no draft fits it; see `Waiting.on_starved`."""
-        self._waiting.on_starved(reason, since_s, stepped, self.times.step_s)
-
-    def on_fed(self) -> None:
-        """The text has moved on to where a draft lies."""
-        self._waiting.on_fed()
 
     def expected_tokens(self, num_drafted: int) -> float:
         """What the verification of so many yields on average."""
@@ -190,27 +172,6 @@ class Pace:
     def _usually_ready(self, num_drafted: int, num_named: int) -> float:
         """How many tokens usually lie ready after the verification of so many that ends with those named."""
         return self._ready[_ending(num_drafted, num_named - 1)].value
-
-    def wait_until_s(self, now_s: float) -> float:
-        """Until when to wait for a draft before taking a step; now or earlier: do not wait."""
-        waits = self.tuning.wait_for_draft and self.times.known
-        awaited = self._waiting.awaited(self.times.step_s) if waits else None
-        return awaited.until_s if awaited is not None and self._pays(awaited, now_s) else now_s
-
-    def _pays(self, awaited: Awaited, now_s: float) -> bool:
-        """Whether waiting, maybe in vain, beats a step, which may contradict the draft awaited.
-
-        Both are valued as tokens, less what is written in such a time on average.
-        """
-        chance, rate, speed = awaited.chance, self._odds.rate(), self._tokens_per_s
-        num_drafted = max(1, round(self._length.value))
-        verify_s = self.times.draft_s(num_drafted)
-        came = expected_tokens(rate, num_drafted) - speed * verify_s
-        came -= speed * max(0.0, awaited.since_s + awaited.delay_s - now_s)
-        step = 1.0 - speed * self.times.step_s
-        missed = step - speed * max(0.0, awaited.until_s - now_s)
-        rest = expected_tokens(rate, num_drafted - 1) - speed * verify_s
-        return chance * came + (1.0 - chance) * missed > step + chance * rate * rest
 
     @property
     def _tokens_per_s(self) -> float:

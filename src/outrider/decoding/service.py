@@ -86,16 +86,13 @@ class VerifierService:
         model: LanguageModel,
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
-        shared: bool = False,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
     ) -> None:
-        """`shared`: the machine has other work than this, which must not wait for what nobody asked for."""
         self._machine = CloudMachine(
             model.name,
             model.tokenizer,
             limits or CloudLimits(),
             branches=model.shares_prompts,
-            steps_meanwhile=not shared and model.exits is not None,
             tuning=tuning,
         )
         self._worker = TargetWorker(model)

@@ -107,7 +107,7 @@ class TargetText:
             return [PrefillAgain(frame.session, frame.epoch)]
         return self._missed_after(frame.base, frame.draws) or [self._verdict(frame.base, 0, 0)]
 
-    def on_draft(self, frame: Draft, now_s: float) -> None:
+    def on_draft(self, frame: Draft) -> None:
         """Keep branches that may fit the text now or later; none at all asks for a step."""
         if self._rules.acceptance not in DETERMINISTIC:
             raise ProtocolError(f"acceptance={self._rules.acceptance} needs evidence: send Proposal")
@@ -122,9 +122,9 @@ class TargetText:
         if not runs:
             self._step_wanted = digest
         self._pool.add_runs(frame.base, digest, runs)
-        self._note_arrival(now_s)
+        self._note_arrival()
 
-    def on_proposal(self, frame: Proposal, now_s: float) -> None:
+    def on_proposal(self, frame: Proposal) -> None:
         """Settle the text where the edge has done so, and keep the branch that follows."""
         if self._rules.acceptance in DETERMINISTIC:
             raise ProtocolError(f"acceptance={self._rules.acceptance} knows no Proposal: send Draft")
@@ -142,24 +142,16 @@ class TargetText:
         if not frame.tokens:
             self._step_wanted = digest
         self._pool.add_branch(base, digest, frame.tokens, evidence)
-        self._note_arrival(now_s)
+        self._note_arrival()
 
-    def next_job(self, now_s: float) -> CloudJob | None:
+    def next_job(self) -> CloudJob | None:
         """What the target should run for this text now, if anything."""
         if self._prefill_us is None:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
         if self.finished or self._residue is not None:
             return None
         draft, evidence = self._offered()
-        return self._verification(draft, evidence) if draft or self._may_step(now_s) else None
-
-    def step_meanwhile(self) -> CloudJob | None:
-        """A step to begin while a draft is waited for: what its exits say can be told and aimed by, and when
-        the draft comes it can be left.
-        """
-        adaptive = self._rules.when_idle == "adaptive" and self._rules.hints == "useful"
-        can_be_left = adaptive and self._pace.tuning.idle_steps and bool(len(self._text)) and self._hears(0)
-        return self._verification((), ()) if can_be_left and self._residue is None else None
+        return self._verification(draft, evidence) if draft or self._may_step() else None
 
     def _offered(self) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The draft to verify next, with its evidence; none for a step."""
@@ -209,12 +201,6 @@ class TargetText:
         leaving = [one for one in found if common_length(one, draft) < min(len(one), len(draft))]
         return tuple(dict.fromkeys(leaving))[:most]
 
-    def wait_until_s(self, now_s: float) -> float | None:
-        """When to ask for a job again although nothing has happened."""
-        if self._rules.when_idle != "adaptive" or self._prefill_us is None or self.finished:
-            return None
-        return self._pace.wait_until_s(now_s)
-
     def on_prefilled(self, job: PrefillTarget, compute_us: int) -> list[CloudFrame]:
         """Unless the text has meanwhile become another, of which the target has little."""
         self._taken_in = common_length(self._text.tokens, job.tokens)
@@ -253,15 +239,11 @@ class TargetText:
         """Whether the running verification is of no use any more, or one that is aimed better of more."""
         return self._foretold.is_better or job.tokens != self._text.tokens
 
-    def on_given_up(self, job: Verify, now_s: float, asked: bool) -> None:
-        """It has been left; what exits said of it will be compared with what comes of the next one. What ran
-        without being `asked` for is no trial of what asking exits gains: the model would have stood idle.
-        """
+    def on_given_up(self, job: Verify, now_s: float) -> None:
+        """It has been left; what exits said of it will be compared with what comes of the next one."""
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
-            gain = self._foretold.leave(job.drafts)
-            if asked:
-                self._pace.on_exits_gained(len(job.draft), gain)
+            self._pace.on_exits_gained(len(job.draft), self._foretold.leave(job.drafts))
 
     def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
@@ -294,14 +276,12 @@ class TargetText:
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
         new = self._until_end(new)
-        alive = self._pool.holds(self._text.digest, new)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         told_s = self._telling.take_told_s(new)
         if forwarded and job.hints:
             sooner_s = 0.0 if told_s is None or self.finished else now_s - told_s
             self._pace.on_sooner(len(job.draft), sooner_s)
-        self._await_draft(alive, not drafted, told_s, now_s)
         if not self.finished:
             ready = self._pool.best(self._text.digest, self._room)[0]
             self._pace.on_ready(len(ready), drafted, judgement.accepted)
@@ -327,28 +307,16 @@ class TargetText:
         """Whether it waits for no drafts: the target goes on alone at once."""
         return self._rules.when_idle == "step"
 
-    def _may_step(self, now_s: float) -> bool:
-        if self._rules.when_idle == "wait":
-            # What was drafted for the last token of all, by an edge that was alone, only asks for that one.
-            last = not self._room and bool(self._pool.best(self._text.digest, 1)[0])
-            return last or self._step_wanted == self._text.digest
-        free = not len(self._text)
-        return self._rules.when_idle == "step" or free or self._pace.wait_until_s(now_s) <= now_s
+    def _may_step(self) -> bool:
+        if self._rules.when_idle != "wait":
+            return True
+        # What was drafted for the last token of all, by an edge that was alone, only asks for that one.
+        last = not self._room and bool(self._pool.best(self._text.digest, 1)[0])
+        return last or self._step_wanted == self._text.digest
 
-    def _note_arrival(self, now_s: float) -> None:
+    def _note_arrival(self) -> None:
         self._ready.clear()
         self._grown = True
-        if self._pool.best(self._text.digest, 1)[0]:
-            self._pace.on_draft(now_s)
-
-    def _await_draft(self, alive: bool, stepped: bool, hinted_s: float | None, now_s: float) -> None:
-        """Say how soon a draft may follow the tokens just committed, of which the edge knows since then."""
-        if self._pool.best(self._text.digest, 1)[0]:
-            self._pace.on_fed()
-        elif hinted_s is not None:
-            self._pace.on_starved("hinted", hinted_s, stepped)
-        else:
-            self._pace.on_starved("alive" if alive else "surprise", now_s, stepped)
 
     def _learn_from(self, job: Verify, new: tuple[int, ...], compute_s: float, alone: bool) -> None:
         if compute_s > 0.0:

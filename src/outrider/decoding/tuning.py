@@ -83,8 +83,6 @@ class AdaptiveTuning:
     siblings: bool = _switch("verify other branches of the text in the same forward as its draft")
     restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
     extend_restart: bool = _switch("abort a verification to begin with a draft that has grown meanwhile")
-    idle_steps: bool = _switch("take a step while a draft is awaited, and abort it for the draft")
-    wait_for_draft: bool = _switch("wait for a draft that is worth more than a step")
     choose_length: bool = _switch("verify only as much of a draft as pays; otherwise all of it")
     gate_exits: bool = _switch("read exits only where that has paid; otherwise always")
     calibrate_exits: bool = _switch("learn how often exits are right; otherwise their priors hold")
@@ -162,11 +160,6 @@ class AdaptiveTuning:
     )
     exit_trials_unread: int = _tuned(
         16, "count", "forwards between trials with exits while they are not; tuned"
-    )
-
-    # Waiting for a draft.
-    late_steps: float = _tuned(
-        0.5, "steps", "how much later than usual a draft may be before a step is taken; tuned"
     )
 
     # Siblings.

@@ -89,7 +89,7 @@ def open_verifier(
 def _service(
     model: LanguageModel, limits: CloudLimits | None, knowledge: Knowledge | None
 ) -> VerifierService | JointService:
-    verifier = VerifierService(model, limits, shared=knowledge is not None)
+    verifier = VerifierService(model, limits)
     if knowledge is None:
         return verifier
     return JointService(verifier, AggregationService(knowledge.model, knowledge.documents(), limits))

@@ -148,13 +148,13 @@ class Speaking:
 
 
 def running(
-    limits: CloudLimits | None = None, exits: bool = True, shared: bool = False, **options
+    limits: CloudLimits | None = None, exits: bool = True, **options
 ) -> tuple[Speaking, tuple[int, ...]]:
     """A service where every exit, if there are `exits`, says what the last layer says; and the text."""
     target, _ = toy_pair(1, 1.0, eos_bias=-9.0)
     target.exit_row = lambda index, digest: target.row(digest)
     if not exits:
         target.exits = None
-    cloud, text = VerifierService(target, limits, Clock(), shared, TRUSTING), own()
+    cloud, text = VerifierService(target, limits, Clock(), TRUSTING), own()
     opened(cloud, **{**USEFUL, **options})
     return Speaking(cloud), text

@@ -13,7 +13,6 @@ from cloud_machine import (
     opening,
     own,
     proposal,
-    run,
     service,
     step,
 )
@@ -161,31 +160,3 @@ def test_an_adaptive_cloud_steps_to_the_end_and_then_rests():
     assert cloud.next_look_s() is None
     cloud.receive(ALICE, draft(0, own(6)))
     assert next_job(cloud) is None
-
-
-def test_an_adaptive_cloud_says_how_long_it_waits_and_then_steps():
-    """Drafts that always came 20 ms after the verdict and always stood are worth 45 ms."""
-    cloud = service()
-    text = own(60)
-    opened(cloud, when_idle="adaptive", max_new_tokens=60)
-    at = _one_round(cloud, text, 0)
-    at = _one_round(cloud, text, at)
-    for _ in range(10):
-        cloud._clock.now_s += 0.02
-        chunk = pack_runs([Run(0, text[at : at + 4])])
-        cloud.receive(ALICE, Draft(5, 1, at, extend_digest(ROOT, text[:at]), chunk))
-        at = _one_round(cloud, text, at)
-    assert next_job(cloud) is None
-    wait_s = cloud.next_look_s()
-    assert 0.02 < wait_s < 0.1
-    cloud._clock.now_s += wait_s
-    job = next_job(cloud)
-    assert (job.tokens, job.draft) == (text[:at], ())
-
-
-def _one_round(cloud: VerifierService, text: tuple[int, ...], at: int) -> int:
-    job = next_job(cloud)
-    cloud._clock.now_s += 0.05
-    [verdict] = frames(cloud.finish(job, run(cloud, job), 0.05))
-    assert verdict.tokens == text[at : at + len(verdict.tokens)]
-    return at + len(verdict.tokens)

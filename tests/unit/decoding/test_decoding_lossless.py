@@ -124,7 +124,7 @@ def test_any_schedule_gives_the_targets_own_text(world, config, seed, agreement,
         assert all(stats.accepted <= stats.drafted for stats in decoded.rounds)
 
 
-AIMED = ("drafts", "steps", "right", "wrong", "grown", "meanwhile")
+AIMED = ("drafts", "steps", "right", "wrong", "grown")
 
 
 @pytest.fixture
@@ -134,16 +134,11 @@ def aims(monkeypatch) -> Counter[str]:
     """
     seen: Counter[str] = Counter()
 
-    def on_given_up(text, job, now_s, asked, plain=TargetText.on_given_up):
+    def on_given_up(text, job, now_s, plain=TargetText.on_given_up):
         seen["drafts" if job.draft else "steps"] += 1
         foretold = text._foretold.tokens
-        plain(text, job, now_s, asked)
+        plain(text, job, now_s)
         seen["grown"] += text._foretold.tokens == foretold
-
-    def step_meanwhile(text, plain=TargetText.step_meanwhile):
-        job = plain(text)
-        seen["meanwhile"] += job is not None
-        return job
 
     def on_judged(text, job, judgement, *times, plain=TargetText.on_judged):
         known = len(text._foretold.tokens)
@@ -156,7 +151,6 @@ def aims(monkeypatch) -> Counter[str]:
 
     monkeypatch.setattr(Pace, "gain_of_aim", gain)
     monkeypatch.setattr(Pace, "gain_of_more", lambda pace, chance, *sizes: 3.0)
-    monkeypatch.setattr(TargetText, "step_meanwhile", step_meanwhile)
     monkeypatch.setattr(TargetText, "on_given_up", on_given_up)
     monkeypatch.setattr(TargetText, "on_judged", on_judged)
     return seen
