@@ -19,7 +19,7 @@ from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
 from outrider.runtime.recollection import Recollection
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec, instruction_words
+from outrider.simulation.vocabulary import ObjectSpec, vocabulary
 
 HOME = "test home"
 NOW_S = 1_700_000_000.0
@@ -78,7 +78,7 @@ def world(tmp_path: Path, embedder: MiniLmEmbedder) -> Iterator[World]:
     with MemoryStore(tmp_path / "memory.db", embedder) as memory:
         side = SimulatedSide(simulator, Observer(memory, HOME))
         recollection = Recollection(memory, HOME, lambda: NOW_S)
-        words = frozenset(instruction_words())
+        words = vocabulary()
         errand = Errand(side, listener, words, GoalSettings(), recollection, side.floor)
         yield World(home, side, memory, errand, listener)
     simulator.close()

@@ -32,7 +32,7 @@ from outrider.runtime.ports import free_port
 from outrider.runtime.recollection import Recollection
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
-from outrider.simulation.vocabulary import ObjectSpec, instruction_words
+from outrider.simulation.vocabulary import ObjectSpec, vocabulary
 
 HOME = "test home"
 LAMP = "grandmother Rosalind's silver lamp stands beside the mahogany wardrobe"
@@ -97,7 +97,7 @@ def test_private_memories_lead_the_way_and_nothing_of_them_is_on_the_wire(
     draft = load_model(models_folder() / "draft", role="draft")
     decoder = connect_decoder(f"tcp://127.0.0.1:{tap.port}", draft, DecodingConfig())
     peers = open_peer_answers(f"tcp://127.0.0.1:{tap.port}", "quotes")
-    words = frozenset(instruction_words())
+    words = vocabulary()
     try:
         with MemoryStore(tmp_path / "memory.db", embedder) as memory:
             for secret in SECRETS:

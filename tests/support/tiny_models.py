@@ -150,7 +150,7 @@ def build_tiny_model(folder: Path, size: TinySize = TARGET_SIZE, seed: int = 0) 
     """Write `folder` (config, weights, card) and `tokenizer/` beside it; give `folder` back."""
     tokenizer = build_tokenizer(folder.parent / "tokenizer")
     random_modules(size, tokenizer, seed).save_pretrained(folder)
-    card = {"instruction_words": ["find", "the", "silver", "bottle"], "figures": {"seed": seed}}
+    card = {"slots": {"colour": ["silver"], "kind": ["bottle"]}, "figures": {"seed": seed}}
     (folder / "card.json").write_text(json.dumps(card))
     return folder
 

@@ -1,15 +1,22 @@
 """The Qwen2-VL runtime: weights, tokenizer and frames behind `core.ports.LanguageModel`.
 
 One code path serves the small shipped pair and Qwen2-VL-2B/7B: checkpoints are read with transformers, then
-run by a forward of our own over a static KV cache.
+run by a forward of our own over a static KV cache. Names are imported when they are first used: torch takes
+seconds, and who reads a model's card needs none of it.
 """
 
-from outrider.models.card import ModelCard, read_card
-from outrider.models.constrained import ConstrainedModel, constrain
-from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
-from outrider.models.reference import ReferenceGenerator
-from outrider.models.session import QwenModel, QwenSession
-from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outrider.models.card import ModelCard, read_card
+    from outrider.models.constrained import ConstrainedModel, constrain
+    from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
+    from outrider.models.reference import ReferenceGenerator
+    from outrider.models.session import QwenModel, QwenSession
+    from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
 
 __all__ = [
     "ConstrainedModel",
@@ -26,3 +33,18 @@ __all__ = [
     "load_tokenizer",
     "read_card",
 ]
+_MODULES = {
+    "card": ("ModelCard", "read_card"),
+    "constrained": ("ConstrainedModel", "constrain"),
+    "loading": ("check_model", "load_exact_model", "load_graph_model", "load_model"),
+    "reference": ("ReferenceGenerator",),
+    "session": ("QwenModel", "QwenSession"),
+    "tokenizer": ("QwenTokenizer", "load_tokenizer"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,23 +1,27 @@
-"""The card beside a checkpoint: the words its instructions may use and its measured figures."""
+"""The card beside a checkpoint: the words of the instructions it was made for and its measured figures."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from outrider.core.errors import ModelError
+from outrider.core.grammar import Vocabulary
 from outrider.core.writing import replace_file
 
 CARD_FILE = "card.json"
+_Slots = dict[str, list[Annotated[str, msgspec.Meta(min_length=1)]]]
 
 
 @dataclass(frozen=True)
 class ModelCard:
-    """`instruction_words` is None for general checkpoints, which know every word."""
+    """`vocabulary` is None for general checkpoints, which take any sentence."""
 
-    instruction_words: frozenset[str] | None = None
+    vocabulary: Vocabulary | None = None
     figures: dict[str, Any] = field(default_factory=dict)
 
 
@@ -40,13 +44,21 @@ def read_card(folder: Path) -> ModelCard:
     if not path.exists():
         return ModelCard()
     content = read_json(path)
-    words = content.get("instruction_words")
-    if words is not None and not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-        raise ModelError(f"{path}: instruction_words must be a list of strings: restore the file")
     figures = content.get("figures", {})
     if not isinstance(figures, dict):
         raise ModelError(f"{path}: figures must be a JSON object: restore the file")
-    return ModelCard(None if words is None else frozenset(words), figures)
+    slots = content.get("slots")
+    return ModelCard(None if slots is None else _vocabulary(path, slots), figures)
+
+
+def _vocabulary(path: Path, slots: Any) -> Vocabulary:
+    try:
+        return Vocabulary({name: tuple(words) for name, words in msgspec.convert(slots, _Slots).items()})
+    except msgspec.ValidationError as error:
+        raise ModelError(
+            f"{path}: slots must hold a list of words each, such as colour and kind ({error}): "
+            "restore the file"
+        ) from None
 
 
 def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 import unicodedata
-from collections.abc import Collection
 
 from outrider.core.errors import InstructionError
+from outrider.core.grammar import Near, Vocabulary, example, nearest, parse
 from outrider.core.prompt import normalise_instruction
 
 MAX_CHARACTERS = 200
 EXAMPLE = 'for example "find the silver bottle"'
+ALL_WORDS = "`outrider words` lists all that can be said"
 
 
-def check_instruction(text: str, known_words: Collection[str] | None = None) -> str:
+def check_instruction(text: str, vocabulary: Vocabulary | None = None) -> str:
     """The instruction in the form the models are trained on.
 
-    `known_words` is the vocabulary of a model made for few words; None takes any word.
-    Raises InstructionError for an empty or too long text, control characters and unknown words.
+    `vocabulary` is that of a model made for few sentences; None takes any sentence.
+    Raises InstructionError for an empty or too long text, control characters, and a sentence that the model
+    was not made for, with what may have been meant.
     """
     if len(text) > MAX_CHARACTERS:
         raise InstructionError(
@@ -27,26 +27,39 @@ def check_instruction(text: str, known_words: Collection[str] | None = None) -> 
     if any(unicodedata.category(character) == "Cc" for character in text.strip()):
         raise InstructionError("the instruction holds control characters; use one plain line of words")
     instruction = normalise_instruction(text)
-    words = _words(instruction)
-    if not words:
+    if not any(character.isalnum() for character in instruction):
         raise InstructionError(f"the instruction is empty; say what to do, {EXAMPLE}")
-    if known_words is not None:
-        _check_known(words, known_words)
-    return instruction
+    if vocabulary is None:
+        return instruction
+    parsed = parse(instruction, vocabulary)
+    if parsed is None:
+        raise InstructionError(_refusal(instruction, vocabulary))
+    return parsed.text
 
 
-def _words(instruction: str) -> list[str]:
-    return re.findall(r"[^\W_]+(?:'[^\W_]+)*", instruction)
+def _refusal(instruction: str, vocabulary: Vocabulary) -> str:
+    near = nearest(instruction, vocabulary)
+    if near is None:
+        sample = example(instruction, vocabulary)
+        return (
+            f'"{instruction}" is no instruction that this model knows: say what to find, such as "{sample}", '
+            f'or how to move, such as "turn left"; {ALL_WORDS}'
+        )
+    if near.unknown:
+        return f"{_unknown(near, vocabulary)}; {ALL_WORDS}"
+    if near.missing:
+        slot = near.missing[0]
+        return f'"{instruction}" names no {slot}: say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
+    return f'"{instruction}" is no instruction that this model knows: did you mean "{near.said}"?'
 
 
-def _check_known(words: list[str], known_words: Collection[str]) -> None:
-    known = sorted({word.lower() for word in known_words})
-    unknown = list(dict.fromkeys(word for word in words if word not in set(known)))
-    if unknown:
-        hints = "; ".join(_hint(word, known) for word in unknown)
-        raise InstructionError(f"the model does not know {hints}: use the words it was made for, {EXAMPLE}")
+def _unknown(near: Near, vocabulary: Vocabulary) -> str:
+    parts = [
+        f'the model knows no {slot} "{word}": {_known(slot, vocabulary)}'
+        for slot, word in near.unknown.items()
+    ]
+    return "; ".join(parts)
 
 
-def _hint(word: str, known: list[str]) -> str:
-    nearest = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
-    return f'"{word}" (nearest known: {", ".join(nearest)})' if nearest else f'"{word}" (nothing like it)'
+def _known(slot: str, vocabulary: Vocabulary) -> str:
+    return f"its {slot}s are {', '.join(vocabulary.words(slot))}"

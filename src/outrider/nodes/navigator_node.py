@@ -268,7 +268,7 @@ class NavigatorNode(OutriderNode):
         self._errand = Errand(
             self._robot,
             self._decoder,
-            self._edge.known_words,
+            self._edge.vocabulary,
             self._goal_settings(),
             self._recollection,
             self._floor,
@@ -297,7 +297,7 @@ class NavigatorNode(OutriderNode):
             max_new_tokens=self.value("max_new_tokens"),
             answer_deadline_s=self.value("answer_deadline_s"),
             link_patience_s=self.value("link_patience_s"),
-            instructed=self._edge.known_words is None,
+            instructed=self._edge.vocabulary is None,
             navigator=NavigatorSettings(
                 max_steps=self.value("max_steps"),
                 max_travel_m=self.value("max_travel_m"),

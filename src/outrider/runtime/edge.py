@@ -1,4 +1,4 @@
-"""The robot's half of the pair, from plain settings: draft model, decoder, and the words it knows."""
+"""The robot's half of the pair, from plain settings: draft model, decoder, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
+from outrider.core.grammar import Vocabulary
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision, Runtime
 from outrider.core.ports import LanguageModel, TextDecoder
 from outrider.core.values import LinkState
@@ -36,10 +37,10 @@ class EdgeSettings:
 
 @dataclass(frozen=True)
 class Edge:
-    """What a navigator decodes with. `known_words` is None for models that know every word."""
+    """What a navigator decodes with. `vocabulary` is None for models that take any sentence."""
 
     decoder: TextDecoder
-    known_words: frozenset[str] | None
+    vocabulary: Vocabulary | None
 
     @property
     def link_state(self) -> LinkState:
@@ -65,7 +66,7 @@ def open_edge(settings: EdgeSettings) -> Edge:
         key_file=key_file,
         link_profile=settings.link_profile,
     )
-    return Edge(decoder, card.instruction_words)
+    return Edge(decoder, card.vocabulary)
 
 
 def load_draft(folder: Path, settings: EdgeSettings) -> LanguageModel:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from outrider.core.errors import Cancelled, InstructionError, MemoryStoreError
+from outrider.core.grammar import Vocabulary
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Sighting
 from outrider.memory.language import Ask, AskSeen, Find, Remember, understand
@@ -29,7 +30,7 @@ class Errand:
 
     robot: RobotSide
     decoder: TextDecoder
-    known_words: Collection[str] | None
+    vocabulary: Vocabulary | None
     settings: GoalSettings
     recollection: Recollection | None = None
     floor: FloorMap | None = None
@@ -57,7 +58,7 @@ class Errand:
             return self._reply(meaning, cancelled)
         wish = meaning if isinstance(meaning, Find) else None
         try:
-            instruction = check_instruction(sentence, self.known_words)
+            instruction = check_instruction(sentence, self.vocabulary)
         except InstructionError as error:
             return self._by_memory_alone(wish, str(error), cancelled)
         return self._by_models(instruction, wish, cancelled)

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.progress import track
 
 from outrider.core.errors import ConfigError
+from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.model_options import Precision
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.writing import checked_folder
@@ -18,13 +19,7 @@ from outrider.models.checkpoint import check_checkpoint
 from outrider.models.exits import ExitAdapters
 from outrider.models.loading import install_exits, load_model
 from outrider.models.running_backbone import RunningBackbone
-from outrider.simulation.vocabulary import (
-    COLOURS,
-    COMMANDS,
-    FIND_PHRASINGS,
-    KINDS,
-    instruction_words,
-)
+from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard, shard_paths
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
 from outrider.training.export import export
@@ -63,7 +58,7 @@ def make_model(
     checked_folder(run)
     checked_folder(models / config.role)
     checkpoint = train(config, tokenizer, data, run, processes, start)
-    return export(config.role, checkpoint, tokenizer, models / config.role, instruction_words())
+    return export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
 
 
 def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
@@ -87,7 +82,7 @@ def make_exits(
     check_checkpoint(target)
     checked_folder(target)
     text = None
-    if read_card(target).instruction_words is None:
+    if read_card(target).vocabulary is None:
         model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
         backbone: Backbone = RunningBackbone(model)
         text = model.text

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrider.core.actions import SIZES
+from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.prompt import (
     HISTORY_STEPS,
     MEMORY_SLOTS,
@@ -23,7 +24,7 @@ from outrider.core.values import Pose2D, Sighting
 from outrider.simulation.expert import FULL_TURN_DEG, OTHER_SIDE_ACTION, SCAN_ACTION, SearchedPlace
 from outrider.simulation.homes import Home
 from outrider.simulation.perception import View
-from outrider.simulation.vocabulary import COLOURS, COMMANDS, FIND_PHRASINGS, KINDS, ObjectSpec
+from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec
 
 COMMAND_SHARE = 0.05
 HERE_M = 1.2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,14 @@ import torch
 from transformers import AutoTokenizer
 
 from outrider.core.errors import ConfigError
+from outrider.core.grammar import Vocabulary
 from outrider.training.architecture import build_model
 
 WEIGHTS_PREFIX = "model."
 
 
 def export(
-    role: str, checkpoint: Path, tokenizer_folder: Path, folder: Path, instruction_words: Iterable[str]
+    role: str, checkpoint: Path, tokenizer_folder: Path, folder: Path, vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """Write `folder` and return its card. Raises ConfigError for a missing checkpoint or another role's."""
     try:
@@ -34,15 +35,15 @@ def export(
     }
     model.load_state_dict(weights)
     model.to(torch.bfloat16).save_pretrained(folder)
-    card = _card(role, state, sum(p.numel() for p in model.parameters()), instruction_words)
+    card = _card(role, state, sum(p.numel() for p in model.parameters()), vocabulary)
     write_card(folder, card)
     return card
 
 
-def _card(role: str, state: Mapping[str, Any], parameters: int, words: Iterable[str]) -> dict[str, Any]:
+def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "name": f"outrider-{role}",
-        "instruction_words": sorted(set(words)),
+        "slots": dict(vocabulary.slots),
         "figures": {
             "parameters": parameters,
             "training_frames": state["progressed"]["frames"],

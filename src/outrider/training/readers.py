@@ -176,4 +176,4 @@ def _write(model: Qwen2VLForConditionalGeneration, folder: Path, steps: int) -> 
     model.to(torch.bfloat16).save_pretrained(folder)
     parameters = sum(part.numel() for part in model.parameters())
     figures = {"parameters": parameters, "steps": steps}
-    write_card(folder, {"name": "outrider-reader", "instruction_words": [], "figures": figures})
+    write_card(folder, {"name": "outrider-reader", "figures": figures})

@@ -11,7 +11,7 @@ from outrider.memory.answers import place_words, seen_answer, time_words
 from outrider.memory.landmarks import landmark_of
 from outrider.memory.language import Ask, AskSeen, Find, Remember, understand
 from outrider.memory.scene import Seen, place_of, things_seen
-from outrider.simulation.vocabulary import COMMANDS, FIND_PHRASINGS
+from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
 
 SHAREABLE = Visibility.SHAREABLE
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.core.grammar import Vocabulary
 from outrider.core.pairs import check_pair
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
 from outrider.models.hub import model_name
@@ -94,7 +95,10 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
         r"model\.safetensors is truncated or corrupt",
     ),
     ("model.safetensors", drop_a_weight, "lacks 1 weights.*up_proj"),
-    ("card.json", set_key("instruction_words", "find the"), "list of strings"),
+    ("card.json", set_key("slots", "find the"), "slots must hold a list of words"),
+    ("card.json", set_key("slots", {"kind": "ball"}), "slots must hold a list of words"),
+    ("card.json", set_key("slots", {"kind": ["ball", ""]}), "slots must hold a list of words"),
+    ("card.json", set_key("slots", {"kind": ["ball", 3]}), "slots must hold a list of words"),
     ("../tokenizer/tokenizer.json", Path.unlink, "no tokenizer"),
     ("../tokenizer/tokenizer.json", lambda path: path.write_text("{}"), "is no tokenizer"),
 ]
@@ -146,7 +150,7 @@ def test_the_layout_of_the_published_checkpoints_is_read(folder: Path, target: Q
     (folder / "model.safetensors").unlink()
     (folder / "card.json").unlink()
     model = load_model(folder)
-    assert model.card.instruction_words is None
+    assert model.card.vocabulary is None
     logits = [each.open_session().prefill(random_prompt(1)) for each in (model, target)]
     assert torch.equal(*logits)
     (folder / "model-00002-of-00002.safetensors").unlink()
@@ -154,10 +158,10 @@ def test_the_layout_of_the_published_checkpoints_is_read(folder: Path, target: Q
         load_model(folder)
 
 
-def test_the_card_gives_the_instruction_words(target: QwenModel, tmp_path: Path) -> None:
-    assert target.card.instruction_words == {"find", "the", "silver", "bottle"}
+def test_the_card_gives_the_vocabulary(target: QwenModel, tmp_path: Path) -> None:
+    assert target.card.vocabulary == Vocabulary({"colour": ("silver",), "kind": ("bottle",)})
     assert target.card.figures == {"seed": 0}
-    assert read_card(tmp_path).instruction_words is None
+    assert read_card(tmp_path).vocabulary is None
 
 
 def test_a_pair_must_share_its_tokenizer(target: QwenModel, tiny_model_folder: Path, tmp_path: Path) -> None:

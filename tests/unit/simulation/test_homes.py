@@ -6,7 +6,8 @@ import pytest
 
 from outrider.core.errors import SimulationError
 from outrider.simulation.homes import PLACEMENTS, generate_home, in_camera_view
-from outrider.simulation.vocabulary import FIND_PHRASINGS, ObjectSpec, instruction_words, target_of
+from outrider.core.grammar import FIND_PHRASINGS, Instruction, parse
+from outrider.simulation.vocabulary import ObjectSpec, target_of, vocabulary
 
 SEEDS = range(500, 530)
 
@@ -50,8 +51,7 @@ def test_unknown_placement_is_refused():
 
 
 @pytest.mark.parametrize("phrasing", FIND_PHRASINGS)
-def test_every_phrasing_names_its_target_in_known_words(phrasing):
+def test_every_phrasing_names_its_target_and_is_understood(phrasing):
     text = phrasing.format("green cup")
     assert target_of(text) == ObjectSpec("cup", "green")
-    words = "".join(c if c.isalnum() else " " for c in text).split()
-    assert set(words) <= set(instruction_words())
+    assert parse(text, vocabulary()) == Instruction(text, "green cup")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from outrider.core.errors import ConfigError
+from outrider.core.grammar import Vocabulary
 from outrider.core.prompt import PromptContext, Step, render_user_text
 from outrider.core.training_data import Example, Query, Shard
 from outrider.training.architecture import build_model
@@ -17,6 +18,8 @@ from outrider.training.export import export
 from outrider.training.imitation import Trainer, TrainingConfig, learning_rate
 from outrider.training.network import PackedModel
 from outrider.training.tokenizer import train_tokenizer
+
+WORDS = Vocabulary({"colour": ("red",), "kind": ("ball", "cup")})
 
 
 def _examples(count):
@@ -82,11 +85,11 @@ def test_a_run_resumes_and_exports(tokenizer, tmp_path):
     assert again.progressed.phase == "done" and again.progressed.frames == 6
     assert list(again.run()) == []
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    export("draft", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "draft", ["find", "find"])
+    export("draft", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "draft", WORDS)
     card = json.loads((tmp_path / "draft" / "card.json").read_text())
-    assert card["instruction_words"] == ["find"] and card["figures"]["training_frames"] == 6
+    assert card["slots"] == {"colour": ["red"], "kind": ["ball", "cup"]} and card["figures"]["training_frames"] == 6
     with pytest.raises(ConfigError, match="not a target"):
-        export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", [])
+        export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", WORDS)
 
 
 def test_a_run_begins_with_the_weights_of_another(tokenizer, tmp_path):
