@@ -132,19 +132,22 @@ def test_an_unknown_parameter_in_a_file_is_named_and_ends_the_node(tmp_path: Pat
 def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InstructionError, match="empty"):
         run_demo("  ", out=tmp_path)
+    for sentence in ("go home", "red", "find me", "walk home", "leave me"):
+        with pytest.raises(InstructionError, match="outrider words"):
+            run_demo(sentence, out=tmp_path)
     with pytest.raises(ConfigError, match=r"no link 'telegraph'.*lte"):
         run_demo("find the silver bottle", out=tmp_path, link_profile="telegraph")
     with pytest.raises(ConfigError, match="strategy"):
-        run_demo("find the cup", out=tmp_path, strategy="magic")
+        run_demo("find the red cup", out=tmp_path, strategy="magic")
     with pytest.raises(ModelError, match="nowhere"):
-        run_demo("find the cup", out=tmp_path, models=tmp_path / "nowhere")
+        run_demo("find the red cup", out=tmp_path, models=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(ConfigError, match=r"cannot write .*file/report.json.*Not a directory"):
-        run_demo("find the cup", out=tmp_path / "file")
+        run_demo("find the red cup", out=tmp_path / "file")
 
 
 def test_a_port_in_use_is_named() -> None:

@@ -1,22 +1,29 @@
-"""The command `outrider`. Every command's body is a late import and one call, so that --help is quick."""
+"""The command `outrider`. Every command's body is a late import and one call, so that --help is quick.
+
+Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+import outrider
 from outrider.cli import benchmarks, corpora, evaluations, memories, robot, training
-from outrider.core.errors import OutriderError
+from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
 app = typer.Typer(
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
-    epilog='Start with:  outrider demo "find the silver bottle"',
+    epilog='Start with:  outrider demo "find the silver bottle"\n\n'
+    "Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
 app.add_typer(robot.app)
 app.add_typer(evaluations.app, name="eval")
 app.add_typer(benchmarks.app, name="bench")
@@ -25,12 +32,30 @@ app.add_typer(memories.app, name="memory")
 app.add_typer(corpora.app, name="corpus")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"outrider {outrider.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2."""
+
+
 def main() -> None:
-    """Run the command line. Expected failures are one red line and exit status 1."""
+    """Run the command line. Expected failures are one red line, and no trace."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("MUJOCO_GL", "egl")
     try:
         app()
     except OutriderError as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
-        sys.exit(1)
+        sys.exit(USAGE if isinstance(error, (ConfigError, InstructionError)) else FAILED)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -21,12 +21,12 @@ def memory_add(
     at: Annotated[tuple[float, float] | None, typer.Option(help="Where it is: x and y in metres.")] = None,
     home: Annotated[str, typer.Option(help="Where x and y hold: the memory node's `home`.")] = "",
     store: Store = "",
-    key_file: StoreKey = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """Tell the robot something to remember."""
     from outrider.runtime.memories import add_memory, open_memory
 
-    with open_memory(store, key_file) as memory:
+    with open_memory(store, store_key_file) as memory:
         typer.echo(add_memory(memory, text, shareable, at, home))
 
 
@@ -36,12 +36,12 @@ def memory_list(
     private: Annotated[bool | None, typer.Option("--private/--shareable", help="Only these.")] = None,
     since: Annotated[str, typer.Option(help="Only from this span of time: 30m, 12h, 7d.")] = "",
     store: Store = "",
-    key_file: StoreKey = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """The newest memories."""
     from outrider.runtime.memories import make_filter, open_memory, print_records
 
-    with open_memory(store, key_file) as memory:
+    with open_memory(store, store_key_file) as memory:
         print_records(memory.newest(limit, make_filter(private, since)))
 
 
@@ -55,12 +55,12 @@ def memory_search(
     radius: Annotated[float, typer.Option(min=0.0, help="How near, in metres.")] = 3.0,
     home: Annotated[str, typer.Option(help="Where x and y hold.")] = "",
     store: Store = "",
-    key_file: StoreKey = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """The memories that answer a question best, by meaning and by words."""
     from outrider.runtime.memories import make_filter, open_memory, search_memory
 
-    with open_memory(store, key_file) as memory:
+    with open_memory(store, store_key_file) as memory:
         search_memory(memory, query, limit, make_filter(private, since, near, home, radius))
 
 
@@ -70,12 +70,12 @@ def memory_forget(
     matching: Annotated[str, typer.Option(help="Every record that holds all of these words.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     store: Store = "",
-    key_file: StoreKey = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """Forget for good: nothing of it stays in the file."""
     from outrider.runtime.memories import forget_memory, open_memory
 
-    with open_memory(store, key_file) as memory:
+    with open_memory(store, store_key_file) as memory:
         typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
 
 
@@ -83,10 +83,10 @@ def memory_forget(
 def memory_export(
     file: Annotated[Path | None, typer.Argument(help="File to write; without one, the terminal.")] = None,
     store: Store = "",
-    key_file: StoreKey = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """Every memory as a line of JSON, the oldest first; a file of them is the user's alone to read."""
     from outrider.runtime.memories import export_memory, open_memory
 
-    with open_memory(store, key_file) as memory:
+    with open_memory(store, store_key_file) as memory:
         export_memory(memory, file)

@@ -47,5 +47,5 @@ Store = Annotated[
     str, typer.Option(help="File of the store; $OUTRIDER_MEMORY or ~/.outrider/memory.db by default.")
 ]
 StoreKey = Annotated[
-    str, typer.Option("--key-file", help="Key of an encrypted store; made where store and key are new.")
+    str, typer.Option("--store-key-file", help="Key of an encrypted store; made where store and key are new.")
 ]

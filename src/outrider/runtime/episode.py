@@ -18,7 +18,7 @@ from outrider.navigation.guide import LedDecoder
 from outrider.navigation.history import SearchHistory
 from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
 from outrider.simulation.expert import SearchedPlace, answer
-from outrider.simulation.homes import Home
+from outrider.simulation.homes import Home, HomeObject
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator, open_simulator
 
@@ -156,11 +156,15 @@ def _run(
 
 
 def stands_at_target(home: Home, pose: Pose2D) -> bool:
-    """Whether the robot stands within reach of the target, faces it, and has nothing nearer before it.
+    """Whether the robot stands at the home's target, as in `stands_at`."""
+    return stands_at(home, pose, home.target)
 
-    Reach is from the base's centre to the target's, with a clear line; things aside or behind do not count.
+
+def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
+    """Whether the robot stands within reach of a thing, faces it, and has nothing nearer before it.
+
+    Reach is from the base's centre to the thing's, with a clear line; things aside or behind do not count.
     """
-    target = home.target
     faced = [thing for thing in home.objects if abs(pose.bearing_to(thing.x, thing.y)) <= FACING_RAD]
     nearest = min(faced, key=lambda thing: pose.distance_to(thing.x, thing.y), default=None)
     in_reach = pose.distance_to(target.x, target.y) <= REACH_M

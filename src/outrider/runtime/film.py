@@ -13,6 +13,7 @@ import numpy as np
 
 from outrider.core.errors import OutriderError
 from outrider.core.private_files import open_private
+from outrider.core.terminal import tracked
 from outrider.core.values import Pose2D
 from outrider.runtime.drawing import (
     FAINT,
@@ -61,7 +62,7 @@ def write_film(
     home: Home | None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Write the film at twice the run's pace; none without shots, nor once `stopped`.
+    """Write the film at twice the run's pace; none without shots, nor once `stopped`. Its progress is shown.
 
     The file is there once the film is whole. Raises OutriderError without a codec.
     """
@@ -72,7 +73,7 @@ def write_film(
     partial = file.with_stem(f"{file.stem}.partial")
     writer = _open_writer(partial)
     try:
-        for time_s, shot in _at_even_pace(shots):
+        for time_s, shot in tracked(_at_even_pace(shots), f"video {file.name}"):
             travelled = [pose for _, pose in path[: bisect_right(path, time_s, key=lambda entry: entry[0])]]
             if stopped():
                 break

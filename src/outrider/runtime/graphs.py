@@ -54,6 +54,7 @@ ARGUMENTS = {
         Argument("memory_key_file", (("memory", "memory_key_file"), ("navigator", "memory_key_file"))),
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
+        Argument("video", (("mission", "video"),)),
         Argument("record", (("record", "file"),)),
         Argument("markers", (("markers", "draw"),)),
         Argument("seed", (("simulation", "seed"), ("gazebo", "seed"))),
@@ -113,6 +114,7 @@ SIM_GRAPH = Graph(
         "answers",
         "answer_model",
         "out",
+        "video",
         "record",
         "markers",
         "seed",
@@ -154,6 +156,7 @@ ROBOT_GRAPH = Graph(
         "answer_model",
         "home",
         "out",
+        "video",
         "record",
         "markers",
         "endpoint",
@@ -186,7 +189,7 @@ _MUJOCO_ARGUMENTS = ("legs", "real_time_factor", "command_interface", "robot_avo
 TELEOP_GRAPH = Graph(
     (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
     (
-        *(name for name in ROBOT_GRAPH.arguments if name not in ("instruction", "out")),
+        *(name for name in ROBOT_GRAPH.arguments if name not in ("instruction", "out", "video")),
         "console_host",
         "console_port",
     ),

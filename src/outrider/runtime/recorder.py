@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from outrider.core.values import Pose2D, RoundStats
 from outrider.navigation.pilot import MotionEnd
 from outrider.runtime.film import Shot
 from outrider.runtime.goal_run import GoalResult, StepState, StepUpdate
 from outrider.runtime.report import PoseRecord, RoundRecord, RunRecord, StepRecord
+from outrider.runtime.verdict import Judgement
 from outrider.simulation.homes import Home
 
 SHOT_PERIOD_S = 0.15
@@ -76,19 +79,29 @@ class Recorder:
         if not self._poses or time_s - self._poses[-1].time_s >= POSE_PERIOD_S:
             self._poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
 
-    def finish(self, result: GoalResult, success: bool, duration_s: float, home: Home | None) -> RunRecord:
-        """The record. `success` is the verdict of whoever knows the truth."""
+    def finish(
+        self,
+        result: GoalResult,
+        judgement: Judgement,
+        duration_s: float,
+        home: Home | None,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> RunRecord:
+        """The record of a run that ended with `result` and was judged so."""
+        done = "arrived" if judgement.checked else "done"
         return RunRecord(
             instruction=self.instruction,
-            success=success,
-            outcome=result.error.name.lower() if not result.success else "arrived",
-            message=result.message,
+            success=judgement.verdict.is_reached,
+            outcome=done if result.success else result.error.name.lower(),
+            message=judgement.message,
             strategy=self.strategy,
             duration_s=duration_s,
-            target_distance_m=self.truth.target_distance_m if self.truth else None,
+            target_distance_m=judgement.target_distance_m,
             collisions=self.truth.collisions if self.truth else 0,
             link_states=tuple(self._link_states),
             home=home,
+            checked=judgement.checked,
+            conditions=conditions or {},
             steps=[_whole_step(self._steps[index], self._ends.get(index)) for index in sorted(self._steps)],
             shots=self._shots,
             poses=self._poses,

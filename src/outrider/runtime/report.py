@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from outrider.core.writing import replace_file
 from outrider.runtime.drawing import draw_trajectory
 from outrider.runtime.figures import REPORT_FILE, write_figures
 from outrider.runtime.film import Shot, write_film
+from outrider.runtime.verdict import Verdict
 from outrider.simulation.homes import Home
 
 
@@ -60,7 +61,11 @@ class RoundRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """All that was recorded of one run. `home` is None where the surroundings are unknown (a real robot)."""
+    """All that was recorded of one run. `home` is None where the surroundings are unknown (a real robot).
+
+    `checked`: whether `success` was measured; else it is the robot's own account. `conditions` are what the
+    figures depend on: seed, link, versions, machine.
+    """
 
     instruction: str
     success: bool
@@ -72,10 +77,19 @@ class RunRecord:
     collisions: int = 0
     link_states: tuple[str, ...] = ()
     home: Home | None = None
+    checked: bool = False
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     steps: list[StepRecord] = field(default_factory=list)
     shots: list[Shot] = field(default_factory=list)
     poses: list[PoseRecord] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> Verdict:
+        """As it was printed."""
+        if not self.success:
+            return Verdict.FAILED
+        return Verdict.SUCCESS if self.checked else Verdict.DONE
 
 
 def summary(run: RunRecord) -> dict[str, Any]:
@@ -86,6 +100,8 @@ def summary(run: RunRecord) -> dict[str, Any]:
     return {
         "instruction": run.instruction,
         "success": run.success,
+        "checked": run.checked,
+        "verdict": run.verdict.value,
         "outcome": run.outcome,
         "message": run.message,
         "strategy": run.strategy,
@@ -103,6 +119,7 @@ def summary(run: RunRecord) -> dict[str, Any]:
         "bytes_up": sum(record.stats.bytes_up for record in run.rounds),
         "bytes_down": sum(record.stats.bytes_down for record in run.rounds),
         "link_states": list(run.link_states),
+        **run.conditions,
         "step_log": [asdict(step) for step in run.steps],
     }
 
@@ -130,12 +147,16 @@ def write_summary(run: RunRecord, folder: Path) -> Path:
     return report
 
 
-def write_pictures(run: RunRecord, folder: Path, stopped: Callable[[], bool] = lambda: False) -> None:
+def write_pictures(
+    run: RunRecord, folder: Path, stopped: Callable[[], bool] = lambda: False, video: bool = True
+) -> None:
     """Draw trajectory.png and the film, which takes long: it is given up once `stopped` says so."""
     odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]
     draw_trajectory(folder / "trajectory.png", run.instruction, run.success, odometry, truth, run.home)
     path = [(p.time_s, p.truth) for p in run.poses]
     (folder / "run.mp4").unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
+    if not video:
+        return
     write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home, stopped)
 
 

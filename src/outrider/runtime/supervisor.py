@@ -10,16 +10,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import OutriderError
+from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
-from outrider.navigation.instructions import check_instruction
+from outrider.runtime.conditions import host, versions
 from outrider.runtime.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.figures import REPORT_FILE, amend_figures
 from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
@@ -38,12 +38,15 @@ from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.recording import check_new
 from outrider.runtime.restarts import Restarts
 from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.runtime.words import check_sentence, vocabulary_of
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
 MISSION_END_S = 30.0
 LOG_TAIL_LINES = 15
 MISSION = "mission"
+OWN_STORE = "demo-memory.db"
+NOT_REACHED, STOPPED = 1, 130
 
 
 @dataclass
@@ -98,9 +101,11 @@ class Supervisor:
                 command, env=self._env, stdout=output, stderr=output, start_new_session=True
             )
 
-    def wait(self, last: str | None, stopping: threading.Event) -> int:
+    def wait(
+        self, last: str | None, stopping: threading.Event, is_over: Callable[[], bool] = lambda: False
+    ) -> int | None:
         """Until `last` ends, or a node whose output the terminal has could not start: its exit status;
-        130 when stopped.
+        130 when stopped, None once `is_over`.
 
         A node that ends before is started again where its specification says so; otherwise OutriderError.
         """
@@ -113,7 +118,9 @@ class Supervisor:
                     return status
                 if status is not None:
                     self._replace(child, status)
-        return 130
+            if is_over():
+                return None
+        return STOPPED
 
     def _replace(self, child: _Child, status: int) -> None:
         if not child.restarts.allow(status):
@@ -141,9 +148,11 @@ class Supervisor:
     def _child(self, name: str) -> _Child:
         return next(child for child in self._children if child.name == name)
 
-    def stop_all(self) -> None:
-        """End all, in the reverse order of starting; what does not end in time is killed."""
-        running = [child.process for child in reversed(self._children) if child.process.poll() is None]
+    def stop_all(self, but: str = "") -> None:
+        """End all but one, in the reverse order of starting; what does not end in time is killed."""
+        children = [child for child in reversed(self._children) if child.name != but]
+        self._children = [child for child in self._children if child.name == but]
+        running = [child.process for child in children if child.process.poll() is None]
         for process in running:
             process.terminate()
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
@@ -169,24 +178,31 @@ def run_demo(
     real_time_factor: float = 1.0,
     holds: str | None = None,
     memory_store: str = "",
+    memory_key_file: str = "",
     record: Path | None = None,
     legs: bool = False,
     console: bool = False,
+    console_port: int | None = None,
     namespace: str = "",
+    video: bool = True,
 ) -> int:
-    """The whole graph in simulation, from instruction to report. The exit status is the mission's.
+    """The whole graph in simulation, from instruction to report: 0 where the goal was reached, 1 where not,
+    130 where a signal asked for the end.
 
     With `console` the run can be watched and steered in a browser.
 
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
     `link_profile` names a network, or a file that describes one, to be emulated on the way to the verifier.
+    Without a `memory_store` the robot begins with an empty one, so that two runs are the same run.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
     arguments: dict[str, Any] = {
         "instruction": instruction,
         "holds": holds,
-        "memory_store": str(Path(memory_store).resolve()) if memory_store else None,
+        "memory_store": str((Path(memory_store) if memory_store else out / OWN_STORE).resolve()),
+        "memory_key_file": str(Path(memory_key_file).resolve()) if memory_key_file else None,
         "out": str(out.resolve()),
+        "video": video,
         "record": str(record.resolve()) if record else None,
         "legs": legs or None,
         "strategy": strategy,
@@ -197,35 +213,81 @@ def run_demo(
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
         "real_time_factor": real_time_factor,
         "console": console,
-        "console_port": free_port() if console and namespace else None,
+        "console_port": free_port() if console and namespace and console_port is None else console_port,
     }
+    folder = models_folder(models.resolve() if models else None)
     if models is not None:
-        folder = models_folder(models.resolve())
         arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
-    check_instruction(instruction)
     if drafters is not None:
         DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
     if link_profile is not None:
         load_network(link_profile)
     if record is not None:
         check_new(record)
+    check_sentence(instruction, vocabulary_of(str(folder / "draft")), remembers=bool(memory_store))
     given = {name: value for name, value in arguments.items() if value is not None}
     report, memory = out / REPORT_FILE, PeakMemory()
-    # That of an earlier run must not pass for this one's.
+    # Those of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
+        if not memory_store:
+            remove_store(out / OWN_STORE)
     if console:
         port = given.get("console_port", CONSOLE.checked({})["port"])
         print(f"console: http://127.0.0.1:{port}/", flush=True)
-    status = run_graph(SIM_GRAPH, given, out / "logs", memory, checked_namespace(namespace))
+    try:
+        status = run_graph(SIM_GRAPH, given, out / "logs", memory, checked_namespace(namespace), report)
+    except ConfigError:
+        raise
+    except OutriderError as error:
+        leave_report(report, given, str(error))
+        raise
+    if status == STOPPED:
+        leave_report(report, given, "interrupted before there was a goal")
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
-    return status
+    return NOT_REACHED if status == COULD_NOT_START else status
+
+
+def remove_store(path: Path) -> None:
+    """Remove a store of memories, with what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
+
+
+def leave_report(report: Path, given: Mapping[str, Any], reason: str) -> None:
+    """Write the report of a run whose mission left none; does nothing where it did."""
+    if report.is_file():
+        return
+    from outrider.runtime.report import RunRecord, write_summary  # draws pictures too: slow to import
+
+    conditions = {
+        "seed": given.get("seed"),
+        "placement": given.get("placement"),
+        "link": given.get("link_profile"),
+        "drafters": given.get("drafters"),
+        "draft_model": given.get("draft_model"),
+        "versions": versions(),
+        "host": host(),
+    }
+    record = RunRecord(
+        given["instruction"], False, "cancelled", reason, given["strategy"], 0.0, conditions=conditions
+    )
+    print(f"report: {write_summary(record, report.parent)}", flush=True)
 
 
 def run_graph(
-    graph: Graph, arguments: Mapping[str, Any], log_folder: Path, memory: PeakMemory, namespace: str = ""
+    graph: Graph,
+    arguments: Mapping[str, Any],
+    log_folder: Path,
+    memory: PeakMemory,
+    namespace: str = "",
+    report: Path | None = None,
 ) -> int:
-    """Start every node of a graph and wait for its mission. `memory` sees all of its processes."""
+    """Start every node of a graph and wait for its mission; the mission's exit status, or STOPPED.
+
+    `memory` sees all of its processes. Once the `report` is there the goal has ended, and all but the mission
+    are stopped, which may draw pictures yet.
+    """
     defaults = apart(graph, namespace, False, str(arguments["endpoint"]))
     base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
     parameters = graph_parameters(graph, base, arguments)
@@ -235,16 +297,25 @@ def run_graph(
     write_parameter_file(parameter_file, parameters, namespace)
     stopping = threading.Event()
     env = ros_environment(free_domain())
+    names = wanted_nodes(graph, parameters)
+    print(f"starting {', '.join(names)}: some 10 s on two cores; logs in {log_folder}", flush=True)
     with stopping_on_signals(stopping), Supervisor(log_folder, env, memory, namespace) as supervisor:
-        for name in wanted_nodes(graph, parameters):
+        for name in names:
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
-        status = supervisor.wait(MISSION, stopping)
-        # The mission first, which cancels its goal and writes its report; then the robot's side, which must
-        # stand before those it listens to are gone.
-        supervisor.stop(MISSION, MISSION_END_S)
-        supervisor.stop("action")
-        supervisor.stop("navigator")
-        return status
+        status = supervisor.wait(MISSION, stopping, lambda: report is not None and report.is_file())
+        if status is None:
+            _stop_base(supervisor)
+            supervisor.stop_all(but=MISSION)
+            status = supervisor.wait(MISSION, stopping)
+        supervisor.stop(MISSION, MISSION_END_S)  # it cancels its goal and writes its report
+        _stop_base(supervisor)
+        return STOPPED if status is None else status
+
+
+def _stop_base(supervisor: Supervisor) -> None:
+    """The robot must stand before those are gone that its base listens to."""
+    supervisor.stop("action")
+    supervisor.stop("navigator")
 
 
 def run_recorder(file: Path, namespace: str = "") -> int:
@@ -262,7 +333,7 @@ def run_recorder(file: Path, namespace: str = "") -> int:
             supervisor.start(RECORD.name, parameter_file, to_terminal=True)
             print(f"recording to {file} until Ctrl-C", flush=True)
             status = supervisor.wait(RECORD.name, stopping)
-    return 0 if stopping.is_set() else status
+    return 0 if stopping.is_set() else status or 0
 
 
 def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:

@@ -21,6 +21,7 @@ COLOUR_RGB = {
     "black": (0.07, 0.07, 0.08),
 }
 
+
 @dataclass(frozen=True)
 class ObjectSpec:
     """A thing by kind and colour."""

@@ -60,7 +60,12 @@ def test_a_too_long_instruction() -> None:
     [
         *("go home", "walk home", "find me", "leave me", "red", "red bottle", "bottle", "find", "the", "me"),
         *("find the bottle", "find the red", "find the silver bottle or else", "silver find bottle the"),
-        *("find the silver bottle in the kitchen", "do not find the red cup", "turn around", "door left turn"),
+        *(
+            "find the silver bottle in the kitchen",
+            "do not find the red cup",
+            "turn around",
+            "door left turn",
+        ),
     ],
 )
 def test_known_words_that_are_no_sentence_are_refused(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -12,10 +13,13 @@ from outrider.navigation.pilot import Ending, MotionEnd
 from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
 from outrider.runtime.live_view import LiveState, LiveView
 from outrider.runtime.recorder import Recorder, Truth
+from outrider.runtime.verdict import Judgement, Verdict
 
 TEXT = "move forward small\nsee: the cup"
 DECODING = StepUpdate("s", 1, StepState.DECODING, text="move forward small\n")
 COMPLETE = StepUpdate("s", 1, StepState.DECODING, None, DECODING.text, "move forward small", True, 3, 0, 0.2)
+MEASURED = Judgement(Verdict.SUCCESS, "done; stands there", checked=True, target_distance_m=0.8)
+LOST = Judgement(Verdict.FAILED, "gone")
 FINISHED = StepUpdate(
     "s", 1, StepState.FINISHED, None, TEXT, "move forward small", True, 9, 3, 0.2, 50.0, 3.0
 )
@@ -36,7 +40,7 @@ def recorded() -> Recorder:
 
 
 def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
-    record = recorded().finish(GoalResult(True, GoalError.NONE, "done", 1), True, 3.0, None)
+    record = recorded().finish(GoalResult(True, GoalError.NONE, "done", 1), MEASURED, 3.0, None)
     (step,) = record.steps
     assert (step.frame_s, step.action_s, step.finished_s, step.moved_s) == (1.0, 1.2, 1.5, 2.0)
     assert (step.text, step.tokens, step.tokens_per_s, step.note) == (TEXT, 9, 50.0, "blocked: 0.1 of 0.25 m")
@@ -49,7 +53,7 @@ def test_a_motion_whose_end_is_heard_before_its_action_is_recorded_whole() -> No
     recorder = Recorder("find the cup")
     recorder.on_motion_end(MotionEnd("s", 1, "move forward small", Ending.FAILED, "odometry is 2 s old"), 1.1)
     recorder.on_text(COMPLETE, "connected", 1.2)
-    (step,) = recorder.finish(GoalResult(True, GoalError.NONE, "done", 1), True, 3.0, None).steps
+    (step,) = recorder.finish(GoalResult(True, GoalError.NONE, "done", 1), MEASURED, 3.0, None).steps
     assert (step.action_s, step.moved_s, step.note) == (1.1, 1.1, "failed: odometry is 2 s old")
     assert step.frame_s == pytest.approx(1.1 - COMPLETE.latency_s)
 
@@ -61,7 +65,7 @@ def test_pictures_and_poses_are_thinned_out() -> None:
         if recorder.wants_frame(time_s):
             recorder.on_frame(b"jpeg", time_s)
         recorder.on_odometry(Pose2D(0.0, 0.0, 0.0), time_s)
-    record = recorder.finish(GoalResult(False, GoalError.LINK_LOST, "gone", 1), False, 1.0, None)
+    record = recorder.finish(GoalResult(False, GoalError.LINK_LOST, "gone", 1), LOST, 1.0, None)
     assert len(record.shots) == 7 and 9 <= len(record.poses) <= 10
     assert record.poses[0].truth == Pose2D(1.0, 2.0, 0.0) and record.outcome == "link_lost"
 
@@ -85,3 +89,32 @@ def test_a_terminal_shows_text_action_and_figures() -> None:
     show(Console(file=printed, force_terminal=True, width=100), COMPLETE, FINISHED)
     for part in ("find the cup", "action: move forward small", "see: the cup", "0.83 m", "200 ms"):
         assert part in printed.getvalue()
+
+
+def test_piped_lines_show_the_emulated_network_and_the_time_without_a_link() -> None:
+    printed = StringIO()
+    with LiveView(Console(file=printed, width=40)) as view:
+        for time_s, state, update in [
+            (1.0, "connecting", DECODING),
+            (2.0, "connected", FINISHED),
+            (3.0, "connected", replace(DECODING, step=2)),
+            (10.0, "lost", replace(DECODING, step=2)),
+            (13.0, "connected", replace(DECODING, step=2)),
+            (14.0, "connected", replace(FINISHED, step=2)),
+            (15.0, "connected", replace(FINISHED, step=3)),
+        ]:
+            view.show(LiveState("find the cup", time_s, update, state, network="blackout"))
+    first, gone, back, second, third = printed.getvalue().splitlines()
+    assert all("connected over blackout" in line for line in (first, second, third))
+    assert "10.0 s  link lost" in gone and "13.0 s  link connected, after 3.0 s without" in back
+    assert "lost for 3.0 s" in second and "lost" not in first + third
+
+
+def test_a_long_silence_is_broken_by_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, now = StringIO(), [100.0]
+    monkeypatch.setattr("outrider.runtime.live_view.time.monotonic", lambda: now[0])
+    with LiveView(Console(file=printed, width=40)) as view:
+        for now[0] in (100.0, 109.0, 111.0, 112.0, 122.0):
+            view.show(LiveState("find the cup", now[0] - 100.0, DECODING, "lost"))
+    lines = [line for line in printed.getvalue().splitlines() if "goes on" in line]
+    assert len(lines) == 2 and "11.0 s" in lines[0] and "lost" in lines[0]

@@ -8,7 +8,15 @@ import pytest
 from outrider.core.values import Pose2D, RoundStats
 from outrider.runtime.drawing import fit_view
 from outrider.runtime.film import FRAMES_PER_S, SPEED, Shot
-from outrider.runtime.report import PoseRecord, RoundRecord, RunRecord, StepRecord, write_report
+from outrider.runtime.report import (
+    PoseRecord,
+    RoundRecord,
+    RunRecord,
+    StepRecord,
+    summary,
+    write_pictures,
+    write_report,
+)
 from outrider.simulation.homes import generate_home
 
 HOME = generate_home(5)
@@ -30,6 +38,8 @@ def run_record() -> RunRecord:
         target_distance_m=0.9,
         link_states=("connected",),
         home=HOME,
+        checked=True,
+        conditions={"seed": 7, "link": None},
         steps=[step],
         shots=[Shot(0.2 * i, JPEG, 1, step.text, "stop") for i in range(11)],
         poses=[PoseRecord(0.1 * i, pose, pose) for i, pose in enumerate(path)],
@@ -40,6 +50,8 @@ def run_record() -> RunRecord:
 def test_a_run_leaves_its_four_files(tmp_path):
     report = json.loads(write_report(run_record(), tmp_path / "demo").read_text())
     assert report["success"] is True and report["steps"] == 1
+    assert report["verdict"] == "success" and report["checked"] is True
+    assert report["seed"] == 7 and report["link"] is None
     assert report["path_m"] == pytest.approx(1.0)
     assert report["tokens_per_round"] == pytest.approx(4.0) and report["tokens_per_s"] == pytest.approx(100.0)
     assert report["bytes_up"] == 40 and report["step_log"][0]["action"] == "stop"
@@ -69,6 +81,7 @@ def test_the_film_has_the_length_of_the_run_and_is_wide_enough(tmp_path):
 def test_a_run_that_recorded_nothing_still_reports(tmp_path):
     nothing = RunRecord("find it", False, "link_lost", "the verifier is down", "sd", 0.0)
     report = json.loads(write_report(nothing, tmp_path).read_text())
+    assert report["verdict"] == "failed" and report["checked"] is False
     assert report["tokens_per_s"] is None and report["decision_latency_s"] is None
     assert not (tmp_path / "run.mp4").exists() and (tmp_path / "trajectory.png").exists()
 
@@ -80,3 +93,13 @@ def test_the_view_holds_the_home_with_y_upwards():
             px, py = view.pixel(x, y)
             assert 0 <= px <= 600 and 0 <= py <= 400
     assert view.pixel(1.0, 2.0)[1] < view.pixel(1.0, 1.0)[1]
+
+
+def test_a_success_that_nobody_measured_is_done() -> None:
+    assert summary(replace(run_record(), checked=False))["verdict"] == "done"
+
+
+def test_without_a_video_the_trajectory_is_drawn_and_an_earlier_video_removed(tmp_path):
+    write_report(run_record(), tmp_path)
+    write_pictures(run_record(), tmp_path, video=False)
+    assert (tmp_path / "trajectory.png").exists() and not (tmp_path / "run.mp4").exists()

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from outrider.core.errors import SimulationError
-from outrider.simulation.homes import PLACEMENTS, generate_home, in_camera_view
 from outrider.core.grammar import FIND_PHRASINGS, Instruction, parse
+from outrider.simulation.homes import PLACEMENTS, generate_home, in_camera_view
 from outrider.simulation.vocabulary import ObjectSpec, target_of, vocabulary
 
 SEEDS = range(500, 530)

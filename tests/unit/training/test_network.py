@@ -87,7 +87,10 @@ def test_a_run_resumes_and_exports(tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     export("draft", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "draft", WORDS)
     card = json.loads((tmp_path / "draft" / "card.json").read_text())
-    assert card["slots"] == {"colour": ["red"], "kind": ["ball", "cup"]} and card["figures"]["training_frames"] == 6
+    assert (
+        card["slots"] == {"colour": ["red"], "kind": ["ball", "cup"]}
+        and card["figures"]["training_frames"] == 6
+    )
     with pytest.raises(ConfigError, match="not a target"):
         export("target", run / "draft.checkpoint.pt", tmp_path / "tokenizer", tmp_path / "x", WORDS)
 

@@ -66,7 +66,9 @@ def target(tmp_path: Path) -> Path:
         if weight.dim() > 1:
             weight.data.normal_(std=0.15)
     model.save_pretrained(tmp_path / "target")
-    (tmp_path / "target" / "card.json").write_text(json.dumps({"slots": {"colour": ["red"], "kind": ["ball"]}}))
+    (tmp_path / "target" / "card.json").write_text(
+        json.dumps({"slots": {"colour": ["red"], "kind": ["ball"]}})
+    )
     return tmp_path / "target"
 
 

@@ -1,0 +1,86 @@
+"""What a person sees of long work: progress on a terminal, and a line every 10 s where there is none."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sized
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
+    from rich.console import Console
+
+LINE_PERIOD_S = 10.0
+PIPED_WIDTH = 240
+_T = TypeVar("_T")
+
+
+def make_console(stderr: bool = False) -> Console:
+    """A console for tables and lines; where its output is piped, wide enough that nothing is cut.
+
+    $COLUMNS sets another width.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=stderr)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = PIPED_WIDTH
+    return console
+
+
+def tracked(items: Iterable[_T], what: str, total: int | None = None) -> Iterator[_T]:
+    """The items, with their progress on stderr. `total` is needed where they have no length."""
+    if total is None:
+        total = len(items) if isinstance(items, Sized) else None
+    with Pulse(what, total) as pulse:
+        for item in items:
+            yield item
+            pulse.advance()
+
+
+class Pulse:
+    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line every LINE_PERIOD_S."""
+
+    def __init__(self, what: str, total: int | None = None) -> None:
+        """`total`: of the steps of `advance`; None where nobody knows."""
+        self._what, self._total, self._done = what, total, 0
+        self._ended = threading.Event()
+        self._began_s = 0.0
+        self._console = make_console(stderr=True)
+
+    def __enter__(self) -> Pulse:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._began_s = time.monotonic()
+        self._progress: Progress | None = None
+        if self._console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            self._progress = Progress(*columns, TimeRemainingColumn(), console=self._console)
+            self._progress.start()
+            self._task = self._progress.add_task(self._what, total=self._total)
+        else:
+            threading.Thread(target=self._print_lines, name="pulse", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._progress is not None:
+            self._progress.stop()
+
+    def advance(self) -> None:
+        """One step more is done."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._done)
+
+    def _print_lines(self) -> None:
+        while not self._ended.wait(LINE_PERIOD_S):
+            elapsed_s = time.monotonic() - self._began_s
+            of_all = f" of {self._total}" if self._total else ""
+            done = f"{self._done}{of_all} " if self._total or self._done else ""
+            print(f"{self._what}: {done}after {elapsed_s:.0f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,31 @@
+"""Parameters of another node, asked for once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rcl_interfaces.srv import GetParameters
+from rclpy.node import Node
+
+
+class NodeParameters:
+    """Texts that another node has as parameters: `values`, by name, once it has answered."""
+
+    def __init__(self, owner: Node, node: str, names: Sequence[str]) -> None:
+        """`node` is a name in the owner's namespace."""
+        self.values: dict[str, str] = {}
+        self._names, self._is_asked = tuple(names), False
+        self._client = owner.create_client(GetParameters, f"{node}/get_parameters")
+
+    def look(self) -> None:
+        """Ask once the node can be asked; the answer comes while the owner spins."""
+        if not self._is_asked and self._client.service_is_ready():
+            self._is_asked = True
+            asked = self._client.call_async(GetParameters.Request(names=list(self._names)))
+            asked.add_done_callback(self._on_answer)
+
+    def _on_answer(self, future: Any) -> None:
+        if future.exception() is None:
+            values = [value.string_value for value in future.result().values]
+            self.values = dict(zip(self._names, values, strict=False))

@@ -1,0 +1,51 @@
+"""Work that takes long shows that it goes on, where its output is piped too."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from rich.table import Table
+
+from outrider.core import terminal
+from outrider.core.terminal import Pulse, make_console, tracked
+
+
+def test_a_piped_table_is_not_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = Table(*(f"tokens per round of column {number}" for number in range(6)))
+    make_console().print(table)
+    printed = capsys.readouterr().out
+    assert all(f"tokens per round of column {number}" in printed for number in range(6))
+
+
+def test_a_width_that_is_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "44")
+    assert make_console().width == 44
+
+
+def test_piped_work_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
+    deadline_s = time.monotonic() + 20.0
+    printed = ""
+    for item in tracked([1, 2, 3], "frames"):
+        while item == 2 and "frames: 1 of 3 after 0 s" not in printed and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+            printed += capsys.readouterr().err
+    assert "frames: 1 of 3 after 0 s" in printed
+
+
+def test_short_work_says_nothing_and_gives_every_item(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(tracked(iter("abc"), "letters", total=3)) == ["a", "b", "c"]
+    with Pulse("waiting"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_in_the_work_ends_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError), Pulse("work"):
+        raise ZeroDivisionError

@@ -1,0 +1,70 @@
+"""A success is measured, or it is not called one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from outrider.core.values import Pose2D
+from outrider.runtime.goal_run import GoalError, GoalResult
+from outrider.runtime.verdict import Verdict, judge
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import ObjectSpec
+
+HOME = generate_home(3, ObjectSpec("bottle", "silver"))
+TARGET = HOME.target
+ALONE = replace(HOME, objects=(TARGET,), target_index=0, furniture=(), walls=())
+THERE = Pose2D(TARGET.x - 0.8, TARGET.y, 0.0)
+REACHED = GoalResult(True, GoalError.NONE, "stopped", 3)
+GONE = GoalResult(False, GoalError.LINK_LOST, "the link is lost", 3)
+
+
+def test_a_robot_that_stands_at_the_target_is_a_measured_success() -> None:
+    judged = judge("find the silver bottle", REACHED, ALONE, THERE, 2)
+    assert judged.verdict is Verdict.SUCCESS and judged.checked
+    assert judged.target_distance_m == pytest.approx(0.8)
+    assert "0.80 m from the silver bottle, 2 collisions" in judged.message
+
+
+@pytest.mark.parametrize("pose", [replace(THERE, x=TARGET.x - 2.0), replace(THERE, yaw=math.pi)])
+def test_a_robot_that_only_says_so_has_failed(pose: Pose2D) -> None:
+    judged = judge("find the silver bottle", REACHED, ALONE, pose)
+    assert judged.verdict is Verdict.FAILED and judged.checked
+
+
+def test_a_goal_that_failed_at_the_target_has_failed() -> None:
+    assert judge("find the silver bottle", GONE, ALONE, THERE).verdict is Verdict.FAILED
+
+
+def test_the_thing_that_was_asked_for_counts_and_not_the_one_the_home_was_made_for() -> None:
+    other = replace(TARGET, x=TARGET.x + 5.0, spec=ObjectSpec("ball", "red"))
+    home = replace(ALONE, objects=(TARGET, other))
+    assert judge("find the red ball", REACHED, home, THERE).verdict is Verdict.FAILED
+    there = replace(THERE, x=other.x - 0.8)
+    assert judge("go to the red ball", REACHED, home, there).verdict is Verdict.SUCCESS
+    missing = judge("find the blue cup", REACHED, home, THERE)
+    assert missing.verdict is Verdict.FAILED and "holds no blue cup" in missing.message
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        *("stop", "turn left", "move forward a little", "find my keys"),
+        *(
+            "remember that the red ball is here",
+            "where did you last see the red ball?",
+            "what is a red ball?",
+        ),
+    ],
+)
+def test_what_nobody_can_measure_is_done_and_not_checked(sentence: str) -> None:
+    judged = judge(sentence, REACHED, ALONE, THERE)
+    assert judged.verdict is Verdict.DONE and not judged.checked and judged.target_distance_m is None
+    assert judged.verdict.words == "DONE (not checked)"
+
+
+def test_a_real_robot_is_never_a_success() -> None:
+    assert judge("find the silver bottle", REACHED, None, None).verdict is Verdict.DONE
+    assert judge("find the silver bottle", GONE, None, None).verdict is Verdict.FAILED
