@@ -17,7 +17,7 @@ SIBLINGS = {
     "training",
     "console",
 }
-LAYERS = {"core": 0, **dict.fromkeys(SIBLINGS, 1), "runtime": 2, "nodes": 3, "cli": 3}
+LAYERS = {"core": 0, **dict.fromkeys(SIBLINGS, 1), "runtime": 2, "nodes": 3, "cli": 3, "__main__": 4}
 OWNERS = {
     "transformers": {"models", "training"},
     "torch": {"models", "training", "decoding"},

@@ -235,7 +235,7 @@ def _slot(token: str) -> str:
 
 
 def _match(words: Sequence[str], tokens: Sequence[str], vocabulary: Vocabulary) -> dict[str, str] | None:
-    """The words of the slots where the sentence is this form; an article before a slot may be any, or none."""
+    """The words of the slots where the sentence is this form; before a slot any article will do, or none."""
     filled: dict[str, str] = {}
     rest = list(words)
     for index, token in enumerate(tokens):
@@ -260,7 +260,7 @@ def _align(
     A missing word is said as "", and so is what is meant by a missing slot. Wagner and Fischer, 1974.
     """
     rows: list[list[tuple[float, list[tuple[str, str, str]]]]] = [[(0.0, [])]]
-    for word in words:
+    for _ in words:
         cost, pairs = rows[-1][0]
         rows.append([(cost + _EXTRA_WORD, pairs)])
     for token in tokens:

@@ -44,20 +44,23 @@ CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
 LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
 ANSWER_S = 20.0
 STOPPED = 130
+LASTING_TIMES = 4
 SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
 
 
 class Stages:
-    """What the nodes say of themselves while they start, each news once."""
+    """What the nodes say of themselves while they start: that they are ready, or what they lack for long."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._said: dict[str, tuple[str, int]] = {}
         self._news: list[str] = []
 
-    def hear(self, node: str, message: str) -> None:
-        """Take a node's diagnosis: "ok", or what it waits for."""
-        if self._known.get(node) != message:
-            self._known[node] = message
+    def take(self, node: str, message: str) -> None:
+        """A node's diagnosis, which comes every second: "ok", or what is wrong."""
+        before, times = self._said.get(node, ("", 0))
+        times = times + 1 if message == before else 1
+        self._said[node] = message, times
+        if times == (1 if message == "ok" else LASTING_TIMES):
             self._news.append(f"{node}: {'ready' if message == 'ok' else message}")
 
     def news(self) -> Iterator[str]:
@@ -265,7 +268,7 @@ class MissionNode(Node):
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name.startswith(diagnostics_name(self.get_namespace(), "")):
-                self._stages.hear(spec_of_status(status.name), status.message)
+                self._stages.take(spec_of_status(status.name), status.message)
 
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state

@@ -22,8 +22,9 @@ _LINK_STYLES = {LinkState.CONNECTED: "green", LinkState.LOCAL: "green", LinkStat
 
 @dataclass(frozen=True)
 class LiveState:
-    """What the view shows. `distance_m` is None where nobody knows the distance to the target; `network` names
-    the one that is emulated, if any.
+    """What the view shows. `distance_m` is None where nobody knows the distance to the target.
+
+    `network` is the name of the network that is emulated, if any.
     """
 
     instruction: str
