@@ -23,7 +23,8 @@ from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.runtime.decoders import connect_decoder, probe_verifier, serve_verifier
+from outrider.runtime.decoders import connect_decoder, serve_verifier
+from outrider.runtime.probe import probe_verifier
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.keys import create_keys
 
@@ -282,6 +283,8 @@ def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
 
 def test_the_probe_tells_who_serves(endpoint):
     with pytest.raises(LinkError, match="no verifier answers"):
+        probe_verifier(endpoint, 0.2)
+    with pytest.raises(LinkError, match="nothing listens there"):
         probe_verifier(endpoint, 0.2)
     with verifier(endpoint):
         card = probe_verifier(endpoint)

@@ -26,7 +26,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.limits import CloudLimits
 from outrider.decoding.service import VerifierService, serve_frames
-from outrider.runtime.decoders import connect_decoder, probe_verifier
+from outrider.runtime.decoders import connect_decoder
+from outrider.runtime.probe import probe_verifier
 from outrider.runtime.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.codec import encode
 from outrider.wire.gate import GateLimits

@@ -96,6 +96,7 @@ def run_mission(
     try:
         with LiveView(Console(file=printed, width=200)) as view:
             status = mission.run(view, threading.Event())
+        mission.film(lambda: False)
     finally:
         mission.destroy_node()
     return status, printed.getvalue()
@@ -113,6 +114,9 @@ def test_a_found_object_is_a_success_with_a_whole_report(
     steps = report["step_log"]
     assert steps[-1]["action"] == "stop" and len(steps) == report["steps"] > 1
     assert all(s["frame_s"] <= s["action_s"] <= s["moved_s"] for s in steps)
+    assert report["verdict"] == "success" and report["checked"] is True
+    assert (report["seed"], report["placement"], report["link"]) == (SEED, "in_view", None)
+    assert report["drafters"] == "model,suffix" and report["versions"]["outrider"] and report["host"]["cores"]
     assert (tmp_path / "run.mp4").stat().st_size > 10_000
 
 
@@ -205,7 +209,7 @@ def test_a_mission_that_is_stopped_before_its_goal_is_accepted_leaves_none_behin
     mission = MissionNode({"instruction": "find the silver bottle", "time_limit_s": 90.0})
     try:
         with LiveView(Console(file=StringIO(), width=200)) as view:
-            assert mission.run(view, Stopping()) == 1
+            assert mission.run(view, Stopping()) == 130
         assert navigator.cancelled.wait(5.0)
     finally:
         mission.destroy_node()
@@ -285,6 +289,7 @@ def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
     try:
         with LiveView(Console(file=StringIO(), width=200)) as view:
             assert mission.run(view, stopping) == 1
+        mission.film(stopping.is_set)
     finally:
         mission.destroy_node()
     assert seen == [True, True]

@@ -16,10 +16,10 @@ from conftest import wait_until
 
 from outrider.core.errors import ConfigError, InstructionError, ModelError, OutriderError
 from outrider.runtime import supervisor as supervision
-from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.graphs import SIM_GRAPH, wanted_nodes
 from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.ports import check_endpoint_free, free_port
+from outrider.runtime.probe import probe_verifier
 from outrider.runtime.ros_env import free_domain, ros_environment
 from outrider.runtime.supervisor import Supervisor, run_demo
 
@@ -60,6 +60,7 @@ def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_mode
     assert "FAILED" in output and "step   1" in output
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["success"] is False and report["collisions"] == 0 and report["step_log"]
+    assert report["seed"] == 3 and report["verdict"] == "failed" and report["checked"] is True
     assert report["rounds"] > 0 and report["bytes_up"] > 0 and "connected" in report["link_states"]
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == report["rounds"]
     assert all((tmp_path / name).stat().st_size > 1000 for name in ("run.mp4", "trajectory.png"))
@@ -82,6 +83,8 @@ def test_an_interrupted_demo_ends_soon_and_leaves_no_process(
     started_s = time.monotonic()
     demo.communicate(timeout=60)
     assert demo.returncode == 130 and time.monotonic() - started_s < 25.0
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["verdict"] == "failed" and report["outcome"] == "cancelled" and report["seed"] in (3, None)
     assert node_processes(tmp_path) == []
 
 

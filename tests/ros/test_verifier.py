@@ -14,8 +14,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 
 from outrider.core.errors import OutriderError
 from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.ports import free_port
+from outrider.runtime.probe import probe_verifier
 
 pytestmark = pytest.mark.ros
 

@@ -1,4 +1,4 @@
-"""The commands of a run: demo, record, replay, console, verifier, graphs, ask, keys, doctor."""
+"""The commands of a run: demo, words, record, replay, console, verifier, graphs, ask, doctor."""
 
 from __future__ import annotations
 
@@ -269,21 +269,13 @@ def ask(
     store_key_file: StoreKey = "",
 ) -> None:
     """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
+    if answers == "aggregate":  # first, for what answers takes seconds to import
+        from outrider.runtime.probe import probe_verifier
+
+        probe_verifier(endpoint, key_file=Path(key_file) if key_file else None)
     from outrider.runtime.answers import ask_once
 
     typer.echo(ask_once(question, answers, endpoint, key_file, link, answer_model, store, store_key_file))
-
-
-@app.command(epilog="Example:  outrider keys keys/ --robot go2-a --robot go2-b")
-def keys(
-    folder: Annotated[Path, typer.Argument(help="Folder for the key files; none is overwritten.")],
-    robot: Annotated[list[str] | None, typer.Option(help="Name of a robot; repeatable.")] = None,
-) -> None:
-    """Make the keys with which a verifier and its robots know each other."""
-    from outrider.wire.keys import create_keys
-
-    for path in create_keys(folder, tuple(robot or ["robot"])):
-        typer.echo(path)
 
 
 @app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")

@@ -24,11 +24,11 @@ def train_data(
     processes: Processes = 1,
 ) -> None:
     """Render homes and write down what the expert says, in resumable shards."""
-    from rich.progress import track
 
+    from outrider.core.terminal import tracked
     from outrider.runtime.shards import write_dataset
 
-    for _ in track(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
+    for _ in tracked(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
         pass
 
 

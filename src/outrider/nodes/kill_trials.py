@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from outrider_interfaces.msg import VerifiedText
-from rich.console import Console
-from rich.progress import track
 
 from outrider.console.crowd import hold_button
 from outrider.core.errors import OutriderError
+from outrider.core.terminal import tracked
 from outrider.nodes.kill_scene import START_S, Goal, Sample, Scene, wait_for
 from outrider.runtime.process_kills import (
     BYSTANDERS,
@@ -227,7 +226,7 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
             runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
         write_result(folder / RESULT_FILE, runs, kills)
         print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
-    for index in track(range(TRIES * node_kills), "kills", console=Console(stderr=True)):
+    for index in tracked(range(TRIES * node_kills), "kills"):
         if len(kills) == node_kills:
             break
         name = KILLED_NODES[len(kills) % len(KILLED_NODES)]

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.link_profile import LinkProfile
+from outrider.core.terminal import make_console
 from outrider.core.values import DecodeRequest
 from outrider.decoding.virtual import VirtualWorld
 from outrider.runtime.bench_plots import draw_ablation
@@ -109,7 +109,7 @@ def bench_ablations(texts: int, seed: int, plots: Path | None = None) -> dict[st
     workers = ablate_workers(regime, pair, requests, seed)
     lengths = ablate_draft_length(regime, pair, requests, seed)
     queues = ablate_queues(regime, pair, requests, seed)
-    console = Console()
+    console = make_console()
     console.print(_table("FSD Figure 4(a): workers", "workers", WORKERS, workers))
     console.print(_table("FSD Figure 4(b): draft length", "draft tokens", DRAFT_LENGTHS, lengths))
     console.print(_table("FSD Table 7: misses by edge/cloud hint order", "workers", QUEUE_WORKERS, queues))

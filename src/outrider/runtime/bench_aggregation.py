@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import DecodeRequest
 from outrider.decoding.aggregation.sizes import zipf_row_bytes
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
@@ -77,7 +77,7 @@ def bench_aggregation(
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
     regimes = load_aggregation_regimes(names)
-    pair, reader, console = load_pair(models), load_reader_model(models), Console()
+    pair, reader, console = load_pair(models), load_reader_model(models), make_console()
     for method, meaning in MEANING.items():
         console.print(f"  {method:14} {meaning}", highlight=False)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "regimes": {}}
@@ -100,7 +100,7 @@ def _measure_regime(
     console: Console, name: str, regime: AggregationRegime, texts: int, seed: int, plots: Path | None
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for place, where in track(PLACES.items(), name, console=Console(stderr=True)):
+    for place, where in tracked(PLACES.items(), name):
         rows = compare(regime, place, texts, seed)
         summary = summarise(rows)
         _print_latencies(console, f"{name}, extra delay {where}", regime, rows, place == "server")
@@ -186,7 +186,7 @@ def _measure_scheduling(
         table.add_column(heading, justify="right")
     rows = []
     cases = [(delay_ms, rates) for delay_ms in SCHEDULED_DELAYS_MS for rates in RATE_PAIRS]
-    for delay_ms, rates in track(cases, "scheduling", console=Console(stderr=True)):
+    for delay_ms, rates in tracked(cases, "scheduling"):
         seconds = {
             method: scheduled_s(regime, method, rates, delay_ms / 1e3, texts, seed)
             for method in SCHEDULED_METHODS

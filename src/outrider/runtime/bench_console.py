@@ -22,7 +22,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from outrider.console.crowd import time_e_stops, time_silences
@@ -30,6 +29,7 @@ from outrider.core.camera import SIM_CAMERA
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.ports import LanguageModel
+from outrider.core.terminal import make_console
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
@@ -94,7 +94,7 @@ def bench_console(
             stops = asyncio.run(time_e_stops(url, e_stops))
             silences = asyncio.run(time_silences(url, e_stops))
     figures = asdict(_figures(viewers, watched, stops, silences))
-    Console().print(_table(figures))
+    make_console().print(_table(figures))
     write_figures(json_file, figures)
     return figures
 

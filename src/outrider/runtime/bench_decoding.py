@@ -13,10 +13,10 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.core.terminal import make_console, tracked
 from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.replay import ReplayModel
 from outrider.decoding.timeline import TimelineEvent
@@ -131,9 +131,9 @@ def measure_all(
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
     result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
-    console = Console()
+    console = make_console()
     console.print(LEGEND, highlight=False)
-    for name, regime in track(regimes.items(), "regimes", console=Console(stderr=True)):
+    for name, regime in tracked(regimes.items(), "regimes"):
         made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
         own = measure_regime(regime, replayed, frames, seed, drafters)
         result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
@@ -166,7 +166,7 @@ def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mappi
 def draw_all(folder: Path, regimes: Mapping[str, Regime], seed: int) -> dict[str, Any]:
     """Two pictures a regime: speed-up over the round trip, and one text as a timeline."""
     figures = {}
-    for name, regime in track(regimes.items(), "pictures", console=Console(stderr=True)):
+    for name, regime in tracked(regimes.items(), "pictures"):
         figures[name] = draw_round_trips(folder, name, regime, seed)
         draw_run(folder, name, regime, seed)
     return figures

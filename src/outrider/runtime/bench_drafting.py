@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import LanguageModel
 from outrider.core.prompt import render_prompt
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.replay import ReplayModel
@@ -110,7 +110,7 @@ def bench_drafting(
         raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
     pair, reader = load_pair(models), ReplayModel(load_reader_model(models))
     pair = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
-    console, result = Console(), dict[str, Any]()
+    console, result = make_console(), dict[str, Any]()
     console.print(LEGEND, highlight=False)
     for texts in (*text_sets(pair, episodes, frames, seed), *question_sets(reader, questions, seed)):
         figures = measure(texts, num_draft_tokens) | measure_trees(texts)
@@ -189,7 +189,7 @@ def driven_prompts(pair: Pair, episodes: int, seed: int) -> Iterator[Prompt]:
         seen.append(Prompt(render_prompt(context), simulator.frame_jpeg()))
         return decoder.decode(DecodeRequest(seen[-1], MAX_NEW_TOKENS)).text
 
-    for index in track(range(episodes), "searches", console=Console(stderr=True)):
+    for index in tracked(range(episodes), "searches"):
         home_seed = first_home_seed(seed) + index
         home = generate_home(home_seed, placement=PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)])
         instruction = phrase(np.random.default_rng([home_seed, 3]), home.target.spec)
@@ -202,7 +202,7 @@ def measure(texts: TextSet, num_draft_tokens: int) -> dict[tuple[str, ...], Draf
     """Every set of sources on the same texts."""
     figures = {}
     source_sets = ALONE if texts.draft is None else SOURCE_SETS
-    for sources in track(source_sets, texts.name, console=Console(stderr=True)):
+    for sources in tracked(source_sets, texts.name):
         drafting = Drafting(texts.target, texts.draft, sources, num_draft_tokens, MAX_NEW_TOKENS)
         figures[sources] = figures_of(drafting.run(texts.prompts, texts.keep_history))
     return figures

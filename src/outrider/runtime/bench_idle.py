@@ -12,11 +12,11 @@ from typing import Any
 
 import cv2
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.camera import SIM_CAMERA
 from outrider.core.errors import OutriderError
+from outrider.core.terminal import make_console
 from outrider.runtime.bench_console import processor_s
 from outrider.runtime.figures import write_figures
 from outrider.runtime.graphs import SIM_GRAPH
@@ -53,7 +53,7 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
             _settle(supervisor)
             shares = _shares(supervisor, duration_s)
     figures = {"duration_s": duration_s, "cores": os.cpu_count(), "shares": shares, "limits": LIMITS}
-    Console().print(_table(shares))
+    make_console().print(_table(shares))
     write_figures(json_file, figures)
     return figures
 

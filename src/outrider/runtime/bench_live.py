@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from outrider.core.link_profile import Network
+from outrider.core.terminal import make_console
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES
 from outrider.runtime.bench_verifier import verifier_process
@@ -111,7 +110,7 @@ def bench_live(
     regimes: Sequence[str], prompts: Sequence[Prompt], pair: Pair, models: Path | None
 ) -> dict[str, Any]:
     """Every strategy in every regime, in real time, printed as it is done."""
-    console = Console()
+    console = make_console()
     result: dict[str, Any] = {}
     for name in regimes:
         regime = load_regimes([name])[name]

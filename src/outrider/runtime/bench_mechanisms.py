@@ -12,10 +12,10 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.replay import ReplayModel
@@ -177,11 +177,8 @@ def bench_ablation(
     `alternatives`: strategies whose best is compared with too. Raises ConfigError for an unknown mechanism.
     """
     mechanisms = chosen_mechanisms(names)
-    console, shown = Console(), Console(stderr=True)
-    ar = {
-        name: measure("ar", DEFAULT_TUNING)
-        for name, measure in track(conditions.items(), "ar", console=shown)
-    }
+    console = make_console()
+    ar = {name: measure("ar", DEFAULT_TUNING) for name, measure in tracked(conditions.items(), "ar")}
     full = speeds_over_ar(conditions, ar, DEFAULT_TUNING)
     best = {
         name: max(measure(one, DEFAULT_TUNING) / ar[name] for one in alternatives)
@@ -190,7 +187,7 @@ def bench_ablation(
     }
     result: dict[str, Any] = {"speedup_vs_ar": full, "best_alternative_vs_ar": best, "ablations": {}}
     found: dict[str, Ablation] = {}
-    for name in track(mechanisms, "mechanisms", console=shown):
+    for name in tracked(mechanisms, "mechanisms"):
         without = speeds_over_ar(conditions, ar, DEFAULT_TUNING.without(name))
         found[name] = ablation_of(full, without, best)
         result["ablations"][name] = asdict(found[name])

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 import yaml  # type: ignore[import-untyped]
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Place, RecordKind
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.records import ANY, RecordFilter
@@ -60,7 +59,7 @@ def bench_memory(
         figures |= kill_writers(folder / "killed.db", kills, seed, key_file)
         figures |= find_again(folder / "household.db", key_file)
         figures |= time_recall(folder / "large.db", records, seed, key_file)
-    Console().print(_table(figures))
+    make_console().print(_table(figures))
     write_figures(json_file, figures)
     return figures
 
@@ -71,7 +70,7 @@ def kill_writers(path: Path, kills: int, seed: int, key_file: Path | None = None
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     acknowledged: set[int] = set()
-    for _ in track(range(kills), "kills", console=Console(stderr=True)):
+    for _ in tracked(range(kills), "kills"):
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_write_for_ever, args=(path, key_file, writer))
         process.start()
@@ -159,7 +158,7 @@ def fill(
     chosen = rng.choice(words, (records, 9), p=common / common.sum())
     now_s = time.time()
     with MemoryStore(path, FillerEmbedder(seed), limits=limits, key_file=key_file) as memory, memory.batch():
-        for number, row in enumerate(track(chosen, "records", console=Console(stderr=True))):
+        for number, row in enumerate(tracked(chosen, "records")):
             x, y = rng.uniform(0.0, SIDE_M, 2)
             kind = RecordKind.TOLD if number % 100 == 0 else RecordKind.SEEN
             time_s = now_s - 86_400.0 * (records - number) / records

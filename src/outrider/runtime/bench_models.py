@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.model_options import PRECISIONS
 from outrider.core.ports import Chunk, LanguageModel
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Prompt
 from outrider.runtime.bench_plots import draw_ratios
 from outrider.runtime.figures import write_figures
@@ -74,7 +74,7 @@ def bench_models(
     prompts = list(held_out_prompts(frames, seed))
     draftings = [
         measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
-        for precision in track(PRECISIONS, "precisions", console=Console(stderr=True))
+        for precision in tracked(PRECISIONS, "precisions")
     ]
     trial = graph_trial(graph_layers)
     num_layers = step_layers or STEP_LAYERS[device]
@@ -102,7 +102,7 @@ def bench_models(
         "packed_verify_s": packed_s,
         "host_overhead": {what: asdict(host) for what, host in beside.items()},
     }
-    print_figures(Console(), ratios, draftings)
+    print_figures(make_console(), ratios, draftings)
     write_figures(json_file, figures)
     if plots is not None:
         bars = {one.what: (one.value, one.bound) for one in ratios}

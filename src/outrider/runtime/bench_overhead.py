@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 import outrider
+from outrider.core.terminal import make_console
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.service import VerifierService
@@ -129,7 +130,7 @@ def bench_overhead(texts: int = 5) -> dict[str, Any]:
             for temperature in (0.0, SAMPLED)
         }
         lines = profile_edge(endpoint, texts)[:PROFILE_LINES]
-    print_overhead(Console(), rows, lines)
+    print_overhead(make_console(), rows, lines)
     return {
         "strategies": {row.strategy: asdict(row) for row in rows[0.0]},
         "sampled": {row.strategy: asdict(row) for row in rows[SAMPLED]},

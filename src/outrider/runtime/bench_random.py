@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import track
 
+from outrider.core.terminal import make_console, tracked
 from outrider.runtime.bench_mechanisms import STRATEGY, figures_table, tenth_percentile
 from outrider.runtime.comparison import measure_regime, synthetic_models, synthetic_requests
 from outrider.runtime.figures import write_figures
@@ -32,10 +32,10 @@ def bench_random(
     regimes: Mapping[str, Regime], texts: int, seed: int, json_file: Path | None = None
 ) -> dict[str, Any]:
     """Every strategy under each regime; prints a table and the spread, writes JSON as it goes."""
-    console, requests = Console(), synthetic_requests(texts)
+    console, requests = make_console(), synthetic_requests(texts)
     result: dict[str, Any] = {"texts": texts, "seed": seed, "regimes": {}}
     speeds: dict[str, dict[str, float]] = {}
-    for name, regime in track(regimes.items(), "regimes", console=Console(stderr=True)):
+    for name, regime in tracked(regimes.items(), "regimes"):
         figures = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
         speeds[name] = {strategy: row.speedup_vs_ar for strategy, row in figures.items()}
         result["regimes"][name] = {"source": regime.source, "speedup_vs_ar": speeds[name]}

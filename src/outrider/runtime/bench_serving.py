@@ -16,12 +16,12 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.link_profile import Network
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.pairs import check_pair
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fleet import CloudRecord, Fleet
@@ -106,7 +106,7 @@ def bench_serving(
 ) -> dict[str, Any]:
     """Measure, print, write JSON and a picture. Raises ModelError without models."""
     check_frames(frames, seed)
-    console, pair = Console(), _load(models)
+    console, pair = make_console(), _load(models)
     prompts = list(held_out_prompts(frames, seed))
     network = load_network(LINK)
     compute = draft_cost(pair, prompts)
@@ -177,7 +177,7 @@ def measure_rows(
     rows: dict[str, list[ServingRow]] = {}
     whole = CloudRecord()
     cases = [(strategy, pause_s) for strategy in STRATEGIES for pause_s in PAUSES_S]
-    for strategy, pause_s in track(cases, "fleets", console=Console(stderr=True)):
+    for strategy, pause_s in tracked(cases, "fleets"):
         name = f"{strategy}, {pause_s:g} s"
         config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
         for robots in ROBOTS:
@@ -244,7 +244,7 @@ def measure_published() -> dict[str, list[list[Served]]]:
     wait to be filled, and continuous.
     """
     fleets: dict[str, list[list[Served]]] = {name: [] for name in PUBLISHED_WAYS}
-    for robots in track(PUBLISHED_ROBOTS, "published server", console=Console(stderr=True)):
+    for robots in tracked(PUBLISHED_ROBOTS, "published server"):
         for name, (strategy, ways) in PUBLISHED_WAYS.items():
             config = DecodingConfig(strategy=strategy, num_draft_tokens=NUM_DRAFT_TOKENS)
             fleet = [published_fleet(config, robots, PUBLISHED_TOKENS, 2, way) for way in ways]

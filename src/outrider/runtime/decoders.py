@@ -6,21 +6,17 @@ import logging
 import math
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from outrider.core.errors import ConfigError, KeyRefusedError, LinkError
-from outrider.core.frames import Ping, Pong
+from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
 from outrider.core.pairs import check_pair
 from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
 from outrider.core.questions import QUOTES
-from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.driver import LinkedDecoder
 from outrider.decoding.limits import CloudLimits
@@ -196,42 +192,6 @@ def _serve_replicas(
         metrics_port=metrics_port,
         on_ready=on_ready,
     )
-
-
-@dataclass(frozen=True)
-class VerifierCard:
-    """What a verifier says about itself, and how long it took to say it."""
-
-    model: str
-    vocab_size: int
-    open_sessions: int
-    max_sessions: int
-    round_trip_s: float
-
-
-def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
-    """Ask a verifier who it is. Raises LinkError where none answers in time (KeyRefusedError: refuses to)."""
-    link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
-    deadline_s = time.monotonic() + timeout_s
-    sent_s = 0.0
-    try:
-        while time.monotonic() < deadline_s:
-            if not sent_s and link.send(Ping(0, 0)):
-                sent_s = time.monotonic()
-            received = link.receive(0.01)
-            if received is not None and isinstance(received[0], Pong):
-                pong = received[0]
-                round_trip_s = time.monotonic() - sent_s
-                return VerifierCard(
-                    pong.model, pong.vocab_size, pong.open_sessions, pong.max_sessions, round_trip_s
-                )
-        state = link.state
-    finally:
-        link.close()
-    silence = f"no verifier answers at {endpoint} within {timeout_s:g} s"
-    if state is LinkState.REFUSED:
-        raise KeyRefusedError(f"{silence}: it refuses this key")
-    raise LinkError(f"{silence}: start it with `outrider verifier`")
 
 
 def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:

@@ -9,21 +9,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import KeyRefusedError, LinkError, OutriderError
+from outrider.core.terminal import Pulse, make_console
 from outrider.runtime.distros import FIRST_PYTHON, LAST_PYTHON
 from outrider.runtime.graph_health import Check, Grade
 from outrider.runtime.paths import models_folder
+from outrider.runtime.probe import probe_verifier
 from outrider.runtime.ros_env import ros_environment
 
 CHILD_TIMEOUT_S = 60.0
 PACKAGES = ("torch", "transformers", "mujoco", "pyzmq", "msgspec", "numpy", "opencv-python-headless")
 SETUP_ADVICE = "run `make setup` in the checkout"
-VERIFIER_ADVICE = (
-    "a verifier with keys stays silent without --key-file; for the simulation `outrider demo` brings its own"
-)
+VERIFIER_ADVICE = "start one, or give its --key-file; for the simulation `outrider demo` brings its own"
 KEYS_ADVICE = (
     "compare both key files: `server` in the robot's must be `public` in the verifier's, and the robot's "
     "`public` one of `robots` there"
@@ -50,9 +49,9 @@ _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "red"}
 
 def run(endpoint: str, key_file: Path | None = None) -> int:
     """Print all checks; 1 if one failed."""
-    console = Console()
+    console = make_console()
     checks: list[Check] = []
-    with console.status("looking ..."):
+    with Pulse("looking"):
         for group in _groups(endpoint, key_file):
             checks += group()
     console.print(_table(checks))
@@ -116,19 +115,14 @@ def check_graph() -> list[Check]:
 
 
 def check_verifier(endpoint: str, key_file: Path | None = None) -> list[Check]:
-    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so.
-
-    One for which this key is not made cannot be told from one that is not there: it stays silent.
-    """
-    from outrider.runtime.decoders import probe_verifier  # imports torch
-
+    """A wrong key or endpoint is a failure; a verifier that is not there may be meant so."""
     try:
         card = probe_verifier(endpoint, key_file=key_file)
     except KeyRefusedError as error:
         return [Check("verifier", Grade.FAIL, str(error), KEYS_ADVICE)]
     except LinkError as error:
-        advice = f"a verifier without keys, or with others, stays silent; {KEYS_ADVICE}"
-        return [Check("verifier", Grade.WARN, str(error), advice if key_file else VERIFIER_ADVICE)]
+        advice = KEYS_ADVICE if key_file else VERIFIER_ADVICE
+        return [Check("verifier", Grade.WARN, str(error), advice)]
     except OutriderError as error:
         return [Check("verifier", Grade.FAIL, str(error), "correct --endpoint or --key-file")]
     sessions = f"{card.open_sessions} of {card.max_sessions} sessions"

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import TextDecoder
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.navigation.navigator import NavigatorSettings
@@ -180,10 +179,10 @@ def evaluate_navigation(
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     folder = Path() if model == "expert" else models_folder(models)
     tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs)
-    pairs = list(track(_run_all(tasks, processes), "episodes", total=episodes, console=Console(stderr=True)))
+    pairs = list(tracked(_run_all(tasks, processes), "episodes", total=episodes))
     pairs.sort(key=lambda pair: pair.result.seed)
     figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, **summarise(pairs)}
-    Console().print(_table(figures))
+    make_console().print(_table(figures))
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
         write_figures(json_file, {**figures, "runs": runs})

@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import ModelError
 from outrider.core.ports import ModelSession
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Prompt
 from outrider.models import QwenModel
 from outrider.runtime.figures import write_figures
@@ -140,7 +139,7 @@ def evaluate_exits(
     verify_s, costs = exit_costs(pair.target, prompts[0])
     rounds = [
         one
-        for prompt in track(prompts, "frames", console=Console(stderr=True))
+        for prompt in tracked(prompts, "frames")
         for one in verifications(pair, info, prompt, NUM_DRAFT_TOKENS)
     ]
     exits = [judge_exit(index, layer, rounds, costs[index]) for index, layer in enumerate(info.layers)]
@@ -168,8 +167,8 @@ def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
     for one in exits:
         layer, *shares = asdict(one).values()
         table.add_row(f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
-    Console().print(table)
-    Console().print(
+    make_console().print(table)
+    make_console().print(
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round "
         f"of {NUM_DRAFT_TOKENS} drafted; shortlist of {figures['shortlist']}; all exits together cost "
         f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)"

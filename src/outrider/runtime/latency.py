@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, ModelSession, OnExit
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
@@ -139,9 +138,9 @@ def bench_latency(
     prompts = list(held_out_prompts(frames, seed))
     compute = measure_compute(pair, prompts, DecodingConfig().num_draft_tokens)
     cases = [(strategy, delay_s) for delay_s in ONE_WAY_DELAYS_S for strategy in STRATEGIES]
-    progress = track(cases, "cases", console=Console(stderr=True))
+    progress = tracked(cases, "cases")
     rows = [measure_row(pair, prompts, strategy, delay_s, compute) for strategy, delay_s in progress]
-    Console().print(_table(rows, frames))
+    make_console().print(_table(rows, frames))
     figures = {
         "frames": frames,
         "seed": seed,

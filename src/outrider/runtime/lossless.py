@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
-
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
@@ -94,7 +92,7 @@ def evaluate_lossless(
         "sd over a rough link": VirtualDecoder(pair.target, pair.draft, speculative, rough_world(seed)),
     }
     own = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
-    prompts = track(held_out_prompts(frames, seed), "frames", total=frames, console=Console(stderr=True))
+    prompts = tracked(held_out_prompts(frames, seed), "frames", total=frames)
     tally = compare(prompts, own, others)
     figures = {
         "frames": tally.frames,
@@ -103,7 +101,7 @@ def evaluate_lossless(
         "lossless": not tally.differences,
         "differences": [asdict(difference) for difference in tally.differences],
     }
-    Console().print(
+    make_console().print(
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round, "
         f"{len(tally.differences)} differences"
     )

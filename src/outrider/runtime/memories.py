@@ -13,11 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.private_files import home_folder, open_private, tighten
+from outrider.core.terminal import make_console
 from outrider.core.values import Place, Record, Visibility
 from outrider.core.writing import writing_to
 from outrider.memory.embedding import MiniLmEmbedder
@@ -108,7 +108,7 @@ def print_records(records: list[Record], scores: list[float] | None = None) -> N
             f"{place.x:.1f}, {place.y:.1f}" if place else "",
         ]
         table.add_row(*row, *([f"{scores[index]:.2f}"] if scores else []))
-    Console().print(table if records else "nothing is remembered that fits")
+    make_console().print(table if records else "nothing is remembered that fits")
 
 
 def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:

@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.actions import ActionTable, Motion
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
+from outrider.core.terminal import make_console
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.figures import write_figures
@@ -129,7 +129,7 @@ def evaluate_kills(
         recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
         texts = _check_recordings(recordings, folder)
     figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
-    Console().print(_table(figures))
+    make_console().print(_table(figures))
     details = {
         "seed": seed,
         "runs": [asdict(run) for run in runs],

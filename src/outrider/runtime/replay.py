@@ -8,19 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.ports import TextDecoder
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import Decoded
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.service import VerifierService
 from outrider.runtime.bench_verifier import verifier_process
-from outrider.runtime.decoders import probe_verifier
 from outrider.runtime.edge import EdgeSettings, open_edge
 from outrider.runtime.figures import write_figures
 from outrider.runtime.paths import models_folder
+from outrider.runtime.probe import probe_verifier
 from outrider.runtime.recording import RecordedStep, read_steps
 
 SHOWN = 10
@@ -71,9 +70,7 @@ def replay(
         settings = EdgeSettings(where, str(folder / "draft"), config, link_profile=link_profile or "")
         decoder = open_edge(settings).decoder
         try:
-            pairs = list(
-                track(replay_steps(steps, decoder), "steps", len(steps), console=Console(stderr=True))
-            )
+            pairs = list(tracked(replay_steps(steps, decoder), "steps", len(steps)))
         finally:
             decoder.close()
     figures = figures_of(steps, pairs)
@@ -116,7 +113,7 @@ def _target_service(folder: Path) -> VerifierService:
 
 
 def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
-    console = Console()
+    console = make_console()
     console.print(
         f"{figures['agree']} of {figures['compared']} texts agree with the recorded ones; "
         f"{figures['tokens']} tokens at {figures['tokens_per_s']:.0f} tokens/s, "

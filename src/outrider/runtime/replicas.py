@@ -222,7 +222,8 @@ def serve_replicas(
     """
     server_keys, client_keys = make_keys(tuple(f"relay-{number}" for number in range(_NUM_KEYS)))
     next_keys = itertools.cycle(client_keys.values())
-    server = RouterServer(endpoint, load_server_keys(key_file) if key_file is not None else None)
+    keys = load_server_keys(key_file) if key_file is not None else None
+    server = RouterServer(endpoint, keys, key_file=key_file)
     limits = limits or CloudLimits()
     try:
         with replicated(make_model, replicas, limits, server_keys, device, stop) as placement:

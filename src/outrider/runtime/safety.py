@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from outrider.core.errors import OutriderError
+from outrider.core.terminal import make_console, tracked
 from outrider.core.values import STANDSTILL, Velocity
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.runtime.figures import write_figures
@@ -309,14 +308,14 @@ def evaluate_safety(
     ]
     trials = []
     with _quiet():
-        for index in track(range(injections), "injections"):
+        for index in tracked(range(injections), "injections"):
             round_, kind = divmod(index, len(faults))
             fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
             base, open_wire = fitting[round_ % len(fitting)]
             home, occasions = homes[round_ // len(bases) % len(homes)]
             trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire))
     figures = figures_of(trials)
-    Console().print(_table(figures))
+    make_console().print(_table(figures))
     write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})
     return figures
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.model_options import Precision
+from outrider.core.terminal import make_console
 from outrider.runtime.paths import model_folder
 
 
@@ -20,7 +20,7 @@ def build_graphs(model: str, precision: Precision, provider: str, max_length: in
     language = load_graph_model(
         folder, threads=threads, max_length=max_length, precision=precision, provider=provider
     ).language
-    times, console = language.profile, Console()
+    times, console = language.profile, make_console()
     table = Table(title=f"{model} in {precision} on {provider}: ms of each block")
     rows = language.blocks.sizes
     for heading in (

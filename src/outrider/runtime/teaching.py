@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.progress import track
-
 from outrider.core.errors import ConfigError
 from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.model_options import Precision
 from outrider.core.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.terminal import tracked
 from outrider.core.writing import checked_folder
 from outrider.models.card import read_card
 from outrider.models.checkpoint import check_checkpoint
@@ -66,7 +65,7 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
     folder = models / "reader"
     checked_folder(run)
     checked_folder(folder)
-    for _ in track(train_reader(folder, run, steps, seed), "reader", total=steps):
+    for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
         pass
     return read_card(folder).figures
 

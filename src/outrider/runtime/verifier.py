@@ -83,7 +83,7 @@ def open_verifier(
     """
     service = _service(model, limits, knowledge)
     keys = load_server_keys(key_file) if key_file is not None else None
-    return Verifier(service, RouterServer(endpoint, keys))
+    return Verifier(service, RouterServer(endpoint, keys, key_file=key_file))
 
 
 def _service(

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from rich.progress import track
 from torch import Tensor, nn
 from transformers import AutoTokenizer, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
+from outrider.core.terminal import tracked
 from outrider.core.training_data import Example
 from outrider.training.batches import Packer, read_shard, shard_paths
 from outrider.training.imitation import learning_rate
@@ -187,7 +187,7 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
     round_frames = config.round_frames(len(layers), adapters.down.shape[1])
     num_rounds = math.ceil(config.frames / round_frames)
     fit = Fit(adapters, num_rounds * ROUND_STEPS, config.learning_rate)
-    for _ in track(range(num_rounds), "exits"):
+    for _ in tracked(range(num_rounds), "exits"):
         pool = _pool(rng, paths[:-1])
         drawn = rng.permutation(len(pool))[:round_frames]
         states = backbone.states([pool[index] for index in drawn], layers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import struct
@@ -15,9 +16,11 @@ from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
 from outrider.core.private_files import make_private_folder, open_private, read_private
+from outrider.core.writing import writing_to
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32
+_log = logging.getLogger(__name__)
 _Keys = TypeVar("_Keys")
 
 
@@ -51,8 +54,7 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
     Raises ConfigError, and leaves nothing behind, where one of them exists already or cannot be written.
     """
     for name in robots:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
-            raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
+        _check_name(name)
     server, keys = make_keys(robots)
     clients = {folder / f"{name}.key": client for name, client in keys.items()}
     files = {folder / SERVER_KEY_FILE: server, **clients}
@@ -65,6 +67,83 @@ def create_keys(folder: Path, robots: tuple[str, ...] = ("robot",)) -> list[Path
             _write(path, content, undo)
         undo.pop_all()
     return list(files)
+
+
+def add_robots(folder: Path, robots: tuple[str, ...]) -> list[Path]:
+    """Let more robots in: write a `<robot>.key` each, and put them on the list in `verifier.key`.
+
+    Raises ConfigError, and changes nothing, where one is known already or a file is in the way.
+    """
+    known = folder / SERVER_KEY_FILE
+    server = load_server_keys(known)
+    for name in robots:
+        _check_name(name)
+        if name in server.robots:
+            raise ConfigError(f"robot {name!r} has a key already: revoke it first, or choose another name")
+    pairs = {name: _key_pair() for name in robots}
+    files = {folder / f"{name}.key": ClientKeys(*pair, server.public) for name, pair in pairs.items()}
+    for path in files:
+        if os.path.lexists(path):
+            raise _exists(path)
+    added = {name: pair[0] for name, pair in pairs.items()}
+    with contextlib.ExitStack() as undo:
+        for path, content in files.items():
+            _write(path, content, undo)
+        _replace(known, msgspec.structs.replace(server, robots={**server.robots, **added}))
+        undo.pop_all()
+    return list(files)
+
+
+def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
+    """Take robots off the list in `verifier.key`, and remove their key files from the folder.
+
+    Raises ConfigError, and changes nothing, where one is not on the list.
+    """
+    known = folder / SERVER_KEY_FILE
+    server = load_server_keys(known)
+    for name in robots:
+        if name not in server.robots:
+            on_list = ", ".join(sorted(server.robots)) or "nobody"
+            raise ConfigError(f"robot {name!r} is not on the list of {known}: it holds {on_list}")
+    kept = {name: key for name, key in server.robots.items() if name not in robots}
+    _replace(known, msgspec.structs.replace(server, robots=kept))
+    for name in robots:
+        _remove(folder / f"{name}.key")
+
+
+class KnownRobots:
+    """The public keys that a verifier lets in. A key file that has changed since is read again, so that what
+    is added or revoked holds for the next connection.
+    """
+
+    def __init__(self, keys: ServerKeys, path: Path | None = None) -> None:
+        """`path` is the file of the keys; without one they stay as they are."""
+        self._path, self._known = path, _encoded(keys)
+        self._stamp = self._look()
+
+    def __contains__(self, key: bytes) -> bool:
+        stamp = self._look()
+        if self._path is not None and stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._known = _encoded(load_server_keys(self._path))
+            except ConfigError as error:  # whoever is on a list that cannot be read may have been revoked
+                self._known = frozenset()
+                _log.error("nobody is let in any more: %s", error)
+        return key in self._known
+
+    def _look(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino
+
+
+def _encoded(keys: ServerKeys) -> frozenset[bytes]:
+    return frozenset(key.encode() for key in keys.robots.values())
 
 
 def make_keys(robots: tuple[str, ...]) -> tuple[ServerKeys, dict[str, ClientKeys]]:
@@ -89,6 +168,11 @@ def load_client_keys(path: Path) -> ClientKeys:
     return keys
 
 
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) or f"{name}.key" == SERVER_KEY_FILE:
+        raise ConfigError(f"robot name {name!r}: use letters, digits, - and _, and not `verifier`")
+
+
 def _key_pair() -> tuple[str, str]:
     public, secret = zmq.curve_keypair()
     return public.decode(), secret.decode()
@@ -107,6 +191,17 @@ def _write(path: Path, keys: msgspec.Struct, undo: contextlib.ExitStack) -> None
         raise _exists(path) from None
     except OSError as error:
         raise ConfigError(f"cannot write {path} ({error.strerror}): choose another folder") from None
+
+
+def _replace(path: Path, keys: msgspec.Struct) -> None:
+    """The file anew and whole, or as it was."""
+    partial = path.with_name(f"{path.name}.partial")
+    _remove(partial)
+    with contextlib.ExitStack() as undo:
+        _write(partial, keys, undo)
+        with writing_to(path):
+            partial.replace(path)
+        undo.pop_all()
 
 
 def _remove(path: Path) -> None:

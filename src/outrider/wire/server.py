@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -14,7 +15,7 @@ from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, Ed
 from outrider.wire.codec import decode_edge_frame, encode
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.gate import GateLimits, PeerGate
-from outrider.wire.keys import ServerKeys
+from outrider.wire.keys import KnownRobots, ServerKeys
 
 _FRAMES_PER_CALL = 64
 _QUEUED_REPLIES_PER_PEER = 256
@@ -76,15 +77,21 @@ class RouterServer:
         keys: ServerKeys | None = None,
         limits: GateLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        key_file: Path | None = None,
     ) -> None:
-        """Raises ConfigError for a malformed, busy or unguarded endpoint."""
+        """`key_file`: where the `keys` come from; robots that are added there or revoked are known as such.
+
+        Raises ConfigError for a malformed, busy or unguarded endpoint.
+        """
         check_guarded(endpoint, keys is not None)
         self.counters = ServerCounters()
         self._gate = PeerGate(limits or GateLimits())
         self._clock = clock
         self._guarded = keys is not None
         self._context = zmq.Context()
-        self._authenticator = _start_authenticator(self._context, keys) if keys is not None else None
+        self._authenticator = (
+            _start_authenticator(self._context, KnownRobots(keys, key_file)) if keys is not None else None
+        )
         self._socket = self._context.socket(zmq.ROUTER)
         _configure(self._socket, keys)
         self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
@@ -195,20 +202,20 @@ def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
         socket.curve_secretkey = keys.secret.encode()
 
 
-class _KnownRobots:
+class _Credentials:
     """Asked by the authenticator for every new connection."""
 
-    def __init__(self, keys: ServerKeys) -> None:
-        self._public_keys = frozenset(key.encode() for key in keys.robots.values())
+    def __init__(self, known: KnownRobots) -> None:
+        self._known = known
 
     def callback(self, domain: str, key: bytes) -> bool:
-        return key in self._public_keys
+        return key in self._known
 
 
-def _start_authenticator(context: zmq.Context, keys: ServerKeys) -> ThreadAuthenticator:
+def _start_authenticator(context: zmq.Context, known: KnownRobots) -> ThreadAuthenticator:
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
-    authenticator.configure_curve_callback("*", credentials_provider=_KnownRobots(keys))
+    authenticator.configure_curve_callback("*", credentials_provider=_Credentials(known))
     return authenticator
 
 

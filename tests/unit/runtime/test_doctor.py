@@ -15,7 +15,7 @@ import pytest
 from support.toys import toy_pair
 
 from outrider.core.errors import LinkError
-from outrider.runtime import decoders, doctor
+from outrider.runtime import doctor
 from outrider.runtime.graph_health import Check, Grade
 from outrider.runtime.verifier import open_verifier
 from outrider.wire.keys import create_keys
@@ -107,7 +107,7 @@ def test_a_silent_verifier_is_a_warning_and_a_wrong_option_a_failure(
 
     assert grades(doctor.check_verifier("nonsense")) == [Grade.FAIL]
     assert grades(doctor.check_verifier("tcp://127.0.0.1:9", tmp_path / "no.key")) == [Grade.FAIL]
-    monkeypatch.setattr(decoders, "probe_verifier", silent)
+    monkeypatch.setattr(doctor, "probe_verifier", silent)
     (check,) = doctor.check_verifier("tcp://127.0.0.1:9")
     assert check.grade is Grade.WARN and "127.0.0.1:9" in check.detail and "--key-file" in check.advice
 
@@ -138,11 +138,11 @@ def test_where_a_key_was_given_the_advice_on_silence_is_to_look_at_it(
 ) -> None:
     server_key, _ = create_keys(tmp_path / "ours")
     _, stranger_key = create_keys(tmp_path / "theirs")
-    monkeypatch.setattr(decoders, "probe_verifier", partial(decoders.probe_verifier, timeout_s=0.2))
+    monkeypatch.setattr(doctor, "probe_verifier", partial(doctor.probe_verifier, timeout_s=0.2))
     with serving(endpoint, server_key):
         (check,) = doctor.check_verifier(endpoint, stranger_key)
     assert check.grade is Grade.WARN
-    assert "with others, stays silent" in check.advice and "both key files" in check.advice
+    assert "does not know this key" in check.detail and "both key files" in check.advice
     assert "without --key-file" not in check.advice
 
 

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import track
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
+from outrider.core.terminal import tracked
 from outrider.models.checkpoint import CONFIG_FILE, build_text_stack, read_checkpoint, weight_files
 from outrider.models.graphs.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.graphs.export import export_block, export_head
@@ -189,7 +188,7 @@ def write_graphs(
 ) -> None:
     """Every file of a folder of graphs, with a progress bar; the stack is an exact one."""
     files = list(_graphs(stack, sizes, num_slots, packs))
-    for name, export in track(files, "building graphs", console=Console(stderr=True)):
+    for name, export in tracked(files, "building graphs"):
         export(folder / name)
     table = stack.embeddings
     np.save(

@@ -1,0 +1,77 @@
+"""Asks a verifier who it is, and tells apart why none answers. Imports no model."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from outrider.core.errors import KeyRefusedError, LinkError
+from outrider.core.frames import Ping, Pong
+from outrider.core.values import LinkState
+from outrider.wire.client import DealerLink
+from outrider.wire.keys import load_client_keys
+
+CONNECT_S = 0.5
+
+
+@dataclass(frozen=True)
+class VerifierCard:
+    """What a verifier says about itself, and how long it took to say it."""
+
+    model: str
+    vocab_size: int
+    open_sessions: int
+    max_sessions: int
+    round_trip_s: float
+
+
+def probe_verifier(endpoint: str, timeout_s: float = 2.0, key_file: Path | None = None) -> VerifierCard:
+    """Ask a verifier who it is.
+
+    Raises LinkError where none answers in time, at most CONNECT_S later, and KeyRefusedError as soon as it
+    refuses the key; ConfigError for a malformed endpoint or key file.
+    """
+    link = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
+    deadline_s = time.monotonic() + timeout_s
+    sent_s = 0.0
+    try:
+        while time.monotonic() < deadline_s and link.state is not LinkState.REFUSED:
+            if not sent_s and link.send(Ping(0, 0)):
+                sent_s = time.monotonic()
+            received = link.receive(0.01)
+            if received is not None and isinstance(received[0], Pong):
+                return _card(received[0], time.monotonic() - sent_s)
+        state = link.state
+    finally:
+        link.close()
+    if state is LinkState.REFUSED:
+        raise KeyRefusedError(f"the verifier at {endpoint} refuses this key: it is not on its list")
+    why = _why_silent(endpoint, key_file is not None)
+    raise LinkError(f"no verifier answers at {endpoint} within {timeout_s:g} s: {why}")
+
+
+def _card(pong: Pong, round_trip_s: float) -> VerifierCard:
+    return VerifierCard(pong.model, pong.vocab_size, pong.open_sessions, pong.max_sessions, round_trip_s)
+
+
+def _why_silent(endpoint: str, has_key: bool) -> str:
+    if not _listens(endpoint):
+        return "nothing listens there; start it with `outrider verifier`, or correct the endpoint"
+    if has_key:
+        return "what listens there does not know this key: it has other keys, or none, or is no verifier"
+    return "what listens there does not answer without a key: give --key-file, or it is no verifier"
+
+
+def _listens(endpoint: str) -> bool:
+    """Whether a TCP endpoint takes connections; of another transport nobody knows, so it may."""
+    address = urlsplit(endpoint)
+    if address.scheme != "tcp":
+        return True
+    try:
+        with socket.create_connection((address.hostname or "", address.port or 0), CONNECT_S):
+            return True
+    except (OSError, UnicodeError):
+        return False
