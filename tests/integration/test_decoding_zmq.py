@@ -17,7 +17,15 @@ import pytest
 import zmq
 from support.toys import own_text, request, toy_pair
 
-from outrider.core.errors import BusyError, Cancelled, ConfigError, FrameError, LinkError, ModelError
+from outrider.core.errors import (
+    BusyError,
+    Cancelled,
+    ConfigError,
+    FrameError,
+    KeyRefusedError,
+    LinkError,
+    ModelError,
+)
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
@@ -26,7 +34,7 @@ from outrider.decoding.toy import ToyModel, ToySettings
 from outrider.runtime.decoders import connect_decoder, serve_verifier
 from outrider.runtime.probe import probe_verifier
 from outrider.wire.codec import encode, wire_bytes
-from outrider.wire.keys import create_keys
+from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
 SEED = 3
 TARGET, DRAFT = toy_pair(SEED, 0.7, eos_bias=-9.0)
@@ -279,6 +287,28 @@ def test_a_robot_that_is_not_on_the_list_is_told_so(endpoint, tmp_path):
             with pytest.raises(LinkError, match="refuses this robot's key"):
                 decoder.decode(request(deadline_s=0.5))
             assert decoder.link_state is LinkState.REFUSED
+
+
+def test_a_robot_that_is_added_while_the_verifier_runs_is_let_in(endpoint, tmp_path):
+    server_key, robot_key = create_keys(tmp_path)
+    with verifier(endpoint, key_file=server_key):
+        (added,) = add_robots(tmp_path, ("second",))
+        assert probe_verifier(endpoint, 20.0, added).max_sessions == 8
+        kept = tmp_path / "kept.key"
+        robot_key.rename(kept)
+        revoke_robots(tmp_path, ("robot",))
+        with pytest.raises(KeyRefusedError, match="refuses this key"):
+            probe_verifier(endpoint, 20.0, kept)
+
+
+def test_what_listens_and_does_not_answer_is_told_from_nothing(endpoint, tmp_path):
+    server_key, _ = create_keys(tmp_path / "ours")
+    _, stranger_key = create_keys(tmp_path / "theirs")
+    with verifier(endpoint, key_file=server_key):
+        with pytest.raises(LinkError, match="give --key-file"):
+            probe_verifier(endpoint, 0.5)
+        with pytest.raises(LinkError, match="does not know this key"):
+            probe_verifier(endpoint, 0.5, stranger_key)
 
 
 def test_the_probe_tells_who_serves(endpoint):

@@ -1,19 +1,25 @@
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
 
 from outrider import cli
-from outrider.core.errors import LinkError
+from outrider.core.errors import ConfigError, InstructionError, LinkError, ModelError
 
 COMMANDS = [
     ["demo"],
+    ["words"],
     ["record"],
     ["replay"],
     ["verifier"],
     ["graphs"],
     ["keys"],
+    ["keys", "make"],
+    ["keys", "add"],
+    ["keys", "list"],
+    ["keys", "revoke"],
     ["doctor"],
     ["eval", "navigation"],
     ["eval", "lossless"],
@@ -60,6 +66,21 @@ def test_an_expected_failure_is_one_red_line_and_status_one(monkeypatch, capsys)
     assert capsys.readouterr().err == "error: the verifier went away: start it again\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(ConfigError("x"), 2), (InstructionError("x"), 2), (ModelError("x"), 1), (KeyboardInterrupt(), 130)],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_exit_status_says_what_kind_of_failure_it_was(error, status, monkeypatch):
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == status
+
+
 def test_a_defect_keeps_its_trace(monkeypatch):
     def fail() -> None:
         raise ZeroDivisionError
@@ -85,3 +106,71 @@ def test_keys_are_made_once(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["go2-a.key", "verifier.key"]
     again = CliRunner().invoke(cli.app, ["keys", str(tmp_path), "--robot", "go2-a"])
     assert again.exit_code != 0
+
+
+def test_robots_are_added_listed_and_revoked(tmp_path):
+    def run(*words: str) -> str:
+        result = CliRunner().invoke(cli.app, ["keys", *words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run("make", str(tmp_path), "--robot", "go2-a")
+    assert "go2-b.key" in run("add", str(tmp_path), "go2-b", "go2-c")
+    assert [line.split()[0] for line in run("list", str(tmp_path)).splitlines()] == [
+        "go2-a",
+        "go2-b",
+        "go2-c",
+    ]
+    assert "go2-b" in run("revoke", str(tmp_path), "go2-b", "go2-a")
+    assert run("list", str(tmp_path)).split()[0] == "go2-c"
+
+
+def status_of(*words: str) -> tuple[int, str]:
+    """Exit status and stderr of the command."""
+    done = subprocess.run([sys.executable, "-m", "outrider", *words], capture_output=True, text=True)
+    return done.returncode, done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["-h"], ["demo", "-h"], ["keys", "-h"], ["bench", "-h"]], ids=" ".join
+)
+def test_version_and_help_in_short(words):
+    result = CliRunner().invoke(cli.app, words)
+    assert result.exit_code == 0 and ("0." in result.output or "Usage" in result.output)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["go home", "red", "find me", "find the fridge", "", "stop it now or else"]
+)
+def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(sentence, tmp_path):
+    status, printed = status_of("demo", sentence, "--out", str(tmp_path / "out"))
+    assert status == 2 and printed.startswith("error:") and "Traceback" not in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_words_of_a_model_are_listed():
+    status, printed = status_of("words")
+    assert status == 0
+    for part in ("silver", "bottle", "find the <colour> <kind>", "turn left", "remember that"):
+        assert part in printed
+
+
+def test_a_general_model_takes_any_sentence(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    assert "any sentence" in status_of("words", "--model", str(tmp_path))[1]
+
+
+def test_nobody_to_ask_is_said_soon_and_is_a_failure():
+    began_s = time.monotonic()
+    status, printed = status_of(
+        "ask", "where are my keys?", "--answers", "aggregate", "--endpoint", "tcp://127.0.0.1:9"
+    )
+    assert status == 1 and "nothing listens there" in printed
+    assert time.monotonic() - began_s < 10.0
+
+
+def test_no_command_gives_key_file_two_meanings():
+    assert "--store-key-file" in CliRunner().invoke(cli.app, ["memory", "add", "--help"]).output
+    for name in ("add", "list", "search", "forget", "export"):
+        result = CliRunner().invoke(cli.app, ["memory", name, "--key-file", "x"])
+        assert result.exit_code == 2

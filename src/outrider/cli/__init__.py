@@ -18,7 +18,8 @@ from outrider.core.errors import ConfigError, InstructionError, OutriderError
 app = typer.Typer(
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
     epilog='Start with:  outrider demo "find the silver bottle"\n\n'
-    "Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted.",
+    "Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted. "
+    "What runs until it is interrupted (verifier, console, record) ends with 0.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -109,7 +109,7 @@ def bench_decoding(
 
 @app.command("idle", epilog="Example:  outrider bench idle --seconds 30 --json idle.json")
 def bench_idle(
-    seconds: Annotated[float, typer.Option(min=5.0, help="How long to measure.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=5.0, help="How long to measure, in seconds.")] = 20.0,
     json_file: Json = None,
 ) -> None:
     """What every node takes of a core while the sensors publish and no goal runs: what a battery pays."""
@@ -123,7 +123,9 @@ def bench_drafting(
     episodes: Annotated[int, typer.Option(min=1, help="How many whole searches.")] = 8,
     frames: Frames = 60,
     questions: Annotated[int, typer.Option(min=1, help="How many questions to a household's memory.")] = 40,
-    num_draft_tokens: Annotated[int, typer.Option(min=1, max=64, help="Drafted for a verification.")] = 8,
+    num_draft_tokens: Annotated[
+        int, typer.Option(min=1, max=64, help="Tokens drafted for a verification.")
+    ] = 8,
     seed: Seed = 0,
     json_file: Json = None,
     plots: Plots = None,

@@ -137,7 +137,7 @@ def replay(
 
     config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
     figures = replay(file, config, endpoint, link, models, json_file)
-    raise typer.Exit(0 if figures["agree"] == figures["compared"] else 1)
+    raise typer.Exit(0 if figures["compared"] and figures["agree"] == figures["compared"] else 1)
 
 
 @app.command(epilog="Example:  outrider console --sim, then open http://127.0.0.1:8088/")

@@ -178,7 +178,10 @@ class MissionNode(Node):
         return False
 
     def _navigator_is_listening(self) -> bool:
-        return self.count_subscribers("verified_text") > 1 and self.count_publishers("odom") > 0
+        is_recorded = not self._values["recording"] or self.count_subscribers("step_prompt") > 0
+        return (
+            is_recorded and self.count_subscribers("verified_text") > 1 and self.count_publishers("odom") > 0
+        )
 
     def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
         goal = Navigate.Goal(instruction=str(self._values["instruction"]))

@@ -55,7 +55,7 @@ ARGUMENTS = {
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
         Argument("video", (("mission", "video"),)),
-        Argument("record", (("record", "file"),)),
+        Argument("record", (("record", "file"), ("mission", "recording"))),
         Argument("markers", (("markers", "draw"),)),
         Argument("seed", (("simulation", "seed"), ("gazebo", "seed"))),
         Argument("placement", (("simulation", "placement"), ("gazebo", "placement"))),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,16 @@ def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
     if str(trouble):
         log.warning("%s: %s", path, trouble)
     return list(steps.values())
+
+
+def num_missing(steps: Iterable[RecordedStep]) -> int:
+    """How many steps of the recorded runs are not in the recording: they are numbered from 1 in each run."""
+    last: dict[str, int] = {}
+    present: Counter[str] = Counter()
+    for step in steps:
+        last[step.session_id] = max(step.step, last.get(step.session_id, 0))
+        present[step.session_id] += 1
+    return sum(max(0, last[session] - present[session]) for session in last)
 
 
 def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, deadline_s: float) -> None:

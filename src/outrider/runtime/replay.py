@@ -20,7 +20,7 @@ from outrider.runtime.edge import EdgeSettings, open_edge
 from outrider.runtime.figures import write_figures
 from outrider.runtime.paths import models_folder
 from outrider.runtime.probe import probe_verifier
-from outrider.runtime.recording import RecordedStep, read_steps
+from outrider.runtime.recording import RecordedStep, num_missing, read_steps
 
 SHOWN = 10
 
@@ -85,6 +85,7 @@ def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, 
     elapsed_s = sum(decoded.elapsed_s for _, decoded in pairs)
     return {
         "steps": len(steps),
+        "missing": num_missing(steps),
         "compared": len(pairs),
         "agree": sum(comparison.agrees for comparison, _ in pairs),
         "without_verifier": sum(step.alone for step in steps),
@@ -115,12 +116,15 @@ def _target_service(folder: Path) -> VerifierService:
 def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
     console = make_console()
     console.print(
+        f"{figures['compared']} of {figures['steps'] + figures['missing']} steps replayed; "
         f"{figures['agree']} of {figures['compared']} texts agree with the recorded ones; "
         f"{figures['tokens']} tokens at {figures['tokens_per_s']:.0f} tokens/s, "
         f"{figures['target_passes']} passes of the target"
     )
     if figures["without_verifier"]:
         console.print(f"{figures['without_verifier']} more steps were written without the verifier")
+    if figures["missing"]:
+        console.print(f"{figures['missing']} steps of the run are not in the recording")
     if differences:
         table = Table("step", "recorded", "replayed")
         for difference in differences[:SHOWN]:

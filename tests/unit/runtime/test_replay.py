@@ -15,7 +15,7 @@ from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.ports import free_port
-from outrider.runtime.recording import RecordedStep, check_new, read_steps
+from outrider.runtime.recording import RecordedStep, check_new, num_missing, read_steps
 from outrider.runtime.replay import compare, figures_of, replay, replay_steps
 
 INTERFACES = Path(__file__).resolve().parents[3] / "ros2_ws" / "src" / "outrider_interfaces" / "msg"
@@ -270,3 +270,14 @@ def test_messages_of_another_kind_under_our_names_are_left_out(
         tape.prompt(1)
     with pytest.raises(ConfigError, match="1 damaged part is left out"):
         read_steps(path)
+
+
+def test_steps_that_the_recording_lacks_are_counted() -> None:
+    def step(session: str, number: int) -> RecordedStep:
+        return RecordedStep(session, number, DecodeRequest(Prompt("task", b""), 9, 1.0))
+
+    whole = [step("a", 1), step("a", 2)]
+    assert num_missing([]) == num_missing(whole) == 0
+    assert num_missing([step("b", 2), step("b", 3)]) == 1
+    assert num_missing([*whole, step("b", 2), step("b", 5)]) == 3
+    assert figures_of([step("b", 2)], [])["missing"] == 1

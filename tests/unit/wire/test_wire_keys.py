@@ -13,7 +13,14 @@ from outrider.core.errors import ConfigError
 from outrider.core.private_files import open_private
 from outrider.wire import keys
 from outrider.wire.endpoint import check_endpoint, is_loopback
-from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
+from outrider.wire.keys import (
+    KnownRobots,
+    add_robots,
+    create_keys,
+    load_client_keys,
+    load_server_keys,
+    revoke_robots,
+)
 
 
 def test_keys_are_made_for_their_owner_only(tmp_path):
@@ -119,3 +126,45 @@ def test_keys_that_cannot_be_written_are_refused_by_name(tmp_path):
     file.write_text("")
     with pytest.raises(ConfigError, match="cannot make the folder"):
         create_keys(file)
+
+
+def test_an_added_robot_is_let_in_and_a_revoked_one_no_more(tmp_path):
+    server_key, robot_key = create_keys(tmp_path, ("go2",))
+    known = KnownRobots(load_server_keys(server_key), server_key)
+    first = load_client_keys(robot_key).public.encode()
+    assert first in known and b"x" * 40 not in known
+    (added,) = add_robots(tmp_path, ("spare",))
+    second = load_client_keys(added)
+    assert second.public.encode() in known and second.server == load_server_keys(server_key).public
+    revoke_robots(tmp_path, ("go2",))
+    assert first not in known and second.public.encode() in known
+    assert not robot_key.exists() and (server_key.stat().st_mode & 0o777) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spare.key", "verifier.key"]
+
+
+def test_where_the_list_cannot_be_read_nobody_is_let_in(tmp_path):
+    server_key, robot_key = create_keys(tmp_path)
+    known = KnownRobots(load_server_keys(server_key), server_key)
+    server_key.write_text("damaged")
+    assert load_client_keys(robot_key).public.encode() not in known
+    server_key.unlink()
+    assert load_client_keys(robot_key).public.encode() not in known
+
+
+def test_keys_that_cannot_be_added_or_revoked_change_nothing(tmp_path):
+    server_key, _ = create_keys(tmp_path, ("go2",))
+    before = server_key.read_text()
+    (tmp_path / "third.key").write_text("in the way")
+    for robots, message in (
+        (("second", "go2"), "already"),
+        (("../x",), "robot name"),
+        (("second", "third"), "exists"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            add_robots(tmp_path, robots)
+    with pytest.raises(ConfigError, match=r"not on the list.*go2"):
+        revoke_robots(tmp_path, ("go2", "nobody"))
+    with pytest.raises(ConfigError, match="cannot read"):
+        add_robots(tmp_path / "nowhere", ("go2",))
+    assert server_key.read_text() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["go2.key", "third.key", "verifier.key"]
