@@ -25,6 +25,7 @@ from support_ros import PatientAction
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
+from outrider.core.grammar import Vocabulary
 from outrider.core.values import Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.console_messages import picture_of, sights_of
@@ -37,7 +38,7 @@ from outrider.nodes.simulation_node import SimulationNode
 from outrider.runtime.edge import Edge
 
 pytestmark = pytest.mark.ros
-WORDS = frozenset(["find", "the", "red", "chair"])
+WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 
 
 @dataclass

@@ -16,6 +16,7 @@ from outrider_interfaces.srv import Forget, Recall, Remember
 from support_ros import Goals, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
+from outrider.core.grammar import Vocabulary
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes import convert, qos
 from outrider.nodes.memory_node import MemoryNode
@@ -104,6 +105,29 @@ def test_verified_texts_and_odometry_become_sightings(
         assert memory.count() == 2
 
 
+def test_a_sighting_is_placed_from_where_its_picture_was_taken(
+    run_node: Callable[..., NodeThread], client: Client, store: str
+) -> None:
+    """Under load a text comes when the robot has long gone on, or turned."""
+    node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
+    taken_s = client.node.get_clock().now().nanoseconds * 1e-9
+    for tick in range(30):
+        now_s = taken_s + 0.05 * (tick - 10)
+        pose = Pose2D(1.0 + 0.02 * tick, 0.0, 0.0)
+        odometry = Odometry(pose, Velocity(), 0.0)
+        client.publish(convert.odometry_message(odometry, convert.time_of(now_s)), "odom", qos.SENSOR)
+        wait_until(lambda pose=pose: node._pose == pose, "the odometry")
+    text = VerifiedText(
+        session_id="s", step=1, state=VerifiedText.FINISHED, text="stop\napproach: red ball ahead at 3.0 m."
+    )
+    text.header.stamp = convert.time_of(taken_s)
+    client.publish(text, "verified_text", qos.EVENTS)
+    with open_memory(store) as memory:
+        wait_until(lambda: memory.count() == 1, "the sighting")
+        (ball,) = memory.sightings("red ball", HOME)
+    assert ball.x == pytest.approx(4.2, abs=0.05)  # the robot stands at 1.58 by now
+
+
 def test_a_store_that_cannot_be_opened_ends_the_start_with_the_reason(
     run_node: Callable[..., NodeThread], tmp_path: Path
 ) -> None:
@@ -120,7 +144,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
 
     class ScriptedNavigator(NavigatorNode):
         def open_edge(self) -> Edge:
-            return Edge(decoder, frozenset(["turn", "left"]))
+            return Edge(decoder, Vocabulary({}))
 
     options = {"seed": 3, "placement": "in_view", "odometry_noise": 0.0, **FEW_PICTURES}
     memory = {"memory_store": store, "home": HOME}
@@ -156,7 +180,7 @@ def test_a_question_is_answered_by_robot_and_cloud_together(
 ) -> None:
     class ScriptedNavigator(NavigatorNode):
         def open_edge(self) -> Edge:
-            return Edge(ScriptedDecoder([]), frozenset())
+            return Edge(ScriptedDecoder([]), Vocabulary({}))
 
     corpus = tmp_path / "corpus.db"
     with opened_corpus(str(corpus)) as opened:

@@ -21,6 +21,7 @@ from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.grammar import Vocabulary
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, qos
@@ -34,7 +35,7 @@ from outrider.runtime.ports import free_port
 from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros
-WORDS = frozenset(["find", "the", "red", "chair"])
+WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})
 
 
 @dataclass

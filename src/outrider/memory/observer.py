@@ -12,8 +12,7 @@ StepName = tuple[str, int]
 class Observer:
     """Turns finished texts into sightings of one home.
 
-    A text speaks of the frame that it was decoded from, and the robot stands from that frame until the text's
-    action begins: so the pose that counts is the one at the first word of a step.
+    A text speaks of the picture that it was decoded from: the pose that counts is the one of its moment.
     """
 
     def __init__(self, memory: MemoryStore, home: str) -> None:
@@ -32,12 +31,15 @@ class Observer:
         time_s: float,
         thumbnail: bytes = b"",
     ) -> list[Record]:
-        """Take a text as far as it is known, at `pose`; the records it has made or renewed, once finished.
+        """Take a text as far as it is known; the records it has made or renewed, once finished.
 
+        `pose` is that of the text's picture, None as long as it is unknown; the first known one counts.
         Raises MemoryStoreError.
         """
         if step != self._step:
-            self._step, self._pose = step, pose
+            self._step, self._pose = step, None
+        if self._pose is None:
+            self._pose = pose
         if not finished or step == self._noted or self._pose is None:
             return []
         self._noted = step

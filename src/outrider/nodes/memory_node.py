@@ -18,6 +18,7 @@ from outrider.memory.records import RecordFilter
 from outrider.memory.store import StoreLimits
 from outrider.navigation.frames import model_jpeg
 from outrider.navigation.odometry_check import OdometryCheck
+from outrider.navigation.odometry_track import OdometryTrack
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
 from outrider.runtime.memories import default_store, forget_memory, open_memory, this_home
@@ -39,6 +40,7 @@ class MemoryNode(OutriderNode):
         self._observer = Observer(self._memory, self._home)
         self._odometry_check = OdometryCheck()
         self._pose: Pose2D | None = None
+        self._track = OdometryTrack()
         self._image: Image | None = None
         self._warning = ""
         for service, name, answer in (
@@ -104,6 +106,8 @@ class MemoryNode(OutriderNode):
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
         self._pose = odometry.pose if odometry else None
+        if odometry is not None:
+            self._track.take(odometry)
 
     def _on_image(self, message: Image) -> None:
         self._image = message
@@ -112,11 +116,19 @@ class MemoryNode(OutriderNode):
         step, finished = (message.session_id, message.step), message.state == VerifiedText.FINISHED
         try:
             thumbnail = self._thumbnail() if finished else b""
-            self._observer.on_text(step, message.text, finished, self._pose, time.time(), thumbnail)
+            pose = self._pose_of_picture(message.header.stamp)
+            self._observer.on_text(step, message.text, finished, pose, time.time(), thumbnail)
             self._warning = ""
         except MemoryStoreError as error:
             self._warning = str(error)
             self.get_logger().error(self._warning, throttle_duration_sec=10.0)
+
+    def _pose_of_picture(self, stamp: convert.Time) -> Pose2D | None:
+        """Where the robot was when a text's picture was taken; the newest pose for one without a stamp."""
+        if stamp == convert.Time():
+            return self._pose
+        age_s = self.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)
+        return self._track.pose_at(self.now_s() - age_s)
 
     def _thumbnail(self) -> bytes:
         try:
