@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 from conftest import Client, NodeThread
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from fakes import FEW_PICTURES, ROUND, SLOW_CAMERA
 from nav_msgs.msg import Odometry
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import VerifiedText
+from outrider_interfaces.msg import StepPrompt, VerifiedText
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
@@ -314,3 +315,36 @@ def test_a_navigator_that_is_started_again_has_lost_the_goal(navigator: SlowNavi
         mission.destroy_node()
         others[0].server.destroy()
     assert "started again and has lost the goal" in printed.getvalue()
+
+
+def test_the_goal_waits_for_the_recorder(navigator: SlowNavigator, client: Client, tmp_path: Path) -> None:
+    """What is published before it listens is not in the recording."""
+    navigator.answer.set()
+    mission = MissionNode(
+        {
+            "instruction": "find the silver bottle",
+            "recording": str(tmp_path / "run.mcap"),
+            "time_limit_s": 90.0,
+        }
+    )
+    stopping, heard_first = threading.Event(), []
+
+    class Waiting(LiveView):
+        def say(self, line: str) -> None:
+            if "ready" in line and not heard_first:
+                heard_first.append(navigator.asked.is_set())
+                client.node.create_subscription(StepPrompt, "step_prompt", lambda _: None, 1)
+
+        def show(self, state: LiveState) -> None:
+            stopping.set()
+
+    diagnosis = DiagnosticArray(status=[DiagnosticStatus(name="outrider/action", message="ok")])
+    publisher = client.node.create_publisher(DiagnosticArray, "/diagnostics", 10)
+    timer = client.node.create_timer(0.2, lambda: publisher.publish(diagnosis))
+    try:
+        with Waiting(Console(file=StringIO(), width=200)) as view:
+            assert mission.run(view, stopping) == 130
+    finally:
+        client.node.destroy_timer(timer)
+        mission.destroy_node()
+    assert heard_first == [False] and navigator.asked.is_set()

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import Frames, Json, Models, Plots, Seed
+from outrider.cli.options import Frames, Json, Models, Plots, Seed, showing_life
 
 app = typer.Typer(help="Measure speed.", no_args_is_help=True)
+app.callback()(showing_life("bench"))
 
 
 @app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")

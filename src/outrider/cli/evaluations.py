@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.options import Frames, Json, Models, Processes, Seed
+from outrider.cli.options import Frames, Json, Models, Processes, Seed, showing_life
 
 app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
+app.callback()(showing_life("eval"))
 
 
 @app.command(

@@ -1,12 +1,14 @@
-"""Options that several commands have."""
+"""Options that several commands have, and what they do beside their work."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from outrider.core.terminal import Pulse
 from outrider.core.writing import checked_file, checked_folder
 
 Models = Annotated[
@@ -19,7 +21,9 @@ Json = Annotated[
 Plots = Annotated[
     Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=checked_folder)
 ]
-KeyFile = Annotated[Path | None, typer.Option(help="CURVE keys of the verifier.")]
+KeyFile = Annotated[
+    Path | None, typer.Option(help="CURVE keys of the link: verifier.key, or the robot's own.")
+]
 Seed = Annotated[  # no larger than a node's, nor than any generator of numbers takes
     int,
     typer.Option(min=0, max=2**31 - 1, help="Which homes and frames; the same seed gives the same ones."),
@@ -49,3 +53,13 @@ Store = Annotated[
 StoreKey = Annotated[
     str, typer.Option("--store-key-file", help="Key of an encrypted store; made where store and key are new.")
 ]
+
+
+def showing_life(group: str) -> Callable[[typer.Context], None]:
+    """The callback of a group of commands that take long: while one runs, piped output shows that it does."""
+
+    def begin(context: typer.Context) -> None:
+        if context.invoked_subcommand and not context.resilient_parsing:
+            context.with_resource(Pulse(f"{group} {context.invoked_subcommand}", with_bar=False))
+
+    return begin

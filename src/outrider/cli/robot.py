@@ -127,6 +127,7 @@ def replay(
     endpoint: Annotated[
         str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
     ] = None,
+    key_file: KeyFile = None,
     link: Annotated[str | None, typer.Option(help="Network to emulate, as for `demo`.")] = None,
     models: Models = None,
     json_file: Json = None,
@@ -136,7 +137,7 @@ def replay(
     from outrider.runtime.replay import replay
 
     config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
-    figures = replay(file, config, endpoint, link, models, json_file)
+    figures = replay(file, config, endpoint, link, models, json_file, key_file)
     raise typer.Exit(0 if figures["compared"] and figures["agree"] == figures["compared"] else 1)
 
 
@@ -262,7 +263,7 @@ def ask(
         str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
     ] = "memory",
     endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
-    key_file: Annotated[str, typer.Option(help="This robot's CURVE keys.")] = "",
+    key_file: KeyFile = None,
     link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
     answer_model: AnswerModel = "quotes",
     store: Store = "",
@@ -272,16 +273,18 @@ def ask(
     if answers == "aggregate":  # first, for what answers takes seconds to import
         from outrider.runtime.probe import probe_verifier
 
-        probe_verifier(endpoint, key_file=Path(key_file) if key_file else None)
+        probe_verifier(endpoint, timeout_s=1.5, key_file=key_file)
     from outrider.runtime.answers import ask_once
 
-    typer.echo(ask_once(question, answers, endpoint, key_file, link, answer_model, store, store_key_file))
+    typer.echo(
+        ask_once(question, answers, endpoint, str(key_file or ""), link, answer_model, store, store_key_file)
+    )
 
 
 @app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")
 def doctor(
     endpoint: Annotated[str, typer.Option(help="The verifier to look for.")] = "tcp://127.0.0.1:5757",
-    key_file: Annotated[Path | None, typer.Option(help="This robot's CURVE keys.")] = None,
+    key_file: KeyFile = None,
 ) -> None:
     """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
     from outrider.runtime.doctor import run

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import Processes, Seed
+from outrider.cli.options import Processes, Seed, showing_life
 
 app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
+app.callback()(showing_life("train"))
 
 
 @app.command("data", epilog="Example:  outrider train data out/data --shards 120 --processes 2")

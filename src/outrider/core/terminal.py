@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:  # it takes a while to import, and a node needs none of it
     from rich.console import Console
@@ -42,11 +42,16 @@ def tracked(items: Iterable[_T], what: str, total: int | None = None) -> Iterato
 
 
 class Pulse:
-    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line every LINE_PERIOD_S."""
+    """Shows on stderr that work goes on, and how far it is: as a bar, or as a line every LINE_PERIOD_S.
 
-    def __init__(self, what: str, total: int | None = None) -> None:
-        """`total`: of the steps of `advance`; None where nobody knows."""
-        self._what, self._total, self._done = what, total, 0
+    Of several, one in the other, the innermost prints its lines.
+    """
+
+    _open: ClassVar[list[Pulse]] = []
+
+    def __init__(self, what: str, total: int | None = None, with_bar: bool = True) -> None:
+        """`total`: of the steps of `advance`; None where it is unknown. Without a bar a terminal shows nothing."""
+        self._what, self._total, self._done, self._with_bar = what, total, 0, with_bar
         self._ended = threading.Event()
         self._began_s = 0.0
         self._console = make_console(stderr=True)
@@ -56,12 +61,13 @@ class Pulse:
 
         self._began_s = time.monotonic()
         self._progress: Progress | None = None
-        if self._console.is_terminal:
+        self._open.append(self)
+        if self._console.is_terminal and self._with_bar:
             columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
             self._progress = Progress(*columns, TimeRemainingColumn(), console=self._console)
             self._progress.start()
             self._task = self._progress.add_task(self._what, total=self._total)
-        else:
+        elif not self._console.is_terminal:
             threading.Thread(target=self._print_lines, name="pulse", daemon=True).start()
         return self
 
@@ -69,6 +75,7 @@ class Pulse:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        self._open.remove(self)
         if self._progress is not None:
             self._progress.stop()
 
@@ -80,6 +87,8 @@ class Pulse:
 
     def _print_lines(self) -> None:
         while not self._ended.wait(LINE_PERIOD_S):
+            if self._open[-1:] != [self]:
+                continue
             elapsed_s = time.monotonic() - self._began_s
             of_all = f" of {self._total}" if self._total else ""
             done = f"{self._done}{of_all} " if self._total or self._done else ""

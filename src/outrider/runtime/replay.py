@@ -59,6 +59,7 @@ def replay(
     link_profile: str | None,
     models: Path | None = None,
     json_file: Path | None = None,
+    key_file: Path | None = None,
 ) -> dict[str, Any]:
     """Decode, print, write JSON. Without an `endpoint` a verifier runs for as long as it takes.
 
@@ -66,8 +67,11 @@ def replay(
     """
     steps = read_steps(file)
     folder = models_folder(models)
-    with _verifier(endpoint, folder) as where:
-        settings = EdgeSettings(where, str(folder / "draft"), config, link_profile=link_profile or "")
+    with _verifier(endpoint, folder, key_file) as where:
+        keys = str(key_file) if endpoint is not None and key_file is not None else ""
+        settings = EdgeSettings(
+            where, str(folder / "draft"), config, key_file=keys, link_profile=link_profile or ""
+        )
         decoder = open_edge(settings).decoder
         try:
             pairs = list(tracked(replay_steps(steps, decoder), "steps", len(steps)))
@@ -98,9 +102,9 @@ def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, 
 
 
 @contextmanager
-def _verifier(endpoint: str | None, folder: Path) -> Iterator[str]:
+def _verifier(endpoint: str | None, folder: Path, key_file: Path | None) -> Iterator[str]:
     if endpoint is not None:
-        probe_verifier(endpoint)
+        probe_verifier(endpoint, key_file=key_file)
         yield endpoint
         return
     with verifier_process(_target_service, folder / "target") as where:

@@ -213,7 +213,7 @@ def run_demo(
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
         "real_time_factor": real_time_factor,
         "console": console,
-        "console_port": free_port() if console and namespace and console_port is None else console_port,
+        "console_port": _console_port(console_port, namespace) if console else None,
     }
     folder = models_folder(models.resolve() if models else None)
     if models is not None:
@@ -246,6 +246,11 @@ def run_demo(
         leave_report(report, given, "interrupted before there was a goal")
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return NOT_REACHED if status == COULD_NOT_START else status
+
+
+def _console_port(asked: int | None, namespace: str) -> int | None:
+    """The port of a demo's console; None for the usual one, which a robot in a namespace leaves to others."""
+    return free_port() if asked == 0 or (asked is None and namespace) else asked
 
 
 def remove_store(path: Path) -> None:

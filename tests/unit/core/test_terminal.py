@@ -46,6 +46,23 @@ def test_short_work_says_nothing_and_gives_every_item(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
+def test_the_innermost_work_speaks_for_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "LINE_PERIOD_S", 0.02)
+    deadline_s, printed = time.monotonic() + 20.0, ""
+    with Pulse("bench", with_bar=False):
+        with Pulse("frames"):
+            while printed.count("frames: after") < 3 and time.monotonic() < deadline_s:
+                time.sleep(0.01)
+                printed += capsys.readouterr().err
+        assert "bench" not in printed.split("frames: after", 2)[2]
+        while "bench: after" not in printed and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+            printed += capsys.readouterr().err
+    assert printed.count("frames: after") >= 3 and "bench: after 0 s" in printed
+
+
 def test_an_error_in_the_work_ends_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), Pulse("work"):
         raise ZeroDivisionError
