@@ -50,7 +50,7 @@ class Pulse:
     _open: ClassVar[list[Pulse]] = []
 
     def __init__(self, what: str, total: int | None = None, with_bar: bool = True) -> None:
-        """`total`: of the steps of `advance`; None where it is unknown. Without a bar a terminal shows nothing."""
+        """`total`: of the steps of `advance`, if known. Without a bar a terminal shows nothing."""
         self._what, self._total, self._done, self._with_bar = what, total, 0, with_bar
         self._ended = threading.Event()
         self._began_s = 0.0
