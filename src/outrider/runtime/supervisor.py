@@ -226,7 +226,8 @@ def run_demo(
         check_new(record)
     check_sentence(instruction, vocabulary_of(str(folder / "draft")), remembers=bool(memory_store))
     given = {name: value for name, value in arguments.items() if value is not None}
-    report, memory = out / REPORT_FILE, PeakMemory()
+    namespace = checked_namespace(namespace)
+    report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
     # Those of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
@@ -235,15 +236,19 @@ def run_demo(
     if console:
         port = given.get("console_port", CONSOLE.checked({})["port"])
         print(f"console: http://127.0.0.1:{port}/", flush=True)
-    try:
-        status = run_graph(SIM_GRAPH, given, out / "logs", memory, checked_namespace(namespace), report)
-    except ConfigError:
-        raise
-    except OutriderError as error:
-        leave_report(report, given, str(error))
-        raise
-    if status == STOPPED:
-        leave_report(report, given, "interrupted before there was a goal")
+    with stopping_on_signals(stopping):
+        try:
+            status = run_graph(SIM_GRAPH, given, out / "logs", memory, stopping, namespace, report)
+        except ConfigError:
+            raise
+        except OutriderError as error:
+            leave_report(report, given, str(error))
+            raise
+        if status not in (0, NOT_REACHED):
+            why = (
+                "interrupted before there was a goal" if status == STOPPED else "the mission could not start"
+            )
+            leave_report(report, given, why)
     amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return NOT_REACHED if status == COULD_NOT_START else status
 
@@ -285,10 +290,11 @@ def run_graph(
     arguments: Mapping[str, Any],
     log_folder: Path,
     memory: PeakMemory,
+    stopping: threading.Event,
     namespace: str = "",
     report: Path | None = None,
 ) -> int:
-    """Start every node of a graph and wait for its mission; the mission's exit status, or STOPPED.
+    """Start every node of a graph and wait for its mission; its exit status, or STOPPED.
 
     `memory` sees all of its processes. Once the `report` is there the goal has ended, and all but the mission
     are stopped, which may draw pictures yet.
@@ -300,11 +306,10 @@ def run_graph(
     parameter_file = log_folder / "parameters.yaml"
     make_private_folder(log_folder)
     write_parameter_file(parameter_file, parameters, namespace)
-    stopping = threading.Event()
     env = ros_environment(free_domain())
     names = wanted_nodes(graph, parameters)
     print(f"starting {', '.join(names)}: some 10 s on two cores; logs in {log_folder}", flush=True)
-    with stopping_on_signals(stopping), Supervisor(log_folder, env, memory, namespace) as supervisor:
+    with Supervisor(log_folder, env, memory, namespace) as supervisor:
         for name in names:
             supervisor.start(name, parameter_file, to_terminal=name == MISSION)
         status = supervisor.wait(MISSION, stopping, lambda: report is not None and report.is_file())
