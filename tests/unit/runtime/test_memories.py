@@ -50,8 +50,8 @@ def test_a_memory_from_telling_to_forgetting(own_store: Path) -> None:
 
 def test_an_encrypted_store_from_the_command_line(own_store: Path, tmp_path: Path) -> None:
     key = str(tmp_path / "memory.key")
-    assert outrider("add", "my passport", "--key-file", key).exit_code == 0
-    assert "my passport" in outrider("list", "--key-file", key).output
+    assert outrider("add", "my passport", "--store-key-file", key).exit_code == 0
+    assert "my passport" in outrider("list", "--store-key-file", key).output
     assert isinstance(outrider("list").exception, MemoryStoreError)
 
 
