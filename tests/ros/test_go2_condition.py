@@ -52,7 +52,7 @@ def test_one_that_walks_or_is_not_known_keeps_nothing_from_moving(mode: int, err
     assert posture_fault(mode, error_code) == "" and mode_name(mode)
 
 
-def test_a_battery_is_warned_of_first_and_then_moves_nothing() -> None:
+def test_a_battery_is_warned_of_first_and_then_no_text_moves_the_robot() -> None:
     condition = Go2Condition(min_battery_percent=8)
     assert condition.fault() == condition.warning() == ""
     condition.on_battery(15)
@@ -60,10 +60,11 @@ def test_a_battery_is_warned_of_first_and_then_moves_nothing() -> None:
     condition.on_battery(14)
     assert "14 percent" in condition.warning() == battery_warning(14) and condition.fault() == ""
     condition.on_battery(7)
-    assert "7 percent" in condition.fault() and "min_battery_percent" in condition.fault()
+    assert "7 percent" in condition.battery_fault() == condition.warning() and condition.fault() == ""
+    assert "min_battery_percent" in condition.battery_fault()
     unlooked = Go2Condition(min_battery_percent=0)
     unlooked.on_battery(0)
-    assert unlooked.fault() == ""
+    assert unlooked.battery_fault() == ""
 
 
 def test_a_fault_under_way_stops_the_robot_at_once_and_is_over_when_it_is() -> None:
@@ -160,7 +161,11 @@ def test_the_action_node_takes_posture_and_battery_from_the_robot_itself(
     low.bms_state.soc = 5
     publish(low, LOW_STATE_TOPIC)
     wait_until(lambda: "5 percent" in node.health()[0], "the battery")
-    assert not node._base.is_ready
+    assert node._base.is_ready, "a person may still drive it to its charger"
+    reports.clear()
+    speaker.say(2, "move forward medium")
+    report = wait_until(lambda: reports, "a report")[0]
+    assert report.outcome == MotionReport.FAILED and "by hand" in report.message
 
 
 def test_the_request_of_another_program_is_named_and_a_question_is_none(

@@ -243,8 +243,7 @@ class ActionNode(OutriderNode):
     def _trouble(self) -> str:
         """Why no text may move the base now, or an empty text."""
         assert self._base is not None
-        fault = self.watch.fault()
-        return fault or ("" if self._base.is_ready else self._base.warning() or "the base is not ready")
+        return self.watch.fault() or self._base.trouble()
 
     def _carry_out(self, drive: Drive) -> None:
         assert self._base is not None

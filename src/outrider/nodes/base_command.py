@@ -47,6 +47,9 @@ class BaseCommand(Protocol):
 
     def close(self) -> None: ...
 
+    def trouble(self) -> str:
+        """Why no text may move the base now, or an empty text. A person may drive it while `is_ready`."""
+
     def warning(self) -> str:
         """What is wrong with the base, or an empty text."""
 
@@ -63,6 +66,9 @@ class _Unanswered:
 
     def tick(self) -> None:
         """Nothing is due."""
+
+    def trouble(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Nothing was taken."""

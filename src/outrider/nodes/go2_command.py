@@ -168,6 +168,12 @@ class Go2Command:
             return f"not ready to move: waiting for {go2_api.name_of(step.calls.service, step.api_id)}"
         return self._condition.warning()
 
+    def trouble(self) -> str:
+        """Why no text may move the robot now. A low battery leaves it to a person's hand."""
+        if not self.is_ready:
+            return self.warning() or "the base is not ready"
+        return self._condition.battery_fault()
+
     def _begin(self, step: _Step) -> None:
         if not step.calls.is_connected():
             self._next_s = self._clock() + GAP_S

@@ -102,18 +102,19 @@ class Go2Condition:
         return f"another program commands the robot ({self._others}): close the app or the other controller"
 
     def fault(self) -> str:
-        """Why nothing may move the robot now, and what to do; empty where it may move."""
-        return self.others() or self._posture or self._battery_fault()
+        """Why nothing can move the robot now, and what to do; empty where it can move."""
+        return self.others() or self._posture
 
     def warning(self) -> str:
         """What is wrong, though the robot may move."""
-        return battery_warning(self._battery_percent)
+        return self.battery_fault() or battery_warning(self._battery_percent)
 
-    def _battery_fault(self) -> str:
+    def battery_fault(self) -> str:
+        """Why no text may move the robot: its battery. A person may still drive it to its charger."""
         percent = self._battery_percent
         if percent is None or percent >= self._min_battery_percent:
             return ""
         return (
             f"the battery is at {percent} percent, under min_battery_percent={self._min_battery_percent}: "
-            "charge it"
+            "drive it to its charger by hand"
         )

@@ -75,6 +75,9 @@ class Nav2Command:
             self._wire.take(timeout_s=0.01)
             self._enforce()
 
+    def trouble(self) -> str:
+        return ""
+
     def warning(self) -> str:
         if not self._wire.client.server_is_ready():
             return "nobody serves navigate_to_pose: start nav2"

@@ -96,6 +96,9 @@ class NodesWire:
     def stop(self) -> None:
         self._command.stop()
 
+    def trouble(self) -> str:
+        return self._command.trouble()
+
     def warning(self) -> str:
         return self._command.warning()
 

@@ -240,7 +240,7 @@ ACTION = NodeSpec(
         Parameter(
             "robot_avoidance", False, "move a Go2 through its own obstacle avoidance, given back at the end"
         ),
-        Parameter("min_battery_percent", 8, "under this a Go2 is not moved; 0 looks at no battery", 0, 100),
+        Parameter("min_battery_percent", 8, "under this no text moves a Go2; 0 looks at no battery", 0, 100),
         Parameter("rate_hz", 30.0, "velocity commands per second", 20.0, 50.0, read_only=True),
         Parameter("use_scan", True, "avoid obstacles by the scan; without one the base avoids nothing"),
         Parameter(

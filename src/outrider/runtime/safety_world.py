@@ -89,7 +89,7 @@ class BaseWire(Protocol):
 
     def stop(self) -> None: ...
 
-    def warning(self) -> str: ...
+    def trouble(self) -> str: ...
 
 
 OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
@@ -120,6 +120,9 @@ class DirectWire:
 
     def stop(self) -> None:
         self.send(STANDSTILL)
+
+    def trouble(self) -> str:
+        return ""
 
     def warning(self) -> str:
         return ""
@@ -359,8 +362,7 @@ class SafetyWorld:
     def _tick(self) -> None:
         """As the action node's."""
         self._wire.tick()
-        trouble = "" if self._wire.is_ready else self._wire.warning() or "the base is not ready"
-        self.pilot.on_base(trouble, self.moment())
+        self.pilot.on_base(self._wire.trouble(), self.moment())
         missing = self._odometry_check.fault or self._scan_check.fault
         self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment(), missing))
 
