@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 MAX_FRAME_BYTES = 2 * 1024 * 1024
 MAX_PROMPT_CHARS = 16 * 1024
 MAX_JPEG_BYTES = 1024 * 1024
@@ -21,11 +21,15 @@ MAX_CHUNK_TOKENS = 64
 MAX_RUNS_BYTES = 2048
 MAX_EVIDENCE_BYTES = 1024 * 1024
 MAX_VOCABULARY = 1 << 20
+MAX_SEED = (1 << 64) - 1
 
 U32 = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Position = Annotated[int, Meta(ge=0, le=MAX_NEW_TOKENS)]
 Run = Annotated[tuple[Position, ...], Meta(max_length=2)]
 TokenId = Annotated[int, Meta(ge=0, lt=MAX_VOCABULARY)]
+TopK = Annotated[int, Meta(ge=0, le=MAX_VOCABULARY)]
+SeedBits = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""The 64 bits of a seed, read as a signed number: a schema can bound no larger one."""
 TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
 ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
 MAX_SHORT_TEXT = 500
@@ -68,10 +72,16 @@ class Rules(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     acceptance: AcceptanceName
     temperature: Annotated[float, Meta(ge=0.0, le=100.0)]
     top_p: Annotated[float, Meta(gt=0.0, le=1.0)]
-    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+    top_k: TopK
+    seed_bits: SeedBits
     bonus: bool
     hints: HintPolicy
     hint_order: HintOrder
+
+    @property
+    def seed(self) -> int:
+        """From 0 to MAX_SEED."""
+        return self.seed_bits & MAX_SEED
 
 
 class Open(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=1):
@@ -165,7 +175,13 @@ class AggregationRules(Struct, frozen=True, array_like=True, forbid_unknown_fiel
     window: Annotated[int, Meta(ge=1, le=MAX_NEW_TOKENS)]
     temperature: Annotated[float, Meta(ge=0.0, le=100.0)]
     top_p: Annotated[float, Meta(gt=0.0, le=1.0)]
-    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+    top_k: TopK
+    seed_bits: SeedBits
+
+    @property
+    def seed(self) -> int:
+        """From 0 to MAX_SEED."""
+        return self.seed_bits & MAX_SEED
 
 
 class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=8):

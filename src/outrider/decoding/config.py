@@ -6,7 +6,15 @@ import math
 from dataclasses import dataclass
 
 from outrider.core.errors import ConfigError
-from outrider.core.frames import MAX_CHUNK_TOKENS, AcceptanceName, HintOrder, HintPolicy, IdlePolicy
+from outrider.core.frames import (
+    MAX_CHUNK_TOKENS,
+    MAX_SEED,
+    MAX_VOCABULARY,
+    AcceptanceName,
+    HintOrder,
+    HintPolicy,
+    IdlePolicy,
+)
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
@@ -23,8 +31,13 @@ LINK_LOSS_POLICIES = ("stop", "draft_only")
 
 
 def mixed_seed(seed: int, number: int) -> int:
-    """Another seed below 2^63 for each number: noise that has nothing to do with the first."""
-    return (seed + number * 0x1E3779B97F4A7C15) % (1 << 63)
+    """Another 64-bit seed for each number: noise that has nothing to do with the first."""
+    return (seed + number * 0x1E3779B97F4A7C15) & MAX_SEED
+
+
+def text_seed(seed: int, prompt: Prompt) -> int:
+    """The 64-bit seed of one prompt's text: another one for every seed, and, but for chance, every prompt."""
+    return (seed << 32 & MAX_SEED | seed >> 32) ^ prompt_digest(prompt)
 
 
 @dataclass(frozen=True)
@@ -67,19 +80,20 @@ STRATEGIES: dict[str, Strategy] = {
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 keeps every token."""
+    """How tokens are drawn. Temperature 0 takes the likeliest token; top_p 1 and top_k 0 keep every token."""
 
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+    top_k: int = 0
 
     def __post_init__(self) -> None:
         if not _is_number(self.temperature) or not 0.0 <= self.temperature <= 100.0:
             raise ConfigError(f"temperature={self.temperature!r} must be a number from 0 to 100")
         if not _is_number(self.top_p) or not 0.0 < self.top_p <= 1.0:
             raise ConfigError(f"top_p={self.top_p!r} must be above 0 and at most 1")
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or not 0 <= self.seed < 1 << 63:
-            raise ConfigError(f"seed={self.seed!r} must be a whole number from 0 to 2^63 - 1")
+        _require_whole("top_k", self.top_k, 0, MAX_VOCABULARY)
+        _require_whole("seed", self.seed, 0, MAX_SEED)
 
 
 @dataclass(frozen=True)
@@ -101,6 +115,7 @@ class DecodingConfig:
     acceptance: AcceptanceName | None = None
     temperature: float = 0.0
     top_p: float = 1.0
+    top_k: int = 0
     seed: int = 0
     workers: int = DRAFT_BRANCHES
     edge_hint_order: HintOrder = "confidence"
@@ -125,7 +140,7 @@ class DecodingConfig:
         if not isinstance(self.tuning, AdaptiveTuning):
             raise ConfigError(f"tuning={self.tuning!r} must be an AdaptiveTuning")
         check_wanted(self.wanted_model)
-        Sampling(self.temperature, self.top_p, self.seed)
+        Sampling(self.temperature, self.top_p, self.seed, self.top_k)
         self._check_drafters()
         self._check_fit()
 
@@ -189,10 +204,10 @@ class DecodingConfig:
         under one seed. A test that decides on drafts must be independent of them: where they may come from
         earlier texts, each text has noise of its own.
         """
-        seed = (self.seed << 32 | prompt_digest(prompt)) % (1 << 63)
+        seed = text_seed(self.seed, prompt)
         if self.sources and self.scheme not in DETERMINISTIC:
             seed = mixed_seed(seed, number)
-        return Sampling(self.temperature, self.top_p, seed)
+        return Sampling(self.temperature, self.top_p, seed, self.top_k)
 
 
 def drafter_names(text: str) -> tuple[str, ...]:

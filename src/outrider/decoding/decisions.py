@@ -22,6 +22,7 @@ from outrider.decoding.randomness import Purpose, gumbel_noise
 from outrider.decoding.sampling import unchecked_scores
 
 _NUMBERS_AT_ONCE = 1 << 23
+_RULES = attrgetter("temperature", "top_k", "top_p")
 
 
 class Draw(NamedTuple):
@@ -59,7 +60,7 @@ class Draws:
         if not self.drawn:
             return logits
         parts, start = [], 0
-        for (temperature, _), alike in groupby(self._samplings, attrgetter("temperature", "top_p")):
+        for (temperature, *_), alike in groupby(self._samplings, _RULES):
             sampling, *others = alike
             end = start + 1 + len(others)
             part = logits[start:end]

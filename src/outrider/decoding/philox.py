@@ -35,7 +35,8 @@ def block_words(seed: int, purpose: int, position: int, block: int) -> tuple[int
 
 def generator_keys(seeds: Sequence[int], positions: Sequence[int], device: torch.device) -> Array:
     """int64 (2, R) on a device. It crosses in pinned memory, so that a GPU is not waited for."""
-    keys = torch.tensor([list(seeds), list(positions)], pin_memory=device.type == "cuda")
+    words = [[signed(seed) for seed in seeds], list(positions)]
+    keys = torch.tensor(words, pin_memory=device.type == "cuda")
     return keys.to(device, non_blocking=True)
 
 
@@ -74,8 +75,8 @@ def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
             _product(word, factor) for word, factor in zip(state[::2], _FACTORS, strict=True)
         )
         first = other_high ^ state[1] ^ first_key
-        state = [first, other_low, high ^ state[3] ^ _signed(second_key), low]
-        first_key = first_key + _signed(_WEYL[0])
+        state = [first, other_low, high ^ state[3] ^ signed(second_key), low]
+        first_key = first_key + signed(_WEYL[0])
         second_key = (second_key + _WEYL[1]) % (1 << 64)
     return torch.stack(torch.broadcast_tensors(*state), dim=-1).flatten(1)
 
@@ -87,9 +88,9 @@ def _product(words: Array, factor: int) -> tuple[Array, Array]:
     middle = high * factor_low + (((low * factor_low) >> 32) & _HALF)
     rest = low * factor_high + (middle & _HALF)
     upper = high * factor_high + ((middle >> 32) & _HALF) + ((rest >> 32) & _HALF)
-    return upper, words * _signed(factor)
+    return upper, words * signed(factor)
 
 
-def _signed(value: int) -> int:
-    """An unsigned 64-bit number as torch's int64 of the same bits."""
+def signed(value: int) -> int:
+    """An unsigned 64-bit number as the signed one of the same bits, such as torch's int64."""
     return value - (1 << 64) if value >= 1 << 63 else value

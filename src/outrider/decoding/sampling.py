@@ -1,6 +1,6 @@
 """From logits to distributions and to the coupled choice. `greedy` is the coupled choice at temperature 0.
 
-Temperature and top-p are applied here and nowhere else.
+Temperature, top-k and top-p are applied here and nowhere else, in this order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _SORTED_WHOLE = 4096
 
 
 def scores(logits: Array, sampling: Sampling) -> Array:
-    """Unnormalised log-probabilities, float64 (..., V): 0 at the likeliest token, -inf outside the nucleus.
+    """Unnormalised log-probabilities, float64 (..., V): 0 at the likeliest token, -inf for dropped tokens.
 
-    The nucleus is the smallest set of likeliest tokens that holds `top_p` of the mass (Holtzman et al. 2020).
+    Kept are the `top_k` likeliest tokens, of equals the lowest ids, and of these the nucleus: the smallest
+    set of likeliest tokens that holds `top_p` of their mass (Holtzman et al. 2020).
     Temperature must be above 0. Raises ModelError for logits that hold NaN, +inf or nothing but -inf.
     """
     wide, best = _widened(logits)
@@ -47,8 +48,10 @@ def _widened(logits: Array) -> tuple[Array, Array]:
 
 
 def _tempered(wide: Array, best: Array, sampling: Sampling) -> Array:
-    """Temperature and top-p, in place."""
+    """Temperature, top-k and top-p, in place."""
     scaled = wide.sub_(best).div_(sampling.temperature)
+    if 0 < sampling.top_k < scaled.shape[-1]:
+        scaled.masked_fill_(_outside_likeliest(scaled, sampling.top_k), -math.inf)
     if sampling.top_p == 1.0:
         return scaled
     if scaled.shape[-1] <= _SORTED_WHOLE:
@@ -85,6 +88,14 @@ def perturbed(logits: Array, sampling: Sampling, position: int) -> Array:
     """
     row = scores(logits, sampling).cpu()
     return row.add_(gumbel_noise(sampling.seed, position, len(row)))
+
+
+def _outside_likeliest(scaled: Array, top_k: int) -> Array:
+    """bool (..., V): what top-k drops; nothing of a row of NaN."""
+    last = scaled.topk(top_k, dim=-1).values[..., -1:]
+    equal = scaled == last
+    room = top_k - (scaled > last).sum(-1, keepdim=True)
+    return (scaled < last) | (equal & (equal.cumsum(-1) > room))
 
 
 def _outside_nucleus(probs: Array, top_p: float) -> Array:

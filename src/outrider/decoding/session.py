@@ -415,6 +415,6 @@ class TargetText:
 def _sampling(frame: Open) -> Sampling:
     rules = frame.rules
     try:
-        return Sampling(rules.temperature, rules.top_p, rules.seed)
+        return Sampling(rules.temperature, rules.top_p, rules.seed, rules.top_k)
     except ConfigError as error:
         raise ProtocolError(str(error)) from None

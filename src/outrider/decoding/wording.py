@@ -10,6 +10,7 @@ from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import DigestedText
 from outrider.decoding.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.philox import signed
 from outrider.decoding.schemes import pack_evidence
 from outrider.decoding.token_runs import pack_runs
 
@@ -34,7 +35,8 @@ class Wording:
             config.scheme,
             config.temperature,
             config.top_p,
-            self.sampling.seed,
+            config.top_k,
+            signed(self.sampling.seed),
             plan.bonus,
             plan.hints,
             config.cloud_hint_order,

@@ -55,7 +55,7 @@ def opening(
         tokens,
         values["max_new_tokens"],
         values.get("tokenizer", "toy-32-0"),
-        Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 7, True, hints, "confidence"),
+        Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 0, 7, True, hints, "confidence"),
         values.get("model", ""),
     )
 

@@ -16,7 +16,8 @@ from support.rounds import Pair, Round
 
 from outrider.core.errors import ProtocolError
 from outrider.decoding import acceptance, sparse
-from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, on_grid
+from outrider.decoding.config import Sampling
+from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, draft_distribution, on_grid, target_distribution
 from outrider.decoding.randomness import CounterChance, Purpose
 from outrider.decoding.schemes import certain_row
 
@@ -83,6 +84,26 @@ def test_a_token_of_sparse_is_whatever_the_head(shape, num_head):
 @pytest.mark.parametrize("shape", ["three tokens", "zeros, three tokens"])
 def test_a_text_is_distributed_as_the_targets_own(scheme, with_bonus, shape):
     assert_exact(pair_of(shape), Round(scheme, 2, with_bonus, refills=0), length=2)
+
+
+@pytest.mark.parametrize("scheme", ["rejection", "split", "sparse"])
+@pytest.mark.parametrize(("top_k", "top_p"), [(1, 1.0), (2, 1.0), (3, 0.8), (3, 1.0)])
+def test_a_text_is_the_targets_own_where_each_side_keeps_its_likeliest_tokens(scheme, top_k, top_p):
+    """Target and draft keep different ones, of which some are equally likely."""
+    sampling = Sampling(1.0, top_p, top_k=top_k)
+
+    @cache
+    def logits(text, side):
+        rows = {"target": [0.0, 1.0, 1.0, -0.5], "draft": [0.5, 0.5, -1.0, 0.5]}
+        return torch.tensor(rows[side]).roll(sum(text) + len(text))
+
+    pair = Pair(
+        lambda text: target_distribution(logits(text, "target"), sampling),
+        lambda text: draft_distribution(logits(text, "draft"), sampling),
+    )
+    kept = direct(pair, 2)
+    assert len([chance for chance in kept.values() if chance]) <= top_k**2
+    assert_exact(pair, Round(scheme, 2, with_bonus=True, refills=0), length=2)
 
 
 @pytest.mark.parametrize("scheme", ["rejection", "split", "sparse"])

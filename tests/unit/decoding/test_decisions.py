@@ -36,7 +36,7 @@ SAMPLINGS = (
     Sampling(1.0, seed=3),
     Sampling(0.7, 0.8, 5),
     Sampling(0.7, 0.8, 6),
-    Sampling(2.0, seed=(1 << 63) - 1),
+    Sampling(2.0, seed=(1 << 64) - 1, top_k=40),
 )
 DRAWS = [Draw(sampling, position) for position in (0, 17, 4095) for sampling in SAMPLINGS]
 
@@ -55,7 +55,7 @@ def random_logits(seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("count", [1, 4, 203, 4098])
 @pytest.mark.parametrize("purpose", [Purpose.NOISE, Purpose.ROUNDING])
 def test_a_device_makes_the_generators_bits(count, purpose):
-    seeds, positions = [0, 1, (1 << 63) - 1, 0xDEADBEEF12345678 >> 1], [0, 4096, 7, 1]
+    seeds, positions = [0, 1, (1 << 64) - 1, 1 << 63, 0xDEADBEEF12345678], [0, 4096, 7, 1, 2]
     rows = uniform_rows(generator_keys(seeds, positions, HOST), purpose, count)
     expected = [
         uniforms(seed, purpose, position, count) for seed, position in zip(seeds, positions, strict=True)

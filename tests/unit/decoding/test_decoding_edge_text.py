@@ -16,7 +16,7 @@ from outrider.decoding.jobs import Choices
 def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():
     config = DecodingConfig(strategy="sd", acceptance="greedy", num_draft_tokens=2, wanted_model="large")
     machine = EdgeMachine(5, config, TOKENIZER)
-    rules = Rules("wait", "greedy", 0.0, 1.0, config.sampling_for(PROMPT).seed, True, "none", "confidence")
+    rules = Rules("wait", "greedy", 0.0, 1.0, 0, config.sampling_for(PROMPT).seed, True, "none", "confidence")
     assert machine.begin(PROMPT, 20, 0.0) == [
         Send(Open(5, 1, ROOT, PROMPT.text, JPEG, (), 20, TOKENIZER.fingerprint, rules, "large"))
     ]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.statistics import fits
 from support.toys import request
 
-from outrider.core.frames import Frame, Resume
+from outrider.core.frames import MAX_SEED, Frame, Resume
+from outrider.core.values import Prompt
 from outrider.decoding import schemes
+from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.digest import extend_digest, prompt_digest
 from outrider.decoding.grid import target_distribution
@@ -57,12 +61,16 @@ def text_of(
     return VirtualDecoder(target, draft, decoding, world).decode(asked).token_ids
 
 
-def texts_of(strategy: str, scheme: str) -> list[tuple[int, ...]]:
-    return [text_of(TARGET, DRAFT, config(strategy, scheme, seed), LENGTH) for seed in range(NUM_TEXTS)]
+def texts_of(strategy: str, scheme: str, **options) -> list[tuple[int, ...]]:
+    return [
+        text_of(TARGET, DRAFT, config(strategy, scheme, seed, **options), LENGTH) for seed in range(NUM_TEXTS)
+    ]
 
 
 @cache
-def expected(model: ToyModel, length: int) -> dict[tuple[int, ...], float]:
+def expected(
+    model: ToyModel, length: int, sampling: Sampling = Sampling(1.0)
+) -> dict[tuple[int, ...], float]:
     """The chance of each text of at most so many tokens, by the model alone."""
     root = prompt_digest(request().prompt)
     chances: dict[tuple[int, ...], float] = {(): 1.0}
@@ -72,7 +80,7 @@ def expected(model: ToyModel, length: int) -> dict[tuple[int, ...], float]:
             if text[-1:] == (model.eos_id,):
                 longer[text] = chance
                 continue
-            row = target_distribution(model.row(extend_digest(root, text)), Sampling(1.0))
+            row = target_distribution(model.row(extend_digest(root, text)), sampling)
             for token, prob in enumerate(row.tolist()):
                 longer[(*text, token)] = chance * prob
         chances = longer
@@ -84,6 +92,16 @@ def test_texts_are_distributed_as_the_targets_own(strategy, scheme):
     texts = texts_of(strategy, scheme)
     assert fits(texts, expected(TARGET, LENGTH))
     assert not fits(texts, expected(DRAFT, LENGTH)), "so few texts could not tell the draft from the target"
+
+
+@pytest.mark.parametrize(("strategy", "scheme"), EVERY)
+def test_top_k_and_top_p_are_exact_in_every_scheme(strategy, scheme):
+    """Of four tokens the three likeliest, and of these the nucleus; the draft keeps other ones."""
+    texts = texts_of(strategy, scheme, top_k=3, top_p=0.9)
+    kept = expected(TARGET, LENGTH, Sampling(1.0, 0.9, top_k=3))
+    assert all(kept.get(text, 0.0) > 0.0 for text in texts)
+    assert fits(texts, kept)
+    assert not fits(texts, expected(TARGET, LENGTH)), "so few texts could not tell top-k from all tokens"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +152,17 @@ def test_outrider_writes_what_ar_writes_with_the_same_seed_token_for_token(seed)
     assert len(ar) == 40
 
 
-def test_other_seeds_and_prompts_write_other_texts():
-    texts = {text_of(WIDE_TARGET, WIDE_DRAFT, config("outrider", "coupled", seed), 8) for seed in range(8)}
-    assert len(texts) == 8
+@pytest.mark.parametrize(("strategy", "scheme"), EVERY)
+def test_every_bit_of_a_seed_counts(strategy, scheme):
+    seeds = [0, 1, (1 << 64) - 1, *(1 << bit for bit in (8, 30, 31, 32, 33, 47, 62, 63))]
+    texts = {text_of(WIDE_TARGET, WIDE_DRAFT, config(strategy, scheme, seed), 8) for seed in seeds}
+    assert len(texts) == len(seeds)
+
+
+@given(st.sets(st.integers(0, MAX_SEED), min_size=2, max_size=9), st.text(max_size=9), st.integers(0, 9))
+def test_different_seeds_stay_different_whatever_the_prompt(seeds, words, number):
+    prompt = Prompt(words, b"")
+    decodings = [DecodingConfig("sd", drafters=("suffix",), temperature=1.0, seed=seed) for seed in seeds]
+    assert len({decoding.sampling_for(prompt, number).seed for decoding in decodings}) == len(seeds)
+    peers = [AggregationConfig(temperature=1.0, seed=seed) for seed in seeds]
+    assert len({peer.rules_for(prompt).seed for peer in peers}) == len(seeds)

@@ -24,7 +24,7 @@ def test_the_bits_are_the_protocols():
     assert uniform(2**64 - 1, Purpose.TAIL_ACCEPT, 4096, 7) == 0.8917136375857019
 
 
-@given(st.integers(0, 2**63 - 1), st.sampled_from(Purpose), st.integers(0, 5000), st.integers(0, 40))
+@given(st.integers(0, 2**64 - 1), st.sampled_from(Purpose), st.integers(0, 5000), st.integers(0, 40))
 def test_a_number_is_addressed_by_its_index(seed, purpose, position, first):
     many = uniforms(seed, purpose, position, 6, first)
     assert many.tolist() == [uniform(seed, purpose, position, first + step) for step in range(6)]

@@ -1,6 +1,8 @@
-"""Temperature, top-p, grids, and the coupled choice."""
+"""Temperature, top-k, top-p, grids, and the coupled choice."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,12 +21,16 @@ from outrider.core.errors import ConfigError, ModelError
 from outrider.decoding.config import Sampling
 from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid, target_distribution
 from outrider.decoding.randomness import gumbel_noise
-from outrider.decoding.sampling import perturbed, probabilities
+from outrider.decoding.sampling import perturbed, probabilities, unchecked_scores
 
 logit_rows = st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=8).map(torch.tensor)
 distributions = st.lists(st.sampled_from([0.0, 0.01, 0.5, 1.0, 3.0]), min_size=4, max_size=4).filter(any)
 samplings = st.builds(
-    Sampling, st.sampled_from([0.0, 0.3, 1.0, 2.0]), st.sampled_from([0.3, 0.9, 1.0]), st.integers(0, 99)
+    Sampling,
+    st.sampled_from([0.0, 0.3, 1.0, 2.0]),
+    st.sampled_from([0.3, 0.9, 1.0]),
+    st.integers(0, 99),
+    st.integers(0, 3),
 )
 
 
@@ -44,7 +50,11 @@ def normalised(values):
         ("top_p", 1.01),
         ("top_p", True),
         ("seed", -1),
-        ("seed", 1 << 63),
+        ("seed", 1 << 64),
+        ("top_k", -1),
+        ("top_k", 2.0),
+        ("top_k", True),
+        ("top_k", (1 << 20) + 1),
         ("seed", 1.0),
     ],
 )
@@ -64,6 +74,36 @@ def test_top_p_keeps_the_smallest_likeliest_set(logits, temperature, top_p):
     expected = torch.zeros_like(everything)
     expected[order[:size]] = everything[order[:size]]
     assert torch.allclose(kept, expected / expected.sum(), atol=1e-12)
+
+
+@given(
+    st.lists(st.sampled_from([-2.0, 0.0, 0.5, 3.0]), min_size=1, max_size=9),
+    st.integers(1, 10),
+    st.sampled_from([0.3, 0.8, 1.0]),
+)
+def test_top_k_keeps_exactly_the_likeliest_and_top_p_is_of_these(values, top_k, top_p):
+    """Of equals those with the lowest ids, so that target and draft keep the same on every device."""
+    logits = torch.tensor(values)
+    kept = probabilities(logits, Sampling(1.0, top_p, top_k=top_k))
+    order = sorted(range(len(values)), key=lambda token: (-values[token], token))[:top_k]
+    alone = torch.full_like(logits, -torch.inf)
+    alone[order] = logits[order]
+    assert torch.allclose(kept, probabilities(alone, Sampling(1.0, top_p)), atol=1e-15)
+    assert top_p < 1.0 or int(kept.count_nonzero()) == min(top_k, len(values))
+
+
+def test_top_k_of_long_rows_of_batches_and_of_broken_ones():
+    rows = torch.randn(3, 20_000, generator=torch.Generator().manual_seed(1)).round(decimals=2)
+    kept = probabilities(rows, Sampling(0.7, top_k=50))
+    assert kept.count_nonzero(dim=-1).tolist() == [50] * 3
+    assert torch.equal(kept[1], probabilities(rows[1], Sampling(0.7, top_k=50)))
+    nucleus = probabilities(rows, Sampling(0.7, 0.5, top_k=50))
+    assert bool((kept[nucleus > 0] > 0).all())
+    assert nucleus.count_nonzero(dim=-1).max() < 50
+    broken = torch.tensor([0.0, torch.nan, 2.0])
+    assert bool(unchecked_scores(broken, Sampling(1.0, top_k=1)).isnan().any())
+    with pytest.raises(ModelError, match="NaN or inf"):
+        judge_choices(broken[None], (), Sampling(1.0, top_k=2), 0)
 
 
 def test_probabilities_of_batches_and_of_extreme_logits():
@@ -112,10 +152,10 @@ def test_what_is_not_gridded_is_not_counted():
     counts_of(torch.tensor([2.0**-20, 1.0 - 2.0**-20], dtype=torch.float64), TARGET_BITS)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(0.7, 1.0), Sampling(1.0, 0.8)])
+@pytest.mark.parametrize("sampling", [Sampling(0.7, 1.0), Sampling(1.0, 0.8), Sampling(1.0, 0.9, top_k=3)])
 def test_the_coupled_choice_is_distributed_as_the_target(sampling):
     logits = torch.tensor([1.0, 0.0, 2.0, -1.0, 0.5])
-    chosen = [choose(logits, Sampling(sampling.temperature, sampling.top_p, seed), 5) for seed in range(2000)]
+    chosen = [choose(logits, replace(sampling, seed=seed), 5) for seed in range(2000)]
     assert fits(chosen, dict(enumerate(probabilities(logits, sampling).tolist())))
     assert not fits(chosen, dict(enumerate(probabilities(logits, Sampling(1.3)).tolist())))
 

@@ -16,8 +16,8 @@ from outrider.core.errors import ProtocolError
 from outrider.decoding.token_runs import Run, pack_runs
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
-RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, (1 << 63) - 1, True, "useful", "confidence")
-PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, True, "none", "fifo"]
+RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, f.MAX_VOCABULARY, -(1 << 63), True, "useful", "confidence")
+PLAIN_RULES = ["wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "fifo"]
 EDGE_FRAMES = [
     f.Open(1, 2, 3, "find the chair", JPEG, (1, 2), 40, "toy", RULES),
     f.Resume(1, 2, 3, 4, 5),
@@ -79,8 +79,11 @@ def test_cloud_frames_survive_and_are_no_edge_frames(frame):
         [1, 1, 2, 3, "x", b"", [], 4, "toy", ["hurry", *PLAIN_RULES[1:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:-1], "lifo"]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:1], "magic", *PLAIN_RULES[2:]]],
-        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], 1 << 63, *PLAIN_RULES[5:]]],
-        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:6], "many", *PLAIN_RULES[7:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], -1, *PLAIN_RULES[5:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:4], (1 << 20) + 1, *PLAIN_RULES[5:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:5], 1 << 63, *PLAIN_RULES[6:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:5], 1.0, *PLAIN_RULES[6:]]],
+        [1, 1, 2, 3, "x", b"", [], 4, "toy", [*PLAIN_RULES[:7], "many", *PLAIN_RULES[8:]]],
         [1, 1, 2, 3, "x", b"", [], 4, "toy", PLAIN_RULES[:-1]],
         {"session": 1},
         7,
@@ -104,8 +107,8 @@ def test_a_frame_with_every_field_right_is_not_refused():
 def test_other_versions_empty_and_oversized_payloads_are_refused():
     with pytest.raises(ProtocolError, match=f"version 1, this side speaks {f.PROTOCOL_VERSION}"):
         decode_edge_frame(b"\x01" + encode(EDGE_FRAMES[1])[1:])
-    with pytest.raises(ProtocolError, match=f"version 5, this side speaks {f.PROTOCOL_VERSION}"):
-        decode_edge_frame(b"\x05" + msgspec.msgpack.encode(EDGE_FRAMES[2]))
+    with pytest.raises(ProtocolError, match=f"version 6, this side speaks {f.PROTOCOL_VERSION}"):
+        decode_edge_frame(b"\x06" + msgspec.msgpack.encode(EDGE_FRAMES[2]))
     with pytest.raises(ProtocolError, match="empty"):
         decode_edge_frame(b"")
     with pytest.raises(ProtocolError, match="exceeds"):

@@ -15,9 +15,9 @@ from outrider.core.frames import (
     Synchronisation,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.digest import prompt_digest
+from outrider.decoding.config import Sampling, text_seed
+from outrider.decoding.philox import signed
 from outrider.decoding.refusals import check_wanted
-from outrider.decoding.sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class AggregationConfig:
     evaluation DRDG/TW); `sequence` lets each side write a text of its own and takes one of the two (DRDG/SW);
     `alone` is the device without the cloud. `rule`: see `aggregation.rule`; by default `greedy` at
     temperature 0, else `coupled`. `aggregator`, of the rules whose distributions cross: who joins the drafts.
-    `window`: drafts ahead. Temperature and top-p are applied to what each document says, before anything is
-    joined; `greedy` takes the distributions at temperature 1. After `silence_s` without news a side asks
-    again. `wanted_model`: the cloud's by the name that it prints, empty for any.
+    `window`: drafts ahead. Temperature, top-k and top-p are applied to what each document says, before
+    anything is joined; `greedy` takes the distributions at temperature 1. After `silence_s` without news a
+    side asks again. `wanted_model`: the cloud's by the name that it prints, empty for any.
     """
 
     sync: Synchronisation = "speculative"
@@ -39,6 +39,7 @@ class AggregationConfig:
     window: int = 48
     temperature: float = 0.0
     top_p: float = 1.0
+    top_k: int = 0
     seed: int = 0
     silence_s: float = 2.0
     wanted_model: str = ""
@@ -53,7 +54,7 @@ class AggregationConfig:
         if not 0.0 < self.silence_s < math.inf:
             raise ConfigError(f"silence_s={self.silence_s!r} must be a positive number of seconds")
         check_wanted(self.wanted_model)
-        Sampling(self.temperature, self.top_p, self.seed)
+        Sampling(self.temperature, self.top_p, self.seed, self.top_k)
         if self.temperature == 0.0 and self.rule not in (None, "greedy"):
             raise ConfigError(f"rule={self.rule} draws tokens: give a temperature above 0, or rule=greedy")
         if self.temperature > 0.0 and self.rule == "greedy":
@@ -72,14 +73,15 @@ class AggregationConfig:
             window=1 if self.sync == "token" else self.window,
             temperature=self.temperature,
             top_p=self.top_p,
-            seed=(self.seed << 32 | prompt_digest(prompt)) % (1 << 63),
+            top_k=self.top_k,
+            seed_bits=signed(text_seed(self.seed, prompt)),
         )
 
 
 def document_sampling(rules: AggregationRules) -> Sampling:
     """How a document's logits become its distribution."""
     temperature = 1.0 if rules.rule == "greedy" else rules.temperature
-    return Sampling(temperature, rules.top_p, rules.seed)
+    return Sampling(temperature, rules.top_p, rules.seed, rules.top_k)
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
