@@ -24,12 +24,12 @@ from outrider.core.errors import MemoryStoreError
 from outrider.core.grammar import Vocabulary
 from outrider.core.values import Pose2D
 from outrider.navigation.pilot import Ending
-from outrider.nodes import convert, qos
+from outrider.nodes import convert, navigator_node, qos
 from outrider.nodes.client_watch import LOOK_PERIOD_S, LOOKS
 from outrider.nodes.navigator_node import NO_CLIENT, NavigatorNode
 from outrider.nodes.simulation_node import SimulationNode
 from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.edge import Edge
+from outrider.runtime.edge import Edge, EdgeSettings
 from outrider.runtime.goal_run import GoalSettings, StepState, StepUpdate
 from outrider.runtime.ports import free_port
 from outrider.simulation.simulator import Simulator
@@ -162,6 +162,24 @@ def test_of_two_goals_at_once_one_is_rejected(run_node: Callable[..., NodeThread
     navigator = run_node(lambda: ScriptedNavigator({"use_memory": False}), threads=4).node
     answers = [navigator._on_goal(Navigate.Goal(instruction="find the red chair")) for _ in range(2)]
     assert answers == [GoalResponse.ACCEPT, GoalResponse.REJECT]
+
+
+def test_texts_are_drawn_as_the_parameters_say(
+    run_node: Callable[..., NodeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[EdgeSettings] = []
+
+    def open_scripted(settings: EdgeSettings) -> Edge:
+        opened.append(settings)
+        return Edge(ScriptedDecoder([]), None)
+
+    monkeypatch.setattr(navigator_node, "open_edge", open_scripted)
+    given = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "seed": (1 << 63) - 1}
+    for parameters in ({}, given):
+        run_node(lambda given=parameters: NavigatorNode({"use_memory": False, **given}))
+    greedy, sampled = (settings.config for settings in opened)
+    assert (greedy.temperature, greedy.top_p, greedy.top_k, greedy.seed) == (0.0, 1.0, 0, 0)
+    assert {name: getattr(sampled, name) for name in given} == given
 
 
 def test_what_a_failed_configuration_has_opened_is_closed(run_node: Callable[..., NodeThread]) -> None:

@@ -31,6 +31,23 @@ Seed = Annotated[  # no larger than a node's, nor than any generator of numbers 
 Frames = Annotated[int, typer.Option(min=1, help="How many held-out frames.")]
 Processes = Annotated[int, typer.Option(min=1, help="Processes to spread the work over.")]
 
+Temperature = Annotated[
+    float,
+    typer.Option(min=0.0, max=100.0, help="Of the draws that texts are made of; 0: the likeliest token."),
+]
+TopP = Annotated[
+    float,
+    typer.Option(min=0.001, max=1.0, help="Probability that the tokens drawn from add up to; 1: all tokens."),
+]
+TopK = Annotated[
+    int,
+    typer.Option(min=0, max=1 << 20, help="How many of the likeliest tokens are drawn from; 0: all."),
+]
+SamplingSeed = Annotated[
+    int,
+    typer.Option(min=0, max=2**63 - 1, help="Of the draws: the same one writes the same texts."),
+]
+
 Corpus = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import AnswerModel, Json, KeyFile, Models, Namespace, Store, StoreKey
+from outrider.cli.options import (
+    AnswerModel,
+    Json,
+    KeyFile,
+    Models,
+    Namespace,
+    SamplingSeed,
+    Store,
+    StoreKey,
+    Temperature,
+    TopK,
+    TopP,
+)
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
@@ -26,6 +38,10 @@ def demo(
             help="Where drafts come from, with commas between: model, lookup, suffix, calibration, reuse."
         ),
     ] = "model,suffix",
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    top_k: TopK = 0,
+    sampling_seed: SamplingSeed = 0,
     seed: Annotated[int | None, typer.Option(help="Which home.")] = None,
     placement: Annotated[
         str | None,
@@ -66,6 +82,7 @@ def demo(
     namespace: Namespace = "",
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
+    from outrider.decoding.config import Sampling
     from outrider.runtime.supervisor import run_demo
 
     raise typer.Exit(
@@ -74,6 +91,7 @@ def demo(
             out=out,
             strategy=strategy,
             drafters=drafters,
+            sampling=Sampling(temperature, top_p, sampling_seed, top_k),
             link_profile=link,
             seed=seed,
             placement=placement,
@@ -124,6 +142,10 @@ def replay(
         str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
     ] = "outrider",
     drafters: Annotated[str, typer.Option(help="Where drafts come from, as for `demo`.")] = "model,suffix",
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
+    top_k: TopK = 0,
+    sampling_seed: SamplingSeed = 0,
     endpoint: Annotated[
         str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
     ] = None,
@@ -136,7 +158,14 @@ def replay(
     from outrider.decoding.config import DecodingConfig, drafter_names
     from outrider.runtime.replay import replay
 
-    config = DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
+    config = DecodingConfig(
+        strategy=strategy,
+        drafters=drafter_names(drafters),
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        seed=sampling_seed,
+    )
     figures = replay(file, config, endpoint, link, models, json_file, key_file)
     raise typer.Exit(0 if figures["compared"] and figures["agree"] == figures["compared"] else 1)
 

@@ -6,6 +6,7 @@ and the parameter files are tested against it. Nothing of ROS is imported.
 
 from __future__ import annotations
 
+from outrider.core.frames import MAX_VOCABULARY
 from outrider.core.model_options import (
     DEFAULT_MAX_LENGTH,
     DEVICES,
@@ -46,6 +47,16 @@ _MODEL_PARAMETERS = (
     Parameter("device", "cpu", "where the model runs", choices=DEVICES),
     Parameter("precision", "fp32", "what the model's weights are kept in", choices=PRECISIONS),
 )
+
+_SAMPLING_PARAMETERS = (
+    Parameter(
+        "temperature", 0.0, "of the draws that texts are made of; 0 takes the likeliest token", 0.0, 100.0
+    ),
+    Parameter("top_p", 1.0, "probability that the tokens drawn from add up to; 1 for all tokens", 0.001, 1.0),
+    Parameter("top_k", 0, "how many of the likeliest tokens are drawn from; 0 for all", 0, MAX_VOCABULARY),
+    Parameter("seed", 0, "of the draws: the same one writes the same texts", 0, (1 << 63) - 1),
+)
+"""ROS has no integer above 2^63 - 1, so a node takes half of the seeds that `Sampling` does."""
 
 _MEMORY_PARAMETERS = (
     Parameter(
@@ -175,6 +186,7 @@ NAVIGATOR = NodeSpec(
             "where drafts come from, with commas between: model, lookup, suffix, calibration, reuse",
         ),
         Parameter("num_draft_tokens", 4, "tokens drafted before each verification", 1, 64),
+        *_SAMPLING_PARAMETERS,
         Parameter(
             "draft_branches",
             DRAFT_BRANCHES,

@@ -18,7 +18,7 @@ from typing import Any
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
-from outrider.decoding.config import DecodingConfig, drafter_names
+from outrider.decoding.config import DecodingConfig, Sampling, drafter_names
 from outrider.runtime.conditions import host, versions
 from outrider.runtime.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.figures import REPORT_FILE, amend_figures
@@ -170,6 +170,7 @@ def run_demo(
     out: Path = Path("out/demo"),
     strategy: str = "outrider",
     drafters: str | None = None,
+    sampling: Sampling | None = None,
     link_profile: str | None = None,
     seed: int | None = None,
     placement: str | None = None,
@@ -191,6 +192,7 @@ def run_demo(
 
     With `console` the run can be watched and steered in a browser.
 
+    `sampling`: how the texts of steps are drawn; as the parameter file has it where not given.
     `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
     `link_profile` names a network, or a file that describes one, to be emulated on the way to the verifier.
     Without a `memory_store` the robot begins with an empty one, so that two runs are the same run.
@@ -208,6 +210,7 @@ def run_demo(
         "strategy": strategy,
         "drafters": drafters,
         "link_profile": link_profile,
+        **_sampling_arguments(sampling),
         "seed": seed,
         "placement": placement,
         "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
@@ -283,6 +286,17 @@ def leave_report(report: Path, given: Mapping[str, Any], reason: str) -> None:
         given["instruction"], False, "cancelled", reason, given["strategy"], 0.0, conditions=conditions
     )
     print(f"report: {write_summary(record, report.parent)}", flush=True)
+
+
+def _sampling_arguments(sampling: Sampling | None) -> dict[str, Any]:
+    if sampling is None:
+        return {}
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "sampling_seed": sampling.seed,
+    }
 
 
 def run_graph(

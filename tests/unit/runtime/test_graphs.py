@@ -52,6 +52,41 @@ def test_every_argument_sets_a_parameter_of_the_graph(graph: Graph) -> None:
         assert all(parameters[node][p] == default for node, p in ARGUMENTS[name].targets if node in touched)
 
 
+@pytest.mark.parametrize("graph", [SIM_GRAPH, ROBOT_GRAPH, GAZEBO_GRAPH, TELEOP_GRAPH])
+def test_launch_arguments_say_how_texts_are_drawn(graph: Graph) -> None:
+    given = {"temperature": "0.7", "top_p": "0.9", "top_k": "40", "sampling_seed": str((1 << 63) - 1)}
+    values = {name: argument_value(name, text) for name, text in given.items()}
+    parameters = graph_parameters(graph, {}, values)
+    navigator = parameters["navigator"]
+    assert [navigator[name] for name in ("temperature", "top_p", "top_k", "seed")] == [
+        0.7,
+        0.9,
+        40,
+        (1 << 63) - 1,
+    ]
+    assert parameters.get("simulation", {"seed": 1})["seed"] == 1, "the home stays the same"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", float("nan")),
+        ("temperature", 101.0),
+        ("top_p", 0.0),
+        ("top_p", 1.5),
+        ("top_k", -1),
+        ("top_k", 2.5),
+        ("sampling_seed", -1),
+        ("sampling_seed", 1 << 63),
+    ],
+)
+def test_a_wrong_way_to_draw_is_named_before_anything_starts(name: str, value: float) -> None:
+    parameter = ARGUMENTS[name].parameter().name
+    with pytest.raises(ConfigError, match=rf"navigator: parameter {parameter}={value!r} must"):
+        graph_parameters(SIM_GRAPH, {}, {name: value})
+
+
 def test_every_node_has_a_console_script_and_a_module() -> None:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
