@@ -6,6 +6,8 @@ anything else is a defect and shows its trace.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class OutriderError(Exception):
     """Base of every expected failure."""
@@ -61,6 +63,18 @@ class MotionError(OutriderError):
 
 class MemoryStoreError(OutriderError):
     """The store of memories cannot be opened, read or written, or refuses what it was given."""
+
+
+class NotErasedError(MemoryStoreError):
+    """Records are forgotten, but another process that reads the store keeps their bytes in its file."""
+
+    def __init__(self, path: Path, num_forgotten: int) -> None:
+        self.num_forgotten = num_forgotten
+        super().__init__(
+            f"what is forgotten ({num_forgotten} now) is found no more, but another process reads {path} and "
+            "keeps the bytes in the file: end it. They go within seconds after that while the memory node "
+            "runs, else when the store is opened next"
+        )
 
 
 class SimulationError(OutriderError):

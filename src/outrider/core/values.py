@@ -270,8 +270,17 @@ class Record:
 
 @dataclass(frozen=True)
 class Recalled:
-    """A record that answers a query: cosine similarity of the texts (-1..1), and the score it ranks by."""
+    """A record that answers a query: cosine similarity of the texts (-1..1), and the score it ranks by.
+
+    `passage`: the part of the text that does so, which of a short text is all of it.
+    """
 
     record: Record
     similarity: float
     score: float
+    passage: str = ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the passage is not the whole text."""
+        return self.passage not in ("", self.record.text)

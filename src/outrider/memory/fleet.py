@@ -21,8 +21,9 @@ from outrider.core.errors import MemoryStoreError
 from outrider.core.ports import Embedder
 from outrider.core.private_files import make_private_folder
 from outrider.core.values import Recalled, Record, RecordKind, Visibility
-from outrider.memory.ranking import content_words, hybrid_score
+from outrider.memory.ranking import content_words, hybrid_score, lexical_weight, own_words
 from outrider.memory.records import checked_text
+from outrider.memory.words import holds_all, search_words
 
 SERVER = re.compile(r"https?://\S+")
 LOCAL = "qdrant:"
@@ -71,26 +72,21 @@ class FleetCorpus:
         return ranked[:limit]
 
     def passages(self) -> Iterator[str]:
-        offset = None
-        while True:
-            with self._translated():
-                points, offset = self._client.scroll(self._collection, limit=PAGE, offset=offset)
-            yield from (point.payload["text"] for point in points)
-            if offset is None:
-                return
+        return (point.payload["text"] for point in self._all_points())
 
     def forget_matching(self, words: str) -> int:
-        wanted = content_words(checked_text(words))
+        wanted = own_words(checked_text(words))
         if not wanted:
             raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         models = self._models
-        held = [models.FieldCondition(key="words", match=models.MatchValue(value=word)) for word in wanted]
+        units = {unit for word in wanted for unit in word.split(" ")}
+        held = [models.FieldCondition(key="words", match=models.MatchValue(value=unit)) for unit in units]
+        points = self._all_points(models.Filter(must=held))
+        ids = [point.id for point in points if holds_all(point.payload["text"], wanted)]
         with self._translated():
-            only = models.Filter(must=held)
-            number = int(self._client.count(self._collection, count_filter=only).count)
-            if number:
-                self._client.delete(self._collection, models.FilterSelector(filter=only), wait=True)
-        return number
+            if ids:
+                self._client.delete(self._collection, models.PointIdsList(points=ids), wait=True)
+        return len(ids)
 
     def count(self) -> int:
         with self._translated():
@@ -98,6 +94,18 @@ class FleetCorpus:
 
     def close(self) -> None:
         self._client.close()
+
+    def _all_points(self, only: Any = None) -> Iterator[Any]:
+        """Those that a filter lets pass, page by page."""
+        offset = None
+        while True:
+            with self._translated():
+                points, offset = self._client.scroll(
+                    self._collection, scroll_filter=only, limit=PAGE, offset=offset
+                )
+            yield from points
+            if offset is None:
+                return
 
     def _prepare(self) -> None:
         if self._client.collection_exists(self._collection):
@@ -110,7 +118,7 @@ class FleetCorpus:
             )
 
     def _point(self, number: int, text: str) -> Any:
-        payload = {"text": text, "words": list(content_words(text)), "added_s": time.time()}
+        payload = {"text": text, "words": _indexed(text), "added_s": time.time()}
         return self._models.PointStruct(
             id=number, vector=self._embedder.embed(text).tolist(), payload=payload
         )
@@ -182,4 +190,11 @@ def _recalled(point: Any, words: tuple[str, ...]) -> Recalled:
         payload["added_s"],
     )
     matching = len(set(words) & set(payload["words"]))
-    return Recalled(record, similarity, hybrid_score(similarity, matching, len(words)))
+    score = hybrid_score(similarity, matching, len(words), lexical_weight(words))
+    return Recalled(record, similarity, score, record.text)
+
+
+def _indexed(text: str) -> list[str]:
+    """What a passage is found by: units for forgetting, and rows of two for searching."""
+    found = search_words(text)
+    return sorted({*found, *(unit for word in found for unit in word.split(" "))})

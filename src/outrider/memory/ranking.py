@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from outrider.memory.words import search_words, words_of
+
 LEXICAL_WEIGHT = 0.2
+FOREIGN_WEIGHT = 1.0
+"""Of words that the embedding, which reads English, cannot tell apart."""
 MAX_QUERY_WORDS = 24
 # Words that say nothing about what is asked for.
 FILLER_TEXT = """
@@ -22,9 +25,19 @@ FILLERS = frozenset(FILLER_TEXT.split())
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """The words of a text that carry its meaning, lower case, each once."""
-    words = re.findall(r"[^\W_]+", text.lower())
-    return tuple(dict.fromkeys(word for word in words if word not in FILLERS))[:MAX_QUERY_WORDS]
+    """What a query looks for, any of it, in the form of `memory.words`; each once."""
+    return _telling(search_words(text))[:MAX_QUERY_WORDS]
+
+
+def own_words(text: str) -> tuple[str, ...]:
+    """The words that a record must hold, all of them, in the form of `memory.words`; each once."""
+    return _telling(words_of(text))
+
+
+def lexical_weight(words: Sequence[str]) -> float:
+    """How much matching words count beside meaning."""
+    foreign = sum(not word.isascii() for word in words) / max(1, len(words))
+    return LEXICAL_WEIGHT + foreign * (FOREIGN_WEIGHT - LEXICAL_WEIGHT)
 
 
 def match_any(words: Sequence[str]) -> str:
@@ -47,11 +60,17 @@ def rarity(holding: int, records: int) -> float:
     return max(math.log((records - holding + 0.5) / (holding + 0.5)), 1e-6)
 
 
-def hybrid_score(similarity: float, bm25: float, query_rarity: float) -> float:
+def hybrid_score(
+    similarity: float, bm25: float, query_rarity: float, weight: float = LEXICAL_WEIGHT
+) -> float:
     """Cosine similarity, raised where words match too.
 
     `bm25`: the text's relevance, positive; `query_rarity`: the sum of `rarity` over all words of the query,
     which a text of usual length with each of them once reaches: one matching word of many counts little.
     """
     share = bm25 / query_rarity if query_rarity > 0.0 else 0.0
-    return similarity + LEXICAL_WEIGHT * min(share, 1.0)
+    return similarity + weight * min(share, 1.0)
+
+
+def _telling(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for word in words if word not in FILLERS))

@@ -2,7 +2,7 @@
 
 SQLite in WAL mode, so that several processes may read and write one store: writers wait for each other up to
 `BUSY_TIMEOUT_MS`. A write counts once it is on the disk (`synchronous = FULL`). What is deleted is
-overwritten (`secure_delete`).
+overwritten (`secure_delete`), and the file rewritten (`erase`).
 """
 
 from __future__ import annotations
@@ -16,33 +16,50 @@ import apsw
 import sqlite_vec
 
 from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.ports import Embedder
 from outrider.core.private_files import keep_private, make_private_folder, open_private
 from outrider.memory.keyfile import make_key, read_key
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x4F757472
 BUSY_TIMEOUT_MS = 5000
 SIDE_FILES = "-wal", "-shm", "-journal"
 CACHE_KIB = 65_536
 
 # `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
-# NOWHERE in `codes`, whose columns hold no NULL. A code is an embedding's signs, one bit each.
+# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `memory.words` gives them. `turn`
+# counts what was told and seen, and `lived_s` is `memory.ageing`'s at that time: neither goes by stamps. A
+# passage is a part of a text with its embedding (float16), a code an embedding's signs, one bit each.
+# `unerased` is 0; while bytes of deleted records may be in the file, EVICTED or FORGOTTEN.
 NOWHERE = 1e12
+EVICTED, FORGOTTEN = 1, 2
 _TABLES = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE records (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     text TEXT NOT NULL,
+    words TEXT NOT NULL,
     told INTEGER NOT NULL,
     shareable INTEGER NOT NULL,
     created_s REAL NOT NULL,
     updated_s REAL NOT NULL,
+    turn INTEGER NOT NULL,
+    lived_s REAL NOT NULL,
     x REAL,
     y REAL,
     home TEXT NOT NULL,
-    embedding BLOB NOT NULL,
     thumbnail BLOB
 );
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    record INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    embedding BLOB NOT NULL
+);
+CREATE INDEX passages_by_record ON passages (record);
+CREATE TABLE state (turn INTEGER NOT NULL, clock_s REAL, lived_s REAL NOT NULL, unerased INTEGER NOT NULL);
+INSERT INTO state VALUES (0, NULL, 0.0, 0);
 CREATE TABLE totals (records INTEGER NOT NULL);
 INSERT INTO totals VALUES (0);
 CREATE TRIGGER records_counted AFTER INSERT ON records BEGIN
@@ -51,11 +68,12 @@ END;
 CREATE TRIGGER records_discounted AFTER DELETE ON records BEGIN
     UPDATE totals SET records = records - 1;
 END;
-CREATE INDEX records_by_age ON records (told, updated_s);
+CREATE INDEX records_by_age ON records (told, lived_s, turn);
+CREATE INDEX records_by_turn ON records (turn);
 CREATE INDEX records_by_place ON records (home, x, y) WHERE x IS NOT NULL;
 CREATE INDEX records_seen ON records (text, home) WHERE told = 0;
 CREATE VIRTUAL TABLE texts USING fts5(
-    text, content = 'records', content_rowid = 'id', tokenize = 'porter unicode61'
+    words, content = 'records', content_rowid = 'id', tokenize = 'porter ascii'
 );
 INSERT INTO texts(texts, rank) VALUES ('secure-delete', 1);
 CREATE VIRTUAL TABLE codes USING vec0(
@@ -65,8 +83,9 @@ CREATE VIRTUAL TABLE codes USING vec0(
 """
 
 
-def open_store(path: Path, key_file: Path | None, embedder_name: str, size: int) -> apsw.Connection:
-    """A connection to the store at `path`, which is created where it is missing, as is its key.
+def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Connection:
+    """A connection to the store at `path`, which is created where it is missing, as is its key; one of an
+    earlier version is brought to this one.
 
     Raises MemoryStoreError for a folder that cannot be written, a file that is no store of this version and
     embedder, and a missing, wrong or superfluous key.
@@ -79,7 +98,7 @@ def open_store(path: Path, key_file: Path | None, embedder_name: str, size: int)
         connection = apsw.Connection(str(path))
         try:
             _prepare(connection, key)
-            _create_or_check(connection, path, embedder_name, size)
+            _create_or_check(connection, path, embedder)
         except BaseException:
             connection.close()
             raise
@@ -119,15 +138,14 @@ def _prepare(connection: apsw.Connection, key: str) -> None:
     connection.pragma("journal_mode", "WAL")
 
 
-def _create_or_check(connection: apsw.Connection, path: Path, embedder_name: str, size: int) -> None:
+def _create_or_check(connection: apsw.Connection, path: Path, embedder: Embedder) -> None:
     with transaction(connection):
         if connection.pragma("user_version") == 0 and not list(
             connection.execute("SELECT 1 FROM sqlite_schema")
         ):
-            connection.execute(_TABLES.format(size=size))
-            connection.execute("INSERT INTO facts VALUES ('embedder', ?)", (embedder_name,))
+            create_tables(connection, embedder.size)
+            connection.execute("INSERT INTO facts VALUES ('embedder', ?)", (embedder.name,))
             connection.pragma("application_id", APPLICATION_ID)
-            connection.pragma("user_version", SCHEMA_VERSION)
     if connection.pragma("application_id") != APPLICATION_ID:
         raise MemoryStoreError(f"{path} is a database, but not a store of memories: give another path")
     version = connection.pragma("user_version")
@@ -137,10 +155,27 @@ def _create_or_check(connection: apsw.Connection, path: Path, embedder_name: str
             "update Outrider, or give another path"
         )
     made_by = connection.execute("SELECT value FROM facts WHERE name = 'embedder'").get
-    if made_by != embedder_name:
+    if made_by != embedder.name:
         raise MemoryStoreError(
-            f"{path} was made with the embeddings of {made_by}, these are {embedder_name}: give another path"
+            f"{path} was made with the embeddings of {made_by}, these are {embedder.name}: give another path"
         )
+
+
+def create_tables(connection: apsw.Connection, size: int) -> None:
+    """The empty tables of this version, for embeddings of `size` numbers."""
+    connection.execute(_TABLES.format(size=size))
+    connection.pragma("user_version", SCHEMA_VERSION)
+
+
+def erase(connection: apsw.Connection) -> None:
+    """Take what was deleted out of the file and its log. Raises apsw.BusyError while another reads it.
+
+    `secure_delete` alone is not enough: what SQLite moves from page to page leaves copies in their gaps.
+    """
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.execute("VACUUM")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.execute("UPDATE state SET unerased = 0")
 
 
 @contextlib.contextmanager

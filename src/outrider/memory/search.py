@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
 
 from outrider.memory.ranking import match_any, rarity, sign_code
 from outrider.memory.records import RecordFilter
+from outrider.memory.words import holds_all
 
 NEAREST_CODES = 64
 BEST_TEXTS = 32
@@ -37,11 +38,13 @@ def few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
 def nearest_codes(
     connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
 ) -> list[int]:
-    """The records that a filter lets pass whose sign codes are nearest to an embedding's."""
+    """The records that a filter lets pass with the passages whose codes are nearest to an embedding's."""
     terms, values = only.conditions()
     values |= {"code": sign_code(embedding), "k": NEAREST_CODES}
     query = f"SELECT id FROM codes {where(['code MATCH vec_bit(:code)', 'k = :k', *terms])}"
-    return [row[0] for row in connection.execute(query, values)]
+    ids = [row[0] for row in connection.execute(query, values)]
+    rows = connection.execute(f"SELECT DISTINCT record FROM passages WHERE id IN ({_marks(ids)})", tuple(ids))
+    return [row[0] for row in rows]
 
 
 def matching_texts(
@@ -76,16 +79,39 @@ def _count_holding(connection: apsw.Connection, word: str) -> int:
     return int(found)
 
 
-def similarities_of(
+class Match(NamedTuple):
+    """A passage of a record: its cosine similarity to the query, and where it starts and stops."""
+
+    similarity: float
+    start: int
+    stop: int
+
+
+def matches_of(
     connection: apsw.Connection, ids: Iterable[int], embedding: np.ndarray[Any, Any]
-) -> dict[int, float]:
-    """Cosine similarity of each record's text to the query, by id."""
+) -> dict[int, list[Match]]:
+    """The passages of each record by id, the most similar to the query first."""
     wanted = tuple(ids)
-    marks = ",".join("?" * len(wanted))
-    found = connection.execute(f"SELECT id, embedding FROM records WHERE id IN ({marks})", wanted)
+    found = connection.execute(
+        f"SELECT record, start, stop, embedding FROM passages WHERE record IN ({_marks(wanted)})", wanted
+    )
     rows: list[Any] = found.fetchall()
-    vectors = np.frombuffer(b"".join(row[1] for row in rows), dtype=np.float32).reshape(-1, embedding.size)
-    return dict(zip((row[0] for row in rows), (vectors @ embedding).tolist(), strict=True))
+    halves = np.frombuffer(b"".join(row[3] for row in rows), dtype=np.float16)
+    vectors = halves.astype(np.float32).reshape(-1, embedding.size)
+    matches: dict[int, list[Match]] = {}
+    for row, similarity in zip(rows, (vectors @ embedding).tolist(), strict=True):
+        matches.setdefault(row[0], []).append(Match(similarity, row[1], row[2]))
+    return {record_id: sorted(some, reverse=True) for record_id, some in matches.items()}
+
+
+def matched_passage(text: str, matches: Sequence[Match], words: Sequence[str]) -> str:
+    """The part of a text that answers: that with most of the words, of equals the one most alike."""
+    parts = [text[match.start : match.stop] for match in matches]
+    return max(parts, key=lambda part: sum(holds_all(part, [word]) for word in words))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
 
 
 def count_records(connection: apsw.Connection) -> int:

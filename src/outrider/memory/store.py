@@ -1,8 +1,13 @@
 """The robot's memory: records with place, time and visibility, found again by meaning and by words.
 
 One SQLite file holds the records, a full-text index and a vector index; they change in one transaction.
-A search scans the vectors' sign bits first (48 bytes a record), then ranks the nearest by their exact cosine;
-where a filter leaves few records, it ranks them all.
+A search scans the vectors' sign bits first (48 bytes a passage), then ranks the nearest by their exact
+cosine; where a filter leaves few records, it ranks them all. A long text has a vector for each passage.
+
+What is forgotten is overwritten in the file, and the log is emptied. While another process reads an older
+state of the store SQLite can do neither: `forget` then says so. A store that has limits, or could not erase,
+tries again every ERASE_PERIOD_S, and any at the next record and opening. What went by age or number is erased
+EVICTED_ERASE_S after it at the latest, or at the next opening.
 """
 
 from __future__ import annotations
@@ -17,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import numpy as np
 
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import MemoryStoreError, NotErasedError
 from outrider.core.ports import Embedder
 from outrider.core.values import Place, Recalled, Record, RecordKind, Sighting, Visibility
-from outrider.memory.ranking import content_words, hybrid_score, match_all, sign_code
+from outrider.memory import schema
+from outrider.memory.ageing import DAY_S, Passed
+from outrider.memory.migration import migrate
+from outrider.memory.ranking import content_words, hybrid_score, lexical_weight, match_all, own_words
 from outrider.memory.records import (
     ANY,
     COLUMNS,
@@ -34,14 +41,16 @@ from outrider.memory.records import (
     plain_record,
     record_of,
 )
-from outrider.memory.schema import NOWHERE, open_store, transaction, translated
+from outrider.memory.rows import NewRecord, delete_record, embedded_passages, insert_record, see_again
+from outrider.memory.schema import EVICTED, FORGOTTEN, erase, open_store, transaction, translated
 from outrider.memory.search import (
     NEAREST_CODES,
     count_records,
     few_that_pass,
+    matched_passage,
+    matches_of,
     matching_texts,
     nearest_codes,
-    similarities_of,
     where,
 )
 
@@ -49,6 +58,8 @@ log = logging.getLogger(__name__)
 
 SAME_PLACE_M = 1.0
 EVICTED_SHARE = 0.01
+ERASE_PERIOD_S = 2.0
+EVICTED_ERASE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -80,12 +91,30 @@ class MemoryStore:
         self._embedder = embedder
         self._limits = limits
         self._lock = threading.RLock()
-        self._connection = open_store(path, key_file, embedder.name, embedder.size)
-        if limits is not None:
+        self._closing = threading.Event()
+        self._eraser: threading.Thread | None = None
+        self._connection = open_store(path, key_file, embedder)
+        try:
+            self._begin()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _begin(self) -> None:
+        """Take over an older store, keep within the limits, and erase what an earlier opening could not."""
+        with translated(self.path):
+            migrate(self._connection, self._embedder)
+        if self._limits is not None:
             with self._writing() as connection:
-                self._evict(connection, time.time())
+                self._passed(connection, time.time())
+                self._evict(connection)
+        if not self._erase(0) or self._limits is not None:
+            self._keep_erasing()
 
     def close(self) -> None:
+        self._closing.set()
+        if self._eraser is not None:
+            self._eraser.join()
         with self._lock:
             self._connection.close()
 
@@ -110,10 +139,13 @@ class MemoryStore:
         check_thumbnail(thumbnail)
         check_place(place)
         now_s = time.time() if time_s is None else time_s
-        embedding = self._embedder.embed(text)
+        told, shareable = kind is RecordKind.TOLD, visibility is Visibility.SHAREABLE
+        passages = embedded_passages(text, self._embedder)
+        new = NewRecord(text, told, shareable, now_s, now_s, place, thumbnail, passages)
         with self._writing() as connection:
-            record_id = self._insert(connection, text, kind, visibility, place, thumbnail, now_s, embedding)
-            self._evict(connection, now_s)
+            record_id = insert_record(connection, new, self._passed(connection, now_s))
+            self._evict(connection)
+        self._erase(0, FORGOTTEN)
         return Record(record_id, text, kind, visibility, now_s, now_s, place, bool(thumbnail))
 
     @contextlib.contextmanager
@@ -133,32 +165,36 @@ class MemoryStore:
             seen = {"kind": RecordKind.SEEN, "visibility": Visibility.SHAREABLE}
             return self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
         with self._writing() as connection:
-            connection.execute(
-                "UPDATE records SET updated_s = ?, x = ?, y = ?, thumbnail = coalesce(?, thumbnail) "
-                "WHERE id = ?",
-                (now_s, place.x, place.y, thumbnail or None, known),
-            )
-            moved = (float(now_s), float(place.x), float(place.y), known)
-            connection.execute("UPDATE codes SET updated_s = ?, x = ?, y = ? WHERE id = ?", moved)
+            see_again(connection, known, place, now_s, self._passed(connection, now_s), thumbnail)
+        self._erase(0, FORGOTTEN)
         return self._fetch([known])[0]
 
     def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
         """The records that answer a query best, by meaning and a little by words, best first."""
         query = checked_text(query)
-        embedding = self._embedder.embed(query)
+        embedding, words = self._embedder.embed(query), content_words(query)
+        weight = lexical_weight(words)
         with self._reading() as connection:
-            bm25, query_rarity = matching_texts(connection, content_words(query), only)
+            bm25, query_rarity = matching_texts(connection, words, only)
             ids = few_that_pass(connection, only) or nearest_codes(connection, embedding, only)
-            similarities = similarities_of(connection, {*ids, *bm25}, embedding)
+            matches = matches_of(connection, {*ids, *bm25}, embedding)
             scores = {
-                record_id: hybrid_score(similarity, bm25.get(record_id, 0.0), query_rarity)
-                for record_id, similarity in similarities.items()
+                record_id: hybrid_score(some[0].similarity, bm25.get(record_id, 0.0), query_rarity, weight)
+                for record_id, some in matches.items()
             }
             # More than asked for: those in the corners of the square around a place are still to be dropped.
             best = sorted(scores, key=lambda record_id: -scores[record_id])[: limit + NEAREST_CODES]
             records = {record.id: record for record in self._fetch(best)}
-        ranked = [Recalled(records[i], similarities[i], scores[i]) for i in best if i in records]
-        return [found for found in ranked if only.holds_place(found.record.place)][:limit]
+        ranked = [records[i] for i in best if i in records and only.holds_place(records[i].place)][:limit]
+        return [
+            Recalled(
+                record,
+                matches[record.id][0].similarity,
+                scores[record.id],
+                matched_passage(record.text, matches[record.id], words),
+            )
+            for record in ranked
+        ]
 
     def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
         """Where a thing was seen in a home, newest last. Implements `core.ports.SharedMemory`.
@@ -173,7 +209,7 @@ class MemoryStore:
         with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
-                "AND (?2 IS NULL OR home = ?2) ORDER BY updated_s DESC LIMIT ?3",
+                "AND (?2 IS NULL OR home = ?2) ORDER BY turn DESC LIMIT ?3",
                 (what, home, limit),
             )
             return [record_of(row) for row in rows]
@@ -185,7 +221,7 @@ class MemoryStore:
         with self._reading() as connection:
             rows = connection.execute(
                 f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 "
-                "AND substr(text, -length(?1) - 1) = ' ' || ?1 ORDER BY updated_s DESC LIMIT ?2",
+                "AND substr(text, -length(?1) - 1) = ' ' || ?1 ORDER BY turn DESC LIMIT ?2",
                 (kind, limit),
             )
             return [record_of(row) for row in rows]
@@ -203,7 +239,7 @@ class MemoryStore:
         terms, values = only.conditions()
         with self._reading() as connection:
             rows = connection.execute(
-                f"SELECT {COLUMNS} FROM records {where(terms)} ORDER BY updated_s DESC, id DESC", values
+                f"SELECT {COLUMNS} FROM records {where(terms)} ORDER BY turn DESC", values
             )
             records = (record_of(row) for row in rows)
             kept = (record for record in records if only.holds_place(record.place))
@@ -225,10 +261,15 @@ class MemoryStore:
             return _used_bytes(connection) / 1e6
 
     def forget(self, ids: Iterable[int]) -> int:
-        """Forget records for good, in the file too; how many there were."""
+        """Forget records for good, in the file too; how many there were.
+
+        Raises NotErasedError where they are forgotten, but another process keeps their bytes in the file.
+        """
         with self._writing() as connection:
-            forgotten = _delete(connection, list(ids))
-        self._erase()
+            forgotten = _delete(connection, list(ids), FORGOTTEN)
+        if not self._erase(schema.BUSY_TIMEOUT_MS):
+            self._keep_erasing()
+            raise NotErasedError(self.path, forgotten)
         return forgotten
 
     def num_forgotten(self) -> int:
@@ -238,13 +279,13 @@ class MemoryStore:
 
     def forget_matching(self, words: str) -> int:
         """Forget every record that holds all the words of a text; MemoryStoreError where it has none."""
-        if not content_words(checked_text(words)):
+        if not own_words(checked_text(words)):
             raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
         return self.forget(self.holding(words))
 
     def holding(self, words: str) -> set[int]:
         """The ids of the records that hold all the words of a text, in any form; none where it has none."""
-        wanted = content_words(checked_text(words))
+        wanted = own_words(checked_text(words))
         if not wanted:
             return set()
         with self._reading() as connection:
@@ -271,10 +312,11 @@ class MemoryStore:
             if damage != "ok":
                 raise MemoryStoreError(f"{self.path} is damaged ({damage}): move it away")
             connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
-            tables = ("records", "codes")
+            tables = ("records", "passages", "codes")
             counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
             counts.append(count_records(connection))
-        if len(set(counts)) != 1:
+            counts.append(connection.execute("SELECT count(DISTINCT record) FROM passages").get)
+        if counts[0] != counts[3] or counts[0] != counts[4] or counts[1] != counts[2]:
             raise MemoryStoreError(f"{self.path} is damaged ({counts} records in its parts): move it away")
 
     @contextlib.contextmanager
@@ -288,32 +330,6 @@ class MemoryStore:
         with self._lock, translated(self.path), transaction(self._connection):
             yield self._connection
 
-    def _insert(
-        self,
-        connection: apsw.Connection,
-        text: str,
-        kind: RecordKind,
-        visibility: Visibility,
-        place: Place | None,
-        thumbnail: bytes,
-        now_s: float,
-        embedding: np.ndarray[Any, Any],
-    ) -> int:
-        told, shareable = int(kind is RecordKind.TOLD), int(visibility is Visibility.SHAREABLE)
-        x, y, home = (place.x, place.y, place.home) if place else (None, None, "")
-        connection.execute(
-            "INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (text, told, shareable, now_s, now_s, x, y, home, embedding.tobytes(), thumbnail or None),
-        )
-        record_id = connection.last_insert_rowid()
-        connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (record_id, text))
-        spot = (NOWHERE, NOWHERE) if place is None else (float(place.x), float(place.y))
-        connection.execute(
-            "INSERT INTO codes VALUES (?, vec_bit(?), ?, ?, ?, ?, ?, ?)",
-            (record_id, sign_code(embedding), told, shareable, float(now_s), *spot, home),
-        )
-        return record_id
-
     def _seen_at(self, what: str, place: Place) -> int | None:
         near = [r for r in self.seen(what, place.home, limit=1000) if r.place is not None]
         here = [r for r in near if r.place is not None and distance_m(r.place, place) <= SAME_PLACE_M]
@@ -326,13 +342,24 @@ class MemoryStore:
             rows = connection.execute(f"SELECT {COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))
             return [record_of(row) for row in rows]
 
-    def _evict(self, connection: apsw.Connection, now_s: float) -> None:
+    def _passed(self, connection: apsw.Connection, clock_s: float) -> Passed:
+        """How much time has passed for the records. Who has no limits counts none."""
+        last_s, lived_s = connection.execute("SELECT clock_s, lived_s FROM state").get
+        passed = Passed(clock_s if last_s is None else last_s, lived_s)
+        if self._limits is None:
+            return passed
+        passed = passed.at(clock_s, self._limits.max_age_days * DAY_S)
+        connection.execute("UPDATE state SET clock_s = ?, lived_s = ?", (passed.clock_s, passed.lived_s))
+        return passed
+
+    def _evict(self, connection: apsw.Connection) -> None:
         """Keep within the limits, if any; of a full store a little more than needed goes, to do it seldom."""
         if self._limits is None:
             return
-        oldest_s = now_s - self._limits.max_age_days * 86_400.0
-        old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND updated_s < ?", (oldest_s,))
-        _delete(connection, [row[0] for row in old])
+        lived_s = connection.execute("SELECT lived_s FROM state").get
+        oldest_s = Passed(0.0, lived_s).oldest_s(self._limits.max_age_days * DAY_S)
+        old = connection.execute("SELECT id FROM records WHERE told IN (0, 1) AND lived_s < ?", (oldest_s,))
+        _delete(connection, [row[0] for row in old], EVICTED)
         excess = count_records(connection) - self._limits.max_records
         if excess > 0:
             self._drop_oldest(connection, excess)
@@ -340,37 +367,63 @@ class MemoryStore:
             self._drop_oldest(connection, max(1, round(count_records(connection) * EVICTED_SHARE)))
 
     def _drop_oldest(self, connection: apsw.Connection, number: int) -> None:
-        rows = connection.execute("SELECT id, told FROM records ORDER BY told, updated_s LIMIT ?", (number,))
+        rows = connection.execute(
+            "SELECT id, told FROM records ORDER BY told, lived_s, turn LIMIT ?", (number,)
+        )
         oldest: list[tuple[int, int]] = list(rows)
         lost = sum(told for _, told in oldest)
         if lost:
             log.warning("the memory is full: %d of the oldest things that were told are forgotten", lost)
-        _delete(connection, [record_id for record_id, _ in oldest])
+        _delete(connection, [record_id for record_id, _ in oldest], EVICTED)
 
-    def _erase(self) -> None:
-        """Let nothing of what was forgotten stay in the file or its log."""
+    def _erase(self, wait_ms: int, least: int = EVICTED) -> bool:
+        """Let nothing of what went stay in the file or its log; whether that is so now.
+
+        What went for a lesser reason than `least` waits.
+        """
         with self._reading() as connection:
-            connection.pragma("incremental_vacuum")
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if connection.in_transaction or connection.execute("SELECT unerased FROM state").get < least:
+                return True
+            connection.set_busy_timeout(wait_ms)
+            try:
+                erase(connection)
+            except apsw.BusyError:
+                return False
+            finally:
+                connection.set_busy_timeout(schema.BUSY_TIMEOUT_MS)
+        return True
+
+    def _keep_erasing(self) -> None:
+        """Try again until it is done, in a thread; with limits, for as long as the store is open."""
+        if self._eraser is None or not self._eraser.is_alive():
+            self._eraser = threading.Thread(target=self._erase_repeatedly, daemon=True)
+            self._eraser.start()
+
+    def _erase_repeatedly(self) -> None:
+        erased_s = time.monotonic()
+        while not self._closing.wait(ERASE_PERIOD_S):
+            is_due = time.monotonic() - erased_s >= EVICTED_ERASE_S
+            try:
+                done = self._erase(0, EVICTED if is_due else FORGOTTEN)
+            except MemoryStoreError as error:
+                log.warning("%s", error)
+                continue
+            if done and self._limits is None:
+                return
+            if done and is_due:
+                erased_s = time.monotonic()
 
 
-def _delete(connection: apsw.Connection, ids: list[int]) -> int:
-    """Delete records from all indexes; how many of them there were."""
-    deleted = 0
-    for record_id in ids:
-        text = connection.execute("SELECT text FROM records WHERE id = ?", (record_id,)).get
-        if text is None:
-            continue
-        connection.execute("INSERT INTO texts(texts, rowid, text) VALUES ('delete', ?, ?)", (record_id, text))
-        connection.execute("DELETE FROM codes WHERE id = ?", (record_id,))
-        connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
-        deleted += 1
+def _delete(connection: apsw.Connection, ids: list[int], why: int) -> int:
+    """Delete records from all indexes, EVICTED or FORGOTTEN; how many of them there were."""
+    deleted = sum(delete_record(connection, record_id) for record_id in ids)
     if deleted:
         connection.execute(
             "INSERT INTO facts VALUES ('forgotten', ?1) "
             "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + ?1",
             (deleted,),
         )
+        connection.execute("UPDATE state SET unerased = max(unerased, ?)", (why,))
     return deleted
 
 

@@ -11,7 +11,7 @@ from outrider_interfaces.msg import MemoryRecord, VerifiedText
 from outrider_interfaces.srv import Forget, Recall, Remember
 from sensor_msgs.msg import Image
 
-from outrider.core.errors import FrameError, MemoryStoreError
+from outrider.core.errors import FrameError, MemoryStoreError, NotErasedError
 from outrider.core.values import Place, Pose2D, Recalled, Visibility
 from outrider.memory.observer import Observer
 from outrider.memory.records import RecordFilter
@@ -96,12 +96,17 @@ class MemoryNode(OutriderNode):
         )
         found = self._memory.recall(request.query, request.limit or DEFAULT_LIMIT, only)
         response.records = [record_message(recalled) for recalled in found]
+        parts = [f"{one.record.id} by: {one.passage}" for one in found if one.is_part]
+        response.message = "\n".join(parts)
 
     def _forget(self, request: Any, response: Any) -> None:
-        forgotten, response.message = forget_memory(
-            self._memory, list(request.ids), request.matching, request.everything
-        )
-        response.forgotten = forgotten
+        try:
+            response.forgotten, response.message = forget_memory(
+                self._memory, list(request.ids), request.matching, request.everything
+            )
+        except NotErasedError as error:
+            response.forgotten = error.num_forgotten
+            raise
 
     def _on_odometry(self, message: OdometryMsg) -> None:
         odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())

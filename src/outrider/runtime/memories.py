@@ -18,7 +18,7 @@ from rich.table import Table
 from outrider.core.errors import MemoryStoreError
 from outrider.core.private_files import home_folder, open_private, tighten
 from outrider.core.terminal import make_console
-from outrider.core.values import Place, Record, Visibility
+from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.core.writing import writing_to
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.records import ANY, RecordFilter
@@ -92,10 +92,12 @@ def add_memory(
     return f"remembered as {record.id} ({record.visibility.value}): {record.text}"
 
 
-def print_records(records: list[Record], scores: list[float] | None = None) -> None:
-    """A table of records; with how well they answer, where they answer a query."""
+def print_records(records: list[Record], found: list[Recalled] | None = None) -> None:
+    """A table of records; with how well they answer, and by what, where they were found by a query."""
     table = Table()
-    for column in ("id", "text", "kind", "visibility", "when", "place", *(["likeness"] if scores else [])):
+    shows_parts = any(one.is_part for one in found or [])
+    answer = ["likeness", *(["matched"] if shows_parts else [])] if found else []
+    for column in ("id", "text", "kind", "visibility", "when", "place", *answer):
         table.add_column(column, overflow="fold")
     for index, record in enumerate(records):
         place = record.place
@@ -107,14 +109,16 @@ def print_records(records: list[Record], scores: list[float] | None = None) -> N
             f"{datetime.fromtimestamp(record.updated_s):%Y-%m-%d %H:%M}",
             f"{place.x:.1f}, {place.y:.1f}" if place else "",
         ]
-        table.add_row(*row, *([f"{scores[index]:.2f}"] if scores else []))
+        if found:
+            row += [f"{found[index].similarity:.2f}", *([found[index].passage] if shows_parts else [])]
+        table.add_row(*row)
     make_console().print(table if records else "nothing is remembered that fits")
 
 
 def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:
     """Print what answers a query best."""
     found = memory.recall(query, limit, only)
-    print_records([f.record for f in found], [f.similarity for f in found])
+    print_records([one.record for one in found], found)
 
 
 def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> tuple[int, str]:

@@ -8,9 +8,9 @@ of a person, may enter the prompt that goes to the cloud.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from outrider.core.values import Place, Pose2D, Record, RecordKind, Sighting
+from outrider.core.values import Place, Pose2D, Recalled, Record, RecordKind, Sighting
 from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
 from outrider.memory.landmarks import landmark_of
 from outrider.memory.language import Ask, AskSeen, Find, Remember
@@ -50,7 +50,7 @@ class Recollection:
         """Sentences that may answer a question, the best first, each with its relevance. They are private."""
         found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
         scores = {one.record.id: one.score for one in found}
-        records = {record.id: record for record in (*self._records(meaning), *(f.record for f in found))}
+        records = {record.id: record for record in (*self._records(meaning), *map(_matched, found))}
         best = list(records.values())[:MOST_DOCUMENTS]
         return [
             (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
@@ -92,7 +92,7 @@ class Recollection:
             seen = self.memory.seen(what, limit=1)
             return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(what, limit=1)]
         found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
-        return [one.record for one in found if one.similarity >= ANSWERS]
+        return [_matched(one) for one in found if one.similarity >= ANSWERS]
 
     def _told_about(self, what: str) -> list[Record]:
         """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
@@ -109,3 +109,8 @@ class Recollection:
         landmark = landmark_of(record.text, self.memory.seen_things(self.home), what)
         seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
         return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
+
+
+def _matched(found: Recalled) -> Record:
+    """A record with what answers of its text, for a long one is not to be repeated whole."""
+    return replace(found.record, text=found.passage or found.record.text)

@@ -137,12 +137,15 @@ def test_the_oldest_sightings_go_first_and_what_was_told_last(tmp_path: Path) ->
         store.verify()
 
 
-def test_records_past_the_age_are_dropped(tmp_path: Path) -> None:
+def test_records_past_the_age_are_dropped_once_the_time_was_seen_to_pass(tmp_path: Path) -> None:
+    """By age and half of it at the latest, day by day."""
     with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=StoreLimits(max_age_days=10.0)) as store:
         store.add("old", time_s=NOW_S)
         store.see("seen again", Place(0.0, 0.0), time_s=NOW_S)
-        store.see("seen again", Place(0.0, 0.0), time_s=NOW_S + 9 * DAY_S)
-        store.add("new", time_s=NOW_S + 11 * DAY_S)
+        for day in range(1, 16):
+            store.see("seen again", Place(0.0, 0.0), time_s=NOW_S + day * DAY_S)
+            assert "old" in texts(store)
+        store.add("new", time_s=NOW_S + 15.1 * DAY_S)
         assert texts(store) == {"seen again", "new"}
 
 
@@ -156,7 +159,7 @@ def test_limits_are_those_of_whoever_has_some(tmp_path: Path) -> None:
     with MemoryStore(path, WordEmbedder(), limits=StoreLimits(max_records=2, max_age_days=36_500.0)) as store:
         assert texts(store) == {"old 1", "old 2"}
     with MemoryStore(path, WordEmbedder(), limits=StoreLimits()) as store:
-        assert store.count() == 0, "both are older than a year"
+        assert store.count() == 2, "their stamps alone make nothing old"
 
 
 def test_the_bound_on_the_disk_holds(tmp_path: Path) -> None:

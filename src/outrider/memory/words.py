@@ -1,0 +1,92 @@
+"""The words of a text in any script and normal form, as the store's index has them. Pure functions.
+
+A text is brought to one form first: compatibility forms (full width, ligatures), case, invisible characters
+and digits of other scripts go, as do the accents of Latin and Greek and the points of Hebrew and Arabic.
+Words then are runs of letters, digits and their marks; every symbol, such as an emoji, is a word. Scripts
+that write no blanks between words (Chinese, Japanese, Thai and others; Korean, whose particles join the word)
+give a unit for each character with its marks: a word of theirs is found as these units in a row.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+_UNSPACED = (
+    *("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA", "BOPOMOFO ", "YI ", "NUSHU ", "TANGUT ", "HANGUL "),
+    *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ", "TAI ", "NEW TAI ", "JAVANESE ", "BALINESE "),
+)
+_ACCENTED = ("LATIN ", "GREEK ")
+_POINTED = ("HEBREW ", "ARABIC ")
+_FOLDED = str.maketrans({"ı": "i", "ـ": None})
+"""Beside Unicode's own folding: the Turkish i without its dot, and the stroke that widens Arabic words."""
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+_SYMBOLS = ("So", "Sc", "Sm", "Sk")
+
+
+def folded(text: str) -> str:
+    """The one form of all spellings of a text that count as the same."""
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf" and not _INVISIBLE.match(c))
+    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", visible).casefold())
+    plain: list[str] = []
+    base = ""
+    for character in apart.translate(_FOLDED):
+        if not unicodedata.category(character).startswith("M"):
+            base = character
+        elif _is_dropped(base, character):
+            continue
+        plain.append(str(unicodedata.decimal(character, character)))
+    return unicodedata.normalize("NFC", "".join(plain))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in their order, each as its units with blanks between: `red`, `钥 匙`."""
+    words: list[str] = []
+    units: list[str] = []
+    for character in folded(text):
+        kind = unicodedata.category(character)
+        if kind[0] == "M" and units:
+            units[-1] += character
+        elif kind[0] in "LN" or (kind in _SYMBOLS and not character.isascii()):
+            joins = units and _is_run(units[-1]) and _is_run(character)
+            units[-1:] = [units[-1] + character] if joins else [*units[-1:], character]
+        elif units:
+            words.append(" ".join(units))
+            units = []
+    return [*words, " ".join(units)] if units else words
+
+
+def search_words(text: str) -> list[str]:
+    """What a search looks for, any of it: words, and of rows of units every two neighbours."""
+    found: list[str] = []
+    for word in words_of(text):
+        units = word.split(" ")
+        found += [" ".join(units[at : at + 2]) for at in range(max(1, len(units) - 1))]
+    return found
+
+
+def holds_all(text: str, words: Sequence[str]) -> bool:
+    """Whether a text has all the words, as `words_of` gives them."""
+    row = f" {' '.join(words_of(text))} "
+    return all(f" {word} " in row for word in words)
+
+
+def _is_dropped(base: str, mark: str) -> bool:
+    if unicodedata.category(mark) == "Me":
+        return True
+    script = _name(base)
+    return script.startswith(_ACCENTED + _POINTED) or _name(mark).startswith(_POINTED)
+
+
+def _is_run(unit: str) -> bool:
+    """Whether a unit goes on with the next letter: not a symbol, nor of a script without blanks."""
+    return unicodedata.category(unit[0])[0] in "LN" and not _name(unit[0]).startswith(_UNSPACED)
+
+
+@cache
+def _name(character: str) -> str:
+    return unicodedata.name(character, "") if character else ""

@@ -1,0 +1,183 @@
+"""What is forgotten is in no byte of the store, however it went and whoever reads the file meanwhile."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.memories import WordEmbedder
+
+from outrider.core.errors import NotErasedError
+from outrider.core.values import Place
+from outrider.memory import schema, store
+from outrider.memory.ranking import sign_code
+from outrider.memory.store import MemoryStore, StoreLimits
+
+READER = """
+import apsw, sys
+connection = apsw.Connection(sys.argv[1])
+connection.execute("BEGIN")
+print(connection.execute("SELECT count(*) FROM records").get, flush=True)
+sys.stdin.readline()
+"""
+SECRET = "spare key behind the brick 731"
+
+
+@contextmanager
+def another_reader(path: Path) -> Iterator[None]:
+    """A process that reads the store as it is now for as long as the block runs."""
+    command = [sys.executable, "-c", READER, str(path)]
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    try:
+        yield
+    finally:
+        reader.communicate("\n")
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+
+
+def gone(folder: Path, within_s: float = 10.0) -> bool:
+    """Whether the secret leaves every file of the store, which it is looked for in until then."""
+    deadline_s = time.monotonic() + within_s
+    while SECRET.encode() in bytes_of(folder):
+        if time.monotonic() > deadline_s:
+            return False
+        threading.Event().wait(0.02)
+    return True
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr(store, "ERASE_PERIOD_S", 0.05)
+    monkeypatch.setattr(store, "EVICTED_ERASE_S", 0.2)
+
+
+def words(number: int, rng: random.Random) -> str:
+    filler = " ".join(f"word{rng.randrange(1000)}" for _ in range(rng.choice([1, 5, 40, 200])))
+    return f"secret{number:05d}x {filler}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_of_many_forgotten_records_stays(seed: int, tmp_path: Path) -> None:
+    """Not where SQLite has moved a record from page to page before, nor of its vectors' signs."""
+    rng, embedder = random.Random(seed), WordEmbedder()
+    live: dict[int, str] = {}
+    forgotten: list[str] = []
+    with MemoryStore(tmp_path / "m.db", embedder) as memory:
+        with memory.batch():
+            for number in range(250):
+                live[memory.add(words(number, rng)).id] = f"secret{number:05d}x"
+        for _ in range(25):
+            ids = rng.sample(sorted(live), 8)
+            codes = [bytes(row[0]) for row in codes_of(memory, ids)]
+            memory.forget(ids)
+            forgotten += [live.pop(one) for one in ids]
+            content = bytes_of(tmp_path)
+            assert not [secret for secret in forgotten if secret.encode() in content]
+            assert not [code for code in codes if code in content]
+        memory.verify()
+        assert all(secret.encode() in content for secret in live.values())
+
+
+def codes_of(memory: MemoryStore, ids: list[int]) -> list[tuple[bytes]]:
+    marks = ",".join(map(str, ids))
+    rows = memory._connection.execute(f"SELECT embedding FROM passages WHERE record IN ({marks})")
+    return [(sign_code(np.frombuffer(row[0], dtype=np.float16).astype(np.float32)),) for row in rows]
+
+
+def test_beside_a_reader_it_is_said_and_gone_soon_after_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with MemoryStore(path, WordEmbedder()) as memory:
+        record = memory.add(SECRET)
+        with another_reader(path):
+            with pytest.raises(
+                NotErasedError, match=r"1 now.*another process reads .*m\.db.*end it"
+            ) as raised:
+                memory.forget([record.id])
+            assert raised.value.num_forgotten == 1 and memory.count() == 0
+            assert SECRET.encode() in bytes_of(tmp_path), "else there was nothing to say"
+            with pytest.raises(NotErasedError):
+                memory.forget([record.id])
+        assert gone(tmp_path) and memory.forget([record.id]) == 0
+
+
+def test_a_command_beside_a_reader_leaves_the_rest_to_the_node(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with MemoryStore(path, WordEmbedder(), limits=StoreLimits()):
+        with MemoryStore(path, WordEmbedder()) as command:
+            record = command.add(SECRET)
+            with another_reader(path), pytest.raises(NotErasedError):
+                command.forget([record.id])
+            # The command ends before it could try again.
+            command._closing.set()
+        assert gone(tmp_path)
+
+
+def test_without_a_node_the_next_opening_erases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.db"
+    monkeypatch.setattr(store, "ERASE_PERIOD_S", 3600.0)
+    with another_store(path), another_reader(path):
+        with MemoryStore(path, WordEmbedder()) as memory:
+            memory.add(SECRET)
+        with another_reader(path), MemoryStore(path, WordEmbedder()) as memory, pytest.raises(NotErasedError):
+            memory.forget_matching("brick")
+    MemoryStore(path, WordEmbedder()).close()
+    assert SECRET.encode() not in bytes_of(tmp_path)
+
+
+@contextmanager
+def another_store(path: Path) -> Iterator[None]:
+    with MemoryStore(path, WordEmbedder()):
+        yield
+
+
+@pytest.mark.parametrize("way", ["number", "megabytes", "age"])
+def test_what_goes_by_the_limits_is_erased_too(way: str, tmp_path: Path) -> None:
+    limits = {
+        "number": StoreLimits(max_records=3),
+        "megabytes": StoreLimits(max_mb=0.4),
+        "age": StoreLimits(max_age_days=1.0),
+    }[way]
+    start_s = 1_700_000_000.0
+    with MemoryStore(tmp_path / "m.db", WordEmbedder(), limits=limits) as memory:
+        memory.see(SECRET, Place(0.0, 0.0), time_s=start_s)
+        number = 0
+        while memory.holding("brick"):
+            number += 1
+            assert number < 200
+            text = f"{number} " + ("long text " * 150 if way == "megabytes" else "other")
+            memory.add(text, time_s=start_s + number * 0.4 * 86_400.0)
+        assert gone(tmp_path)
+        memory.verify()
+
+
+def test_an_encrypted_store_is_rewritten_too(tmp_path: Path) -> None:
+    with MemoryStore(tmp_path / "m.db", WordEmbedder(), key_file=tmp_path / "key") as memory:
+        memory.add("kept")
+        memory.forget([memory.add(SECRET).id])
+        memory.verify()
+    with MemoryStore(tmp_path / "m.db", WordEmbedder(), key_file=tmp_path / "key") as memory:
+        assert [record.text for record in memory.newest()] == ["kept"]
+
+
+def test_in_a_batch_it_is_erased_after_it(tmp_path: Path) -> None:
+    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as memory:
+        record = memory.add(SECRET)
+        with memory.batch():
+            memory.forget([record.id])
+            memory.add("other")
+        memory.add("later")
+        assert SECRET.encode() not in bytes_of(tmp_path)
