@@ -1,3 +1,115 @@
-"""Outrider: edge-cloud speculative decoding for language-conditioned robot navigation."""
+"""Outrider: edge-cloud speculative decoding for language-conditioned robot navigation.
+
+What programs may use; all else may change without notice. A name is imported when it is first used, so that
+`import outrider` takes milliseconds and needs neither torch nor ROS.
+
+Decoding     load_pair, load_model, local_decoder, connect_decoder, DecodingConfig, DecodeRequest, Decoded,
+             Verified, Prompt, PromptContext, render_prompt
+Drafters     Drafter, Continuation, register_drafter
+Simulation   target_of, generate_home, open_simulator, run_episode, model_answerer, NavigatorSettings,
+             EpisodeResult
+Recordings   read_steps, replay_steps, RecordedStep
+Interfaces   LanguageModel, TextDecoder, Robot
+Errors       OutriderError, the base of every expected failure
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outrider.core.errors import OutriderError
+    from outrider.core.ports import LanguageModel, Robot, TextDecoder
+    from outrider.core.prompt import PromptContext, render_prompt
+    from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
+    from outrider.decoding.config import DecodingConfig
+    from outrider.decoding.retrieval.continuation import Continuation, Drafter
+    from outrider.decoding.retrieval.drafts import register_drafter
+    from outrider.models.loading import load_model
+    from outrider.navigation.navigator import NavigatorSettings
+    from outrider.runtime.decoders import connect_decoder, local_decoder
+    from outrider.runtime.episode import EpisodeResult, model_answerer, run_episode
+    from outrider.runtime.held_out import load_pair
+    from outrider.runtime.recording import RecordedStep, read_steps
+    from outrider.runtime.replay import replay_steps
+    from outrider.simulation.homes import generate_home
+    from outrider.simulation.simulator import open_simulator
+    from outrider.simulation.vocabulary import target_of
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Continuation": "outrider.decoding.retrieval.continuation",
+    "DecodeRequest": "outrider.core.values",
+    "Decoded": "outrider.core.values",
+    "DecodingConfig": "outrider.decoding.config",
+    "Drafter": "outrider.decoding.retrieval.continuation",
+    "EpisodeResult": "outrider.runtime.episode",
+    "LanguageModel": "outrider.core.ports",
+    "NavigatorSettings": "outrider.navigation.navigator",
+    "OutriderError": "outrider.core.errors",
+    "Prompt": "outrider.core.values",
+    "PromptContext": "outrider.core.prompt",
+    "RecordedStep": "outrider.runtime.recording",
+    "Robot": "outrider.core.ports",
+    "TextDecoder": "outrider.core.ports",
+    "Verified": "outrider.core.values",
+    "connect_decoder": "outrider.runtime.decoders",
+    "generate_home": "outrider.simulation.homes",
+    "load_model": "outrider.models.loading",
+    "load_pair": "outrider.runtime.held_out",
+    "local_decoder": "outrider.runtime.decoders",
+    "model_answerer": "outrider.runtime.episode",
+    "open_simulator": "outrider.simulation.simulator",
+    "read_steps": "outrider.runtime.recording",
+    "register_drafter": "outrider.decoding.retrieval.drafts",
+    "render_prompt": "outrider.core.prompt",
+    "replay_steps": "outrider.runtime.replay",
+    "run_episode": "outrider.runtime.episode",
+    "target_of": "outrider.simulation.vocabulary",
+}
+
+__all__ = [
+    "Continuation",
+    "DecodeRequest",
+    "Decoded",
+    "DecodingConfig",
+    "Drafter",
+    "EpisodeResult",
+    "LanguageModel",
+    "NavigatorSettings",
+    "OutriderError",
+    "Prompt",
+    "PromptContext",
+    "RecordedStep",
+    "Robot",
+    "TextDecoder",
+    "Verified",
+    "__version__",
+    "connect_decoder",
+    "generate_home",
+    "load_model",
+    "load_pair",
+    "local_decoder",
+    "model_answerer",
+    "open_simulator",
+    "read_steps",
+    "register_drafter",
+    "render_prompt",
+    "replay_steps",
+    "run_episode",
+    "target_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on its first use. Raises AttributeError for any other."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'outrider' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

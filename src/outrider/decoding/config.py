@@ -19,13 +19,11 @@ from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.values import Prompt
 from outrider.decoding.digest import prompt_digest
 from outrider.decoding.refusals import check_wanted
-from outrider.decoding.retrieval.drafts import CALIBRATION, SOURCES
+from outrider.decoding.retrieval.drafts import CALIBRATION, MODEL, source_names
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")
 DETERMINISTIC = ("greedy", "coupled")
-MODEL = "model"
-DRAFTERS = (MODEL, *SOURCES)
 HINT_ORDERS = ("confidence", "fifo", "random")
 LINK_LOSS_POLICIES = ("stop", "draft_only")
 
@@ -149,7 +147,7 @@ class DecodingConfig:
         if not isinstance(names, (tuple, list)) or not names or len(set(names)) < len(names):
             raise ConfigError(f"drafters={names!r} must be a list of different names, at least one")
         for name in names:
-            _require_choice("drafters", name, DRAFTERS)
+            _require_choice("drafters", name, (MODEL, *source_names()))
         if CALIBRATION in names and "suffix" not in names:
             raise ConfigError(f"drafters={names!r}: calibration corrects what suffix copies, so name both")
         if CALIBRATION in names and MODEL not in names:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zstandard
 from mcap_ros2.writer import Writer
+from support.tapes import Tape
 
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
@@ -18,53 +18,7 @@ from outrider.runtime.ports import free_port
 from outrider.runtime.recording import RecordedStep, check_new, num_missing, read_steps
 from outrider.runtime.replay import compare, figures_of, replay, replay_steps
 
-INTERFACES = Path(__file__).resolve().parents[3] / "ros2_ws" / "src" / "outrider_interfaces" / "msg"
-HEADER = """
-================================================================================
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-================================================================================
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-"""
 TEXT = "turn left small\nlook: nothing"
-
-
-@dataclass
-class Tape:
-    """Writes a recording message by message."""
-
-    path: Path
-    clock_ns: int = 0
-    _schemas: dict[str, object] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._stream = self.path.open("wb")
-        self._writer = Writer(self._stream, chunk_size=1000)
-
-    def prompt(self, step: int, words: str = "task", topic: str = "/step_prompt") -> None:
-        more = {"prompt": words, "jpeg": b"\xff\xd8\xff", "max_new_tokens": 9}
-        self._write("StepPrompt", topic, {"session_id": "s", "step": step, **more})
-
-    def text(self, step: int, text: str, state: int = 1, tokens: int = 3, link: str = "connected") -> None:
-        more = {"text": text, "state": state, "verified_tokens": tokens, "link_state": link}
-        self._write("VerifiedText", "/verified_text", {"session_id": "s", "step": step, **more})
-
-    def close(self) -> Path:
-        self._writer.finish()
-        self._stream.close()
-        return self.path
-
-    def _write(self, name: str, topic: str, fields: dict[str, object]) -> None:
-        kind = f"outrider_interfaces/msg/{name}"
-        if kind not in self._schemas:
-            definition = (INTERFACES / f"{name}.msg").read_text() + HEADER
-            self._schemas[kind] = self._writer.register_msgdef(kind, definition)
-        self.clock_ns += 1
-        blank = {"stamp": {"sec": 0, "nanosec": 0}, "frame_id": ""}
-        self._writer.write_message(topic, self._schemas[kind], {"header": blank, **fields}, self.clock_ns)
 
 
 @pytest.fixture

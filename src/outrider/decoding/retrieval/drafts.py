@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from outrider.core.errors import ConfigError
 from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
 from outrider.decoding.retrieval.lookup import PromptLookup
@@ -16,11 +17,25 @@ _DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "suffix": SuffixDrafter,
     "reuse": SegmentReuse,
 }
-CALIBRATION = "calibration"
+MODEL, CALIBRATION = "model", "calibration"
 NUM_EXPECTED = 4
 """How many successors of each token of a prompt a calibration looks at."""
-SOURCES = (*_DRAFTERS, CALIBRATION)
-"""`calibration` corrects what `suffix` copies; the others draft on their own."""
+
+
+def source_names() -> tuple[str, ...]:
+    """All sources; `calibration` corrects what `suffix` copies, the others draft on their own."""
+    return (*_DRAFTERS, CALIBRATION)
+
+
+def register_drafter(name: str, make: Callable[[], Drafter]) -> None:
+    """Add a source of drafts, which `DecodingConfig.drafters` may name from then on in this process.
+
+    Raises ConfigError for a name that is taken, or is no plain word.
+    """
+    if not name.isidentifier() or name in (MODEL, *source_names()):
+        taken = ", ".join((MODEL, *source_names()))
+        raise ConfigError(f"drafter {name!r}: give a plain word that is not one of {taken}")
+    _DRAFTERS[name] = make
 
 
 Likely = list[tuple[int, float]]
