@@ -80,9 +80,49 @@ def demo(
     ] = None,
     video: Annotated[bool, typer.Option("--video/--no-video", help="Make a video of the run.")] = True,
     namespace: Namespace = "",
+    no_ros: Annotated[
+        bool,
+        typer.Option("--no-ros", help="All in this process, without ROS 2: both models and the simulation."),
+    ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
-    from outrider.decoding.config import Sampling
+    from outrider.decoding.config import DecodingConfig, Sampling, drafter_names
+
+    if no_ros:
+        from outrider.runtime.one_process import check_needs_no_ros, run_in_one_process
+
+        check_needs_no_ros(
+            endpoint=endpoint,
+            link=link,
+            store=store,
+            store_key_file=store_key_file,
+            real_time_factor=real_time_factor != 1.0,
+            record=record,
+            console=console,
+            port=port is not None,
+            namespace=namespace,
+        )
+        config = DecodingConfig(
+            strategy=strategy,
+            drafters=drafter_names(drafters),
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            seed=sampling_seed,
+        )
+        raise typer.Exit(
+            run_in_one_process(
+                instruction,
+                config,
+                out=out,
+                seed=seed,
+                placement=placement,
+                holds=holds,
+                models=models,
+                legs=legs,
+                video=video,
+            )
+        )
     from outrider.runtime.supervisor import run_demo
 
     raise typer.Exit(

@@ -335,7 +335,7 @@ class Pilot:
         running.latest = odometry
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
-            self._finish(_ending_of(command), command.error or command.note, now)
+            self._finish(ending_of(command), command.error or command.note, now)
             self._frozen_odometry = odometry if running.controller.odometry_froze else None
             return None
         return clamp(command.velocity, self.settings.limits)
@@ -394,7 +394,8 @@ def clock_off(frame_age_s: float) -> str:
     return ""
 
 
-def _ending_of(command: Command) -> Ending:
+def ending_of(command: Command) -> Ending:
+    """How a motion ended whose last command this is."""
     if command.error:
         return Ending.FAILED
     return Ending.BLOCKED if command.blocked else Ending.DONE

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
+import sysconfig
 from pathlib import Path
 
 from outrider.core.errors import ConfigError, ModelError
 
-_CHECKOUT = Path(__file__).resolve().parents[3]
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CHECKOUT = _PACKAGE.parents[1]
 
 
 def models_folder(given: Path | None = None) -> Path:
@@ -65,6 +68,11 @@ def _default_folders() -> list[Path]:
 
 
 def _package_folders() -> list[Path]:
-    """The checkout, then the prefixes of ROS and of Python that the package may be installed under."""
+    """The checkout, then the prefixes of ROS and of Python that the package may be installed under.
+
+    pip has several: of the environment, of Debian's `/usr/local`, of `--user`, and the folder of `--target`.
+    """
     ament = [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
-    return [_CHECKOUT, *(prefix / "share" / "outrider" for prefix in [*ament, Path(sys.prefix)])]
+    pip = [sys.prefix, sysconfig.get_path("data"), site.getuserbase(), str(_PACKAGE.parent)]
+    prefixes = dict.fromkeys([*ament, *map(Path, pip)])
+    return [_CHECKOUT, *(prefix / "share" / "outrider" for prefix in prefixes)]

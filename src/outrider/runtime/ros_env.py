@@ -8,6 +8,8 @@ import shlex
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from outrider.core.errors import ConfigError
@@ -38,6 +40,16 @@ def ros_environment(domain_id: int | None = None) -> dict[str, str]:
         env["ROS_DOMAIN_ID"] = str(domain_id)
         env |= stay_local(env)
     return env
+
+
+def check_ros(env: Mapping[str, str]) -> None:
+    """Raises ConfigError where a child process with these variables could not import rclpy."""
+    folders = [Path(folder) for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if find_spec("rclpy") is None and not any((folder / "rclpy").is_dir() for folder in folders):
+        raise ConfigError(
+            "ROS 2 is not installed for this Python: source its setup.bash, run `make setup` in a checkout, "
+            "or use `outrider demo --no-ros`"
+        )
 
 
 def installed_ros() -> Path | None:

@@ -37,7 +37,7 @@ from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.recording import check_new
 from outrider.runtime.restarts import Restarts
-from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.runtime.ros_env import check_ros, free_domain, ros_environment
 from outrider.runtime.words import check_sentence, vocabulary_of
 
 POLL_S = 0.1
@@ -317,10 +317,11 @@ def run_graph(
     base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
     parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
+    env = ros_environment(free_domain())
+    check_ros(env)
     parameter_file = log_folder / "parameters.yaml"
     make_private_folder(log_folder)
     write_parameter_file(parameter_file, parameters, namespace)
-    env = ros_environment(free_domain())
     names = wanted_nodes(graph, parameters)
     print(f"starting {', '.join(names)}: some 10 s on two cores; logs in {log_folder}", flush=True)
     with Supervisor(log_folder, env, memory, namespace) as supervisor:
