@@ -13,11 +13,13 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import VerifiedText
 from outrider_interfaces.srv import Forget, Recall, Remember
+from support.memories import another_reader
 from support_ros import Goals, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
 from outrider.core.grammar import Vocabulary
 from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.memory import schema
 from outrider.nodes import convert, qos
 from outrider.nodes.memory_node import MemoryNode
 from outrider.nodes.navigator_node import NavigatorNode
@@ -72,6 +74,25 @@ def test_remember_recall_and_forget(run_node: Callable[..., NodeThread], client:
     assert services.call(Forget, matching="keys").forgotten == 1
     assert services.call(Forget, everything=True).forgotten == 1
     assert node.health() == ("", {"records": 0, "mb": pytest.approx(0.2, abs=0.2), "home": HOME})
+
+
+def test_the_services_say_what_was_matched_and_what_is_not_erased_yet(
+    run_node: Callable[..., NodeThread], client: Client, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
+    run_node(lambda: MemoryNode({"memory_store": store}))
+    services = Services(client)
+    long = "We walked in the park and read the news on the balcony. " * 20 + "The pump hangs by the stairs."
+    told = services.call(Remember, text=long)
+    found = services.call(Recall, query="where is the pump?", limit=1)
+    assert found.records[0].text == long
+    assert found.message.startswith(f"{told.id} by: ") and found.message.endswith("by the stairs.")
+    assert len(found.message) < len(long) / 2
+    with another_reader(Path(store)):
+        kept = services.call(Forget, ids=[told.id])
+        assert not kept.success and kept.forgotten == 1 and "another process reads" in kept.message
+    files = [Path(f"{store}{suffix}") for suffix in ("", "-wal", "-shm")]
+    wait_until(lambda: not any(b"The pump hangs" in file.read_bytes() for file in files), "the erasing")
 
 
 def test_verified_texts_and_odometry_become_sightings(

@@ -72,7 +72,10 @@ def memory_forget(
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Forget for good: nothing of it stays in the file."""
+    """Forget for good: nothing of it stays in the file.
+
+    Where another process reads the file, the command says so, and the bytes go once that has ended.
+    """
     from outrider.runtime.memories import forget_memory, open_memory
 
     with open_memory(store, store_key_file) as memory:

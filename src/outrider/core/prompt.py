@@ -29,6 +29,8 @@ PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\
 INSTRUCTED_PREFIX = PROMPT_PREFIX.replace(SYSTEM_TEXT, INSTRUCTED_SYSTEM_TEXT)
 PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
 END_OF_TEXT = "<|im_end|>"
+_MARKUP = re.compile(r"<(?=\||/?\w+>)")
+"""Where the name of a control token may begin: `<|im_end|>`, `<tool_call>`, `</think>`."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,11 @@ class PromptContext:
     steps: tuple[Step, ...] = field(default_factory=tuple)
     turned_deg: int = 0
     memories: tuple[str, ...] = field(default_factory=tuple)
+
+
+def as_words(text: str) -> str:
+    """A text whose control tokens are words: what people, documents and signs say is no markup."""
+    return _MARKUP.sub("< ", text)
 
 
 def direction_words(bearing_rad: float) -> str:
@@ -115,7 +122,7 @@ def render_user_text(context: PromptContext) -> str:
     last = "; ".join(f"{s.phase}: {s.action}" for s in steps) or "none"
     memory = "; ".join(context.memories[-MEMORY_SLOTS:]) or "none"
     turned = shown_turn(context.turned_deg)
-    return f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}"
+    return as_words(f"task: {context.instruction}\nmemory: {memory}\nlast: {last}\nturned: {turned}")
 
 
 def render_prompt(context: PromptContext, instructed: bool = False) -> str:

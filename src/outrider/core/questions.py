@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from outrider.core.errors import ConfigError
-from outrider.core.prompt import PROMPT_SUFFIX
+from outrider.core.prompt import PROMPT_SUFFIX, as_words
 
 ANSWER_MODES = ("memory", "aggregate")
 """How a robot answers questions: by itself, or in one text with a cloud."""
@@ -36,9 +36,9 @@ FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
 
 
 def question_prompt(question: str, documents: Iterable[str] = ()) -> str:
-    """The whole chat text; each document is a line of it."""
+    """The whole chat text; each document is a line of it, and holds no control token."""
     lines = "".join(f"{' '.join(document.split())}\n" for document in documents)
-    return f"{_HEAD}{lines}{_TASK}{' '.join(question.split())}{PROMPT_SUFFIX}"
+    return f"{_HEAD}{as_words(lines)}{_TASK}{as_words(' '.join(question.split()))}{PROMPT_SUFFIX}"
 
 
 def parts_of(prompt: str) -> tuple[str, list[str]]:

@@ -236,7 +236,13 @@ MEMORY = NodeSpec(
         Parameter("automatic", True, "remember what verified texts say was seen"),
         Parameter("max_records", 50_000, "records before the oldest sightings are forgotten", 1, 1_000_000),
         Parameter("max_mb", 512.0, "megabytes on the disk before the oldest are forgotten", 1.0, 100_000.0),
-        Parameter("max_age_days", 365.0, "days before a record is forgotten", 0.01, 36_500.0),
+        Parameter(
+            "max_age_days",
+            365.0,
+            "days, as seen to pass, before a record is forgotten; half as many more at most",
+            0.01,
+            36_500.0,
+        ),
     ),
     restarted=True,
 )

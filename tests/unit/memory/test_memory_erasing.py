@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.memories import WordEmbedder
+from support.memories import WordEmbedder, another_reader
 
 from outrider.core.errors import NotErasedError
 from outrider.core.values import Place
@@ -21,27 +19,7 @@ from outrider.memory import schema, store
 from outrider.memory.ranking import sign_code
 from outrider.memory.store import MemoryStore, StoreLimits
 
-READER = """
-import apsw, sys
-connection = apsw.Connection(sys.argv[1])
-connection.execute("BEGIN")
-print(connection.execute("SELECT count(*) FROM records").get, flush=True)
-sys.stdin.readline()
-"""
 SECRET = "spare key behind the brick 731"
-
-
-@contextmanager
-def another_reader(path: Path) -> Iterator[None]:
-    """A process that reads the store as it is now for as long as the block runs."""
-    command = [sys.executable, "-c", READER, str(path)]
-    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert reader.stdout is not None
-    reader.stdout.readline()
-    try:
-        yield
-    finally:
-        reader.communicate("\n")
 
 
 def bytes_of(folder: Path) -> bytes:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.memories import another_reader
 from typer.testing import CliRunner
 
 from outrider import cli
-from outrider.core.errors import MemoryStoreError
+from outrider.core.errors import MemoryStoreError, NotErasedError
+from outrider.memory import schema
 from outrider.runtime.memories import default_store, make_filter, this_home
 
 
@@ -24,6 +26,27 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def outrider(*arguments: str) -> Any:
     return CliRunner().invoke(cli.app, ["memory", *arguments])
+
+
+def test_a_long_note_shows_what_was_matched_of_it() -> None:
+    outrider("add", "We walked in the park and read the news. " * 20 + "The pump hangs by the stairs.")
+    outrider("add", "the bins go out on Monday")
+    found = outrider("search", "where is the pump?", "--limit", "1").output
+    assert "matched" in found and found.count("pump") == 2
+    assert "matched" not in outrider("search", "when do the bins go out?", "--limit", "1").output
+
+
+def test_forgetting_beside_a_reader_says_that_bytes_remain(
+    own_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
+    outrider("add", "my keys hang by the door")
+    with another_reader(own_store):
+        result = outrider("forget", "--matching", "keys")
+        assert isinstance(result.exception, NotErasedError)
+        assert "another process reads" in str(result.exception) and "end it" in str(result.exception)
+    assert "nothing is remembered" in outrider("list").output
+    assert not any(b"by the door" in file.read_bytes() for file in own_store.parent.iterdir())
 
 
 def test_a_memory_from_telling_to_forgetting(own_store: Path) -> None:
