@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -148,21 +150,24 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
     """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder.
 
     Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
-    The end of either ends the launch: without the bridge nothing can tell the base to stand.
+    The end of either ends the launch: without the bridge nothing can tell the base to stand. Neither outlives
+    a launch that is killed.
     """
     check_installed(str(parameters["gazebo"]["release"]))
     run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
     name = namespace.strip("/").replace("/", "_")
     partition = {"GZ_PARTITION": name, "IGN_PARTITION": name} if name else {}
+    env, tied = belonging_to_this_process(partition), [sys.executable, "-m", "outrider.runtime.tied"]
     bridge = Node(
         package="ros_gz_bridge",
         executable="parameter_bridge",
         name="gazebo_bridge",
         namespace=namespace,
-        additional_env=partition,
+        prefix=shlex.join(tied),
+        additional_env=env,
         parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
         output="screen",
     )
-    gazebo = ExecuteProcess(cmd=list(run.command), output="screen", additional_env=partition)
+    gazebo = ExecuteProcess(cmd=[*tied, *run.command], output="screen", additional_env=env)
     endings = [_ending_all(gazebo, "Gazebo has ended"), _ending_all(bridge, "Gazebo's bridge has ended")]
     return [gazebo, bridge, *endings]

@@ -1,0 +1,49 @@
+"""Programs of others that end with the process they belong to, with all that they start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from outrider.runtime.endings import PARENT_VARIABLE
+
+# As Gazebo's program does, it starts another.
+PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]
+
+
+def run_tied(parent: int, command: list[str]) -> subprocess.Popen[str]:
+    env = {**os.environ, PARENT_VARIABLE: str(parent)}
+    tied = [sys.executable, "-m", "outrider.runtime.tied", *command]
+    return subprocess.Popen(tied, env=env, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda parent, tied: parent.kill(),
+        lambda parent, tied: tied.send_signal(signal.SIGTERM),
+    ],
+    ids=["parent killed", "SIGTERM"],
+)
+def test_all_processes_of_a_program_end(end: Callable[..., None]) -> None:
+    with subprocess.Popen(["sleep", "60"]) as parent:
+        tied = run_tied(parent.pid, PROGRAM)
+        assert tied.stdout is not None and tied.stdout.readline() == "started\n"
+        begun_s = time.monotonic()
+        end(parent, tied)
+        tied.communicate(timeout=30.0)  # once nobody has the pipe any more
+        parent.kill()
+    assert tied.returncode != 0 and time.monotonic() - begun_s < 20.0
+
+
+def test_a_program_keeps_its_exit_status() -> None:
+    tied = run_tied(os.getpid(), ["sh", "-c", "exit 7"])
+    assert tied.wait(20.0) == 7
+    assert tied.stdout is not None
+    tied.stdout.close()
