@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import wait_until
 from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
+from outrider.nodes.end_stages import is_alive
+from outrider.nodes.end_trials import held_from
 from outrider.nodes.kill_scene import Sample, Scene, wait_for
 from outrider.nodes.kill_trials import driven, kill_in, last_action, to_zero_s
 from outrider.runtime.paths import models_folder
+from outrider.runtime.process_ends import chosen_ends, evaluate_ends
 from outrider.runtime.process_kills import evaluate_kills
+from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.simulated_base import MAX_LAG_S
 
 pytestmark = pytest.mark.ros
@@ -89,3 +98,74 @@ def test_a_wait_ends_with_the_goal_and_with_its_limit() -> None:
     assert wait_for(lambda: False, 9.0, "it", lambda: True) is False
     with pytest.raises(OutriderError, match="it: not within"):
         wait_for(lambda: False, 0.0, "it")
+
+
+@pytest.mark.timeout(300)
+def test_an_end_of_gazebos_deadman_is_watched_until_the_base_stands(tmp_path: Path) -> None:
+    file = tmp_path / "ends.json"
+    figures = evaluate_ends(chosen_ends("sigkill-gazebo,misfits-gazebo"), 1, 5, None, file)
+    rows = figures["ends"]
+    # How soon is a matter of the machine's load here.
+    assert rows["sigkill-gazebo"]["trials"] == 1 and 0.05 < rows["sigkill-gazebo"]["worst_to_zero_s"] < 1.0
+    assert rows["sigkill-gazebo"]["outlived"] == 0 and rows["sigkill-gazebo"]["reason"]
+    assert rows["misfits-gazebo"] | {"failed": 0} == rows["misfits-gazebo"]
+    assert json.loads(file.read_text())["trials"]
+
+
+KILLS = """
+import sys
+from outrider.cli import main
+sys.argv = ["outrider", "eval", "kills", "--kinds", "sigstop-gazebo", "--trials", "9"]
+main()
+"""
+
+
+def of_scratch(scratch: Path) -> list[int]:
+    """The processes that run with this folder for temporary files."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            environment = (entry / "environ").read_bytes() if entry.name.isdigit() else b""
+            if f"TMPDIR={scratch}".encode() in environment.split(b"\0") and is_alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "frozen"),
+        (signal.SIGTERM, "starting"),
+        (signal.SIGKILL, "starting"),
+        (signal.SIGKILL, "frozen"),
+    ],
+)
+def test_trials_that_are_broken_off_leave_no_process(
+    number: signal.Signals, moment: str, tmp_path: Path
+) -> None:
+    env = {**ros_environment(), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", KILLS]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as cli:
+        assert cli.stderr is not None
+        if moment == "starting":
+            wait_until(lambda: len(of_scratch(tmp_path)) > 2, "its first node", timeout_s=60.0)
+        else:
+            wait_until(lambda: any(map(is_stopped, of_scratch(tmp_path))), "a frozen one", timeout_s=120.0)
+        cli.send_signal(number)
+        cli.wait(60.0)
+        wait_until(lambda: not of_scratch(tmp_path), "the end of every process", timeout_s=60.0)
+        assert "Traceback" not in cli.stderr.read()
+
+
+def is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
+
+
+def test_what_held_when_a_process_ended_counts_from_then() -> None:
+    ahead, still = Velocity(vx=0.5), Velocity()
+    samples = held_from([Sample(0.1, still), Sample(0.2, ahead), Sample(0.5, still)], 0.3)
+    assert to_zero_s(samples, 0.3, 0.6, steady=False) == pytest.approx(0.2)
+    assert driven(samples, 0.3)[0] == pytest.approx(0.1, abs=1e-4)

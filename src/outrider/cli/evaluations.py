@@ -65,18 +65,41 @@ def eval_safety(
     raise typer.Exit(run_safety(injections, seed, json_file))
 
 
-@app.command("kills", epilog="Example:  outrider eval kills --verifier 50 --nodes 40 --json kills.json")
+@app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")
 def eval_kills(
-    verifier: Annotated[int, typer.Option(min=0, help="Kills of the verifier during goals.")] = 50,
+    verifier: Annotated[
+        int | None, typer.Option(min=0, help="Kills of the verifier during goals; 50, or 0 with --kinds.")
+    ] = None,
     nodes: Annotated[
-        int, typer.Option(min=0, help="Kills of each process of the robot's side in turn, base included.")
-    ] = 40,
+        int | None,
+        typer.Option(min=0, help="Kills of each process of the robot's side in turn; 40, or 0 with --kinds."),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=0, help="Trials of each kind of end.")] = 2,
+    kinds: Annotated[
+        str,
+        typer.Option(
+            help="Ends to try, with commas between: kinds (sigstop-action), ways (sigterm, thread, misfits), "
+            "processes (camera, gazebo, supervisor); all by default."
+        ),
+    ] = "",
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,
 ) -> None:
-    """Real processes under kill -9: texts stay the target's own, the robot stands, goals are reached."""
+    """Real processes ended in every way while the robot moves: it stands, and says why; exit status 1 if not.
+
+    Under kill -9 texts stay the target's own, and goals are reached. Takes a machine with nothing else to do.
+    """
+    from outrider.runtime.process_ends import chosen_ends, evaluate_ends
     from outrider.runtime.process_kills import evaluate_kills
 
-    figures = evaluate_kills(verifier, nodes, seed, models, json_file)
-    raise typer.Exit(1 if figures["failed"] else 0)
+    ends = chosen_ends(kinds)
+    verifier_kills = verifier if verifier is not None else 0 if kinds else 50
+    node_kills = nodes if nodes is not None else 0 if kinds else 40
+    figures = {}
+    if verifier_kills + node_kills or not trials:
+        figures = evaluate_kills(verifier_kills, node_kills, seed, models, json_file)
+    failed = figures.get("failed", 0)
+    if trials:
+        failed += evaluate_ends(ends, trials, seed, models, json_file, figures)["failed"]
+    raise typer.Exit(1 if failed else 0)

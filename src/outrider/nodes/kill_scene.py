@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import rclpy
 from geometry_msgs.msg import Twist, TwistStamped
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import SimulationState, VerifiedText
+from outrider_interfaces.msg import MotionReport, SimulationState, VerifiedText
 from rclpy.action import ActionClient
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -40,7 +40,14 @@ TASK = "find the silver bottle"
 START_S = 180.0
 # Where this process is held up none is lost: what is missing would pass for a base that stood still.
 ALL_TOLD = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+SceneType = TypeVar("SceneType", bound="Scene")
 RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
+
+
+def start_node(supervisor: Supervisor, name: str, parameter_file: Path, wrapper: Sequence[str] = ()) -> None:
+    """Start one of a scene; the simulation's pictures go to the camera node."""
+    arguments = RELAYED if name == "simulation" else ()
+    supervisor.start(name, parameter_file, arguments=arguments, wrapper=wrapper)
 
 
 @dataclass
@@ -55,27 +62,12 @@ class Sample:
         return self.velocity != Velocity()
 
 
-@dataclass
-class Observer:
-    """What the graph says, as it comes; and a client of its action. Times are the system clock's."""
+class NodeSpinner:
+    """Spins a plain node in a thread until it is closed."""
 
-    texts: list[VerifiedText] = field(default_factory=list)
-    told: list[Sample] = field(default_factory=list)
-    commanded: list[Sample] = field(default_factory=list)
-    state: SimulationState | None = None
-    pictures: int = 0
-
-    def __post_init__(self) -> None:
-        self.node = rclpy.create_node("kill_trials")
-        listen = self.node.create_subscription
-        listen(VerifiedText, "verified_text", self.texts.append, qos.EVENTS)
-        listen(TwistStamped, "base_velocity", self._on_told, ALL_TOLD)
-        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
-        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
-        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
-        self.goals = ActionClient(self.node, Navigate, "navigate")
+    def __init__(self, node: Any) -> None:
         self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
+        self.executor.add_node(node)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
@@ -83,12 +75,52 @@ class Observer:
     def close(self) -> None:
         self._stopping.set()
         self._thread.join()
-        self.node.destroy_node()
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._stopping.is_set():
                 spin_once(self.executor, 0.02)
+
+
+@dataclass
+class Observer:
+    """What the graph says, as it comes; and a client of its action. Times are the system clock's.
+
+    `said` are the reasons that were given for standing.
+    """
+
+    texts: list[VerifiedText] = field(default_factory=list)
+    told: list[Sample] = field(default_factory=list)
+    commanded: list[Sample] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    state: SimulationState | None = None
+    pictures: int = 0
+
+    def __post_init__(self) -> None:
+        self.node = rclpy.create_node("kill_trials")
+        listen = self.node.create_subscription
+        listen(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        listen(MotionReport, "motion_report", self._on_report, qos.EVENTS)
+        listen(TwistStamped, "base_velocity", self._on_told, ALL_TOLD)
+        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
+        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
+        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
+        self.goals = ActionClient(self.node, Navigate, "navigate")
+        self._spinner = NodeSpinner(self.node)
+        self.executor = self._spinner.executor
+
+    def close(self) -> None:
+        self._spinner.close()
+        self.node.destroy_node()
+
+    def _on_text(self, message: VerifiedText) -> None:
+        self.texts.append(message)
+        if message.state == VerifiedText.WITHDRAWN:
+            self.said.append(message.text)
+
+    def _on_report(self, message: MotionReport) -> None:
+        if message.outcome != MotionReport.DONE:
+            self.said.append(message.message)
 
     def _on_told(self, message: TwistStamped) -> None:
         self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
@@ -128,8 +160,9 @@ class Scene:
         self._parameters = _parameters(seed, placement, models, folder)
         self._parameters["console"]["port"] = self.console_port
         self._parameters["navigator"]["use_memory"] = "memory" in more
+        self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *more)
 
-    def __enter__(self) -> Scene:
+    def __enter__(self: SceneType) -> SceneType:
         # A domain of its own: what was killed in the last one is taken to be there for a while yet.
         domain = free_domain()
         rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
@@ -137,9 +170,16 @@ class Scene:
         self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
         file = self._folder / "parameters.yaml"
         write_parameter_file(file, self._parameters)
-        for name in ("verifier", "simulation", "camera", "action", "navigator", *self._more):
-            self.supervisor.start(name, file, arguments=RELAYED if name == "simulation" else ())
+        try:
+            self.start_nodes(file)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def start_nodes(self, parameter_file: Path) -> None:
+        for name in self.nodes:
+            start_node(self.supervisor, name, parameter_file)
 
     def __exit__(self, *_: object) -> None:
         self.supervisor.stop_all()
@@ -188,9 +228,12 @@ class Goal:
     def __init__(self, observer: Observer) -> None:
         self.result: Any = None
         self._handle: Any = None
-        self._client = observer.goals
+        self._client, self._said = observer.goals, observer.said
         # Not from this thread: an answer that comes meanwhile would find no goal.
         observer.executor.create_task(self._send)
+
+    def has_ended(self) -> bool:
+        return self.result is not None
 
     def _send(self) -> None:
         sent = self._client.send_goal_async(Navigate.Goal(instruction=TASK))
@@ -202,6 +245,8 @@ class Goal:
 
     def _on_result(self, future: Any) -> None:
         self.result = future.result().result
+        if not self.result.success:
+            self._said.append(self.result.message)
 
 
 def _parameters(seed: int, placement: str, models: Path, folder: Path) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import signal
 import sys
 import threading
 import time
@@ -17,6 +16,8 @@ from outrider_interfaces.msg import VerifiedText
 from outrider.console.crowd import hold_button
 from outrider.core.errors import OutriderError
 from outrider.core.terminal import tracked
+from outrider.nodes.base import leave_ros
+from outrider.nodes.ending import BROKEN, Ending
 from outrider.nodes.kill_scene import START_S, Goal, Sample, Scene, wait_for
 from outrider.runtime.process_kills import (
     BYSTANDERS,
@@ -249,14 +250,16 @@ def try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Ge
 def main() -> int:
     """Arguments: folder, kills of the verifier, kills of nodes, seed, models."""
     folder, verifier_kills, node_kills, seed, models = sys.argv[1:]
-    # Leaving the scene ends its processes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    ending, status = Ending(), BROKEN
     try:
-        run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
-    except OutriderError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        with ending.interrupting():  # leaving the scene ends its processes
+            run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
+        status = 0
+    except (OutriderError, KeyboardInterrupt) as error:
+        print(f"error: {error or 'interrupted'}", file=sys.stderr)
+    finally:
+        leave_ros(status)
+    return status
 
 
 if __name__ == "__main__":

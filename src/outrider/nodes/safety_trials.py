@@ -16,6 +16,7 @@ from outrider.navigation.limits import MotionLimits
 from outrider.nodes import convert, go2_api, qos
 from outrider.nodes.base import OutriderNode
 from outrider.nodes.base_command import BaseCommand, open_base_command
+from outrider.nodes.ending import Ending
 from outrider.nodes.simulated_go2 import BATTERY_PERCENT, SimulatedGo2
 from outrider.nodes.virtual_dds import VirtualDomain, VirtualNode
 from outrider.runtime.safety import evaluate_safety
@@ -118,8 +119,11 @@ WIRES: dict[str, OpenWire] = {
 
 def main() -> int:
     injections, seed, json_file = sys.argv[1:]
+    ending = Ending()
     try:
-        figures = evaluate_safety(int(injections), int(seed), Path(json_file) if json_file else None, WIRES)
+        with ending.interrupting():
+            file = Path(json_file) if json_file else None
+            figures = evaluate_safety(int(injections), int(seed), file, WIRES)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

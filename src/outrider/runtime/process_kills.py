@@ -1,4 +1,4 @@
-"""`outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
+"""Kills of `outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
 
 A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from
 what the recorder kept and without disturbance. Each process of the robot's side is killed as well: the base
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,13 +22,14 @@ from outrider.core.actions import ActionTable, Motion
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.ports import TextDecoder
 from outrider.core.terminal import make_console
+from outrider.core.writing import replace_file
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.decoders import local_decoder
 from outrider.runtime.figures import write_figures
 from outrider.runtime.paths import models_folder
 from outrider.runtime.recording import read_steps
 from outrider.runtime.replay import replay_steps
-from outrider.runtime.ros_env import ros_environment
+from outrider.runtime.trials import run_trials
 
 LIMIT_S = 0.3
 # The console is killed under a hand that holds a button down, the others while a text moves the robot.
@@ -136,7 +135,7 @@ def evaluate_kills(
         "kills": [asdict(kill) for kill in killed],
     }
     write_figures(json_file, figures | details)
-    return figures
+    return figures | details
 
 
 def _run_trials(
@@ -144,15 +143,14 @@ def _run_trials(
 ) -> tuple[list[Run], list[Kill]]:
     """In a process that may use ROS."""
     numbers = [str(number) for number in (verifier_kills, node_kills, seed)]
-    command = [sys.executable, "-m", "outrider.nodes.kill_trials", str(scratch), *numbers, str(models)]
-    ended = subprocess.run(command, env=ros_environment())
-    if ended.returncode != 0:
+    if run_trials("outrider.nodes.kill_trials", str(scratch), *numbers, str(models)) != 0:
         raise OutriderError("the trials did not come to their end: the reason is above")
     return read_result(scratch / RESULT_FILE)
 
 
 def write_result(path: Path, runs: Sequence[Run], kills: Sequence[Kill]) -> None:
-    path.write_text(json.dumps({"runs": [asdict(r) for r in runs], "kills": [asdict(k) for k in kills]}))
+    content = {"runs": [asdict(run) for run in runs], "kills": [asdict(kill) for kill in kills]}
+    replace_file(path, json.dumps(content).encode())
 
 
 def read_result(path: Path) -> tuple[list[Run], list[Kill]]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,7 +26,6 @@ from outrider.navigation.navigator import NavigatorSettings
 from outrider.runtime.figures import write_figures
 from outrider.runtime.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
 from outrider.runtime.odometry_faults import EVIDENT, LIES, SUDDEN
-from outrider.runtime.ros_env import ros_environment
 from outrider.runtime.safety_world import (
     AVOIDANCE_TAKEN,
     GO2_TROUBLES,
@@ -41,6 +38,7 @@ from outrider.runtime.safety_world import (
     SafetyWorld,
 )
 from outrider.runtime.scan_faults import SCAN_FAULTS, SCAN_FROZEN
+from outrider.runtime.trials import run_trials
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
@@ -287,8 +285,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None) -> int:
     Raises OutriderError where they did not come to their end.
     """
     path = str(json_file.resolve()) if json_file else ""
-    command = [sys.executable, "-m", "outrider.nodes.safety_trials", str(injections), str(seed), path]
-    status = subprocess.run(command, env=ros_environment()).returncode
+    status = run_trials("outrider.nodes.safety_trials", str(injections), str(seed), path)
     if status not in (0, 1):
         raise OutriderError("the trials did not come to their end: the reason is above")
     return status

@@ -82,12 +82,20 @@ class Supervisor:
         self.stop_all()
 
     def start(
-        self, name: str, parameter_file: Path, to_terminal: bool = False, arguments: Sequence[str] = ()
+        self,
+        name: str,
+        parameter_file: Path,
+        to_terminal: bool = False,
+        arguments: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
     ) -> None:
-        """Start a node, with more ROS arguments if any; its output goes to its log, or to the terminal."""
+        """Start a node, with more ROS arguments if any; its output goes to its log, or to the terminal.
+
+        A `wrapper` is a module that runs the node's own, which is its argument.
+        """
         spec = NODES[name]
-        command = [sys.executable, "-m", spec.module, "--ros-args", "--params-file", str(parameter_file)]
-        command += [*self._placed, *arguments]
+        command = [sys.executable, "-m", *wrapper, spec.module]
+        command += ["--ros-args", "--params-file", str(parameter_file), *self._placed, *arguments]
         log = None if to_terminal else self._log_folder / f"{name}.log"
         if log is not None:
             log.unlink(missing_ok=True)
@@ -158,6 +166,12 @@ class Supervisor:
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         for process in running:
             _end(process, max(0.1, deadline_s - time.monotonic()))
+
+    def log_tail(self, name: str) -> list[str]:
+        """The last lines of a node's log; none of a node that was not started here."""
+        return [
+            line for child in self._children if child.name == name for line in _tail(child.log).splitlines()
+        ]
 
     def pids(self) -> dict[str, int]:
         """The process of each node."""
