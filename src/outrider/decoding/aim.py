@@ -99,14 +99,11 @@ class Aim:
         if found.gain > least:
             self._better = found
 
-    def take(self) -> float:
-        """The verification has been given up: what was better is what the next one begins with. Tokens that
-        this is taken to gain.
-        """
+    def take(self) -> None:
+        """The verification has been given up: what was better is what the next one begins with."""
         if self._better is None:
-            return 0.0
-        tokens, chance, self._left_s, gain = self._better
+            return
+        tokens, chance, self._left_s, _ = self._better
         if tokens != self.tokens:
             self.ends = (*self.ends, len(tokens) - 1)
         self.tokens, self.chance = tokens, chance
-        return gain

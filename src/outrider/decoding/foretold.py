@@ -105,15 +105,15 @@ class Foretold:
             chance = self._pace.trust.stands(heard, tokens, known, self._aim.chance)
             self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
 
-    def leave(self, drafts: tuple[Tokens, ...]) -> float:
+    def leave(self, drafts: tuple[Tokens, ...]) -> None:
         """A verification was given up. What exits said of it will be compared with what comes of the next,
-        unless that one begins with the same draft: they will say it again. Tokens that this is taken to gain.
+        unless that one begins with the same draft: they will say it again.
         """
-        known, gain = self._aim.tokens, self._aim.take()
+        known = self._aim.tokens
+        self._aim.take()
         if self._aim.tokens != known:
             self._left.append(Left(drafts, len(known), self._said))
         self._said = []
-        return gain
 
     def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
         """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from outrider.decoding.estimates import Mean, Odds, Speed
+from outrider.decoding.exit_gate import ExitGate
 from outrider.decoding.forward_times import ForwardTimes
-from outrider.decoding.hearing import Hearing
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.trust import Trust
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -27,13 +27,13 @@ class Pace:
         self._odds = Odds(tuning)
         self._second = Odds(tuning, (tuning.sibling_prior,))
         self._ready: dict[Ending, Mean] = {ending: Mean(tuning) for ending in ("step", "whole", "fell")}
-        self._hearing = Hearing(tuning), Hearing(tuning)
-        """Of steps and of verifications."""
+        self.exit_gate = ExitGate(tuning)
 
     def begin_text(self) -> None:
         """Another text begins."""
         self.times.begin_text()
         self._speed.begin_text()
+        self.exit_gate.begin_text()
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
         """The text has grown."""
@@ -49,21 +49,8 @@ class Pace:
             usual_s = (
                 self.times.wide_s(num_drafted + num_beside) if num_beside else self.times.draft_s(num_drafted)
             )
-            self._hearing[num_drafted > 0].on_forward(heard, compute_s, usual_s)
+            self.exit_gate.on_forward(heard, compute_s, usual_s)
         self.times.on_forward(num_drafted, compute_s, num_beside)
-
-    def asks_exits(self, num_drafted: int) -> bool:
-        """Whether the early exits of a forward over such a draft, or a step, are worth their time."""
-        return not self.times.step_known or self._hearing[num_drafted > 0].asks(self._tokens_per_s)
-
-    def on_sooner(self, num_drafted: int, sooner_s: float) -> None:
-        """What exits said of such a forward was true, so much earlier than its verdict; 0: nothing."""
-        if self.times.step_known:
-            self.on_exits_gained(num_drafted, self._tokens_per_s * sooner_s)
-
-    def on_exits_gained(self, num_drafted: int, tokens: float) -> None:
-        """Exits of such a forward were heard, and that gained so many tokens."""
-        self._hearing[num_drafted > 0].on_gain(tokens)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""

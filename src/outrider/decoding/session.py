@@ -174,13 +174,13 @@ class TargetText:
             rules.acceptance,
             self._sampling,
             rules.bonus or not draft,
-            self._hears(len(draft)),
+            self._hears(),
         )
 
-    def _hears(self, num_drafted: int) -> bool:
+    def _hears(self) -> bool:
         """Whether the exits of the next forward are asked."""
         always = self._rules.when_idle != "adaptive"
-        return self._rules.hints != "none" and (always or self._pace.asks_exits(num_drafted))
+        return self._rules.hints != "none" and (always or self._pace.exit_gate.reads)
 
     def widened(self, job: Verify, most: int, longest: int) -> Verify:
         """With at most so many other branches beside it, each of at most so many tokens, where that pays."""
@@ -230,7 +230,7 @@ class TargetText:
                     self._foretold.look_at_more(heard, job.draft, self._offered()[0][:longest], now_s)
         said = []
         for tokens, chance in outcomes:
-            frame = self._say(hint.exit, self._until_end(tokens), chance, now_s)
+            frame = self._say(hint.exit, self._until_end(tokens), chance)
             if frame is not None:
                 said.append(frame)
         return said
@@ -243,12 +243,12 @@ class TargetText:
         """It has been left; what exits said of it will be compared with what comes of the next one."""
         self._passes += self._pace.times.part_of(len(job.draft), self._foretold.running_s(now_s))
         if job.tokens == self._text.tokens:
-            self._pace.on_exits_gained(len(job.draft), self._foretold.leave(job.drafts))
+            self._foretold.leave(job.drafts)
 
-    def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float, now_s: float) -> Hint | None:
+    def _say(self, exit_index: int, tokens: tuple[int, ...], chance: float) -> Hint | None:
         """Name an outcome of the running verification; None where it is not worth its bytes."""
         tokens = tokens[:MAX_CHUNK_TOKENS]
-        if not self._telling.tells(tokens, chance, now_s):
+        if not self._telling.tells(tokens, chance):
             return None
         confidence = round(100 * chance)
         return Hint(self._key.session, self.epoch, len(self._text), exit_index, confidence, tokens)
@@ -278,10 +278,7 @@ class TargetText:
         new = self._until_end(new)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
-        told_s = self._telling.take_told_s(new)
-        if forwarded and job.hints:
-            sooner_s = 0.0 if told_s is None or self.finished else now_s - told_s
-            self._pace.on_sooner(len(job.draft), sooner_s)
+        self._pace.exit_gate.on_commit(len(new), now_s, job.hints if alone and forwarded else None)
         if not self.finished:
             ready = self._pool.best(self._text.digest, self._room)[0]
             self._pace.on_ready(len(ready), drafted, judgement.accepted)

@@ -13,7 +13,7 @@ ROUNDING = 1e-9
 
 
 class Telling:
-    """Of one text. Times in seconds of the cloud's clock."""
+    """Of one text."""
 
     def __init__(self, policy: HintPolicy, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
@@ -21,14 +21,12 @@ class Telling:
         self._token_bytes = token_bytes(vocab_size)
         self._purse = Purse(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
-        self._told_s: dict[Tokens, float] = {}
 
-    def tells(self, tokens: Tokens, chance: float, now_s: float) -> bool:
+    def tells(self, tokens: Tokens, chance: float) -> bool:
         """Whether an outcome of that chance is worth its bytes, which are then spent."""
         if self._only_useful and not self._is_useful(tokens, chance):
             return False
         self._chances[tokens] = chance
-        self._told_s.setdefault(tokens, now_s)
         self._purse.spend(self._size(tokens))
         return True
 
@@ -40,12 +38,6 @@ class Telling:
     def forget(self) -> None:
         """The verification has ended: what was said of it is no news of the next."""
         self._chances = {}
-
-    def take_told_s(self, tokens: Tokens) -> float | None:
-        """Since when the edge knows of the tokens that were committed, if it was told; all is forgotten."""
-        told_s = self._told_s.get(tokens)
-        self._told_s.clear()
-        return told_s
 
     def _is_useful(self, tokens: Tokens, chance: float) -> bool:
         """Whether a hint is news that is likely enough to be true, and can be paid for."""

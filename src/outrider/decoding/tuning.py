@@ -84,7 +84,7 @@ class AdaptiveTuning:
     restart: bool = _switch("abort a verification to begin with the outcome that its exits predict")
     extend_restart: bool = _switch("abort a verification to begin with a draft that has grown meanwhile")
     choose_length: bool = _switch("verify only as much of a draft as pays; otherwise all of it")
-    gate_exits: bool = _switch("read exits only where that has paid; otherwise always")
+    gate_exits: bool = _switch("read exits only where that is faster; otherwise always")
     calibrate_exits: bool = _switch("learn how often exits are right; otherwise their priors hold")
     exit_features: bool = _switch("calibrate exits by depth and agreement too, not by confidence alone")
     send_hints: bool = _switch("tell the edge which outcomes the exits predict")
@@ -147,20 +147,19 @@ class AdaptiveTuning:
     )
 
     # Reading exits.
-    first_exit_gain: float = _tuned(
-        1.0, "tokens", "gain of reading exits before any is known: high, so that it is tried"
-    )
-    min_exit_costs: int = _tuned(3, "count", "costs of reading exits that must be known before it may stop")
+    min_exit_costs: int = _tuned(2, "count", "costs of reading exits that must be known to judge by them")
     exit_cost_window: int = _tuned(5, "count", "costs of reading exits whose median counts")
     exit_trials_first: int = _tuned(
-        4, "count", "forwards between trials of the other choice until costs are known"
+        16, "count", "forwards between trials without exits until costs are known"
     )
     exit_trials_read: int = _tuned(
-        128, "count", "forwards between trials without exits while they are read; tuned"
+        128, "count", "forwards between trials without exits where those cost little"
     )
-    exit_trials_unread: int = _tuned(
-        16, "count", "forwards between trials with exits while they are not; tuned"
+    free_exit_share: float = _tuned(
+        0.03, "share", "of a forward: exits that take less are read whatever they say; chosen"
     )
+    exit_trial: int = _tuned(16, "count", "verdicts of a trial with or without exits; chosen")
+    exit_trial_cost: float = _tuned(0.01, "share", "of the speed that such trials may cost; chosen")
 
     # Siblings.
     max_siblings: int = _tuned(

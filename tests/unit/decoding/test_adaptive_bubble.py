@@ -65,6 +65,13 @@ def test_a_good_draft_beside_the_cloud_pays():
     assert tokens_per_s("outrider", 0.8, FLAT_VERIFICATION, 0.0) > 1.5 * alone
 
 
+def test_exits_that_are_right_but_dear_cost_nothing_where_drafts_come_in_time():
+    """Each verification with exits takes as long as two without."""
+    dear = replace(FLAT_VERIFICATION, draft_token_s=0.002, verify_exit_s=0.006, step_exit_s=0.006)
+    without = tokens_per_s("outrider", 0.8, dear, 0.0, ())
+    assert tokens_per_s("outrider", 0.8, dear, 0.0) >= 0.93 * without
+
+
 @dataclass(frozen=True)
 class Sped(ComputeProfile):
     """A machine that becomes faster by a `factor`, verifications alone or all, after so many forwards."""

@@ -186,7 +186,8 @@ def test_all_of_a_draft_that_has_grown_is_begun_with_where_the_time_lost_is_litt
     aim.take()
     aim.begin(7.01)
     aim.look_at_more(6, 3, 0.9, 7.011)
-    assert aim.is_better and aim.take() > 0.0
+    assert aim.is_better
+    aim.take()
     assert (aim.tokens, aim.chance, aim.ends) == ((1, 9), 0.9, (1,)), "nothing more is foretold"
 
 

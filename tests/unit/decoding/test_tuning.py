@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from golden import schedules
+from msgspec import structs
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
@@ -23,6 +24,10 @@ from outrider.runtime.regimes import load_regimes, with_dear_rows
 
 REGIMES = list(load_regimes(["fsd-rtx-llama2", "fsd-go2-cheap-exits", "picospec-llama-humaneval"]).values())
 REGIMES += map(with_dear_rows, load_regimes(["picospec-qwen-humaneval"]).values())
+REGIMES += [
+    structs.replace(one, verify_ms=4.0 * one.step_ms, tokens_per_round=None, acceptance_rate=0.3)
+    for one in REGIMES[:1]
+]
 
 
 @pytest.mark.parametrize(
