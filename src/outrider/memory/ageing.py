@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 DAY_S = 86_400.0
 LONGEST_STEP_S = 30 * DAY_S
+FIRST_STAMP_S = 1e9
+"""In 2001, after the years that clocks without a battery begin with: 1970, 1980 and 2000."""
+AHEAD_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Passed:
     def oldest_s(self, max_age_s: float) -> float:
         """What was told before this point of `lived_s` is to be forgotten."""
         return self.lived_s - max_age_s - longest_step_s(max_age_s)
+
+
+def is_possible(stamp_s: float, now_s: float) -> bool:
+    """Whether a stamp can be right by the clock now: not of the future, nor of 1970 as seen from today."""
+    return stamp_s <= now_s + AHEAD_S and (stamp_s >= FIRST_STAMP_S or now_s < FIRST_STAMP_S)
 
 
 def longest_step_s(max_age_s: float) -> float:

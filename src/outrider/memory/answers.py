@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from outrider.core.prompt import direction_words, metres_words
 from outrider.core.values import Place, Pose2D, Record, RecordKind
+from outrider.memory.ageing import is_possible
 
 HERE_M = 0.5
 
@@ -33,7 +34,8 @@ def place_words(place: Place, pose: Pose2D | None, home: str) -> str:
 
 def seen_answer(record: Record, pose: Pose2D | None, home: str, now_s: float) -> str:
     """When and where a thing was seen, or what was told about it."""
-    when = time_words(max(0.0, now_s - record.updated_s))
+    known = is_possible(record.updated_s, now_s)
+    when = time_words(max(0.0, now_s - record.updated_s)) if known else "at an unknown time"
     where = f" {place_words(record.place, pose, home)}" if record.place is not None else ""
     if record.kind is RecordKind.TOLD:
         return f'i was told {when}{where and "," + where}: "{record.text}"'

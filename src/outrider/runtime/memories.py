@@ -20,6 +20,7 @@ from outrider.core.private_files import home_folder, open_private, tighten
 from outrider.core.terminal import make_console
 from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.core.writing import writing_to
+from outrider.memory.ageing import is_possible
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.records import ANY, RecordFilter
 from outrider.memory.store import MemoryStore, StoreLimits
@@ -106,13 +107,19 @@ def print_records(records: list[Record], found: list[Recalled] | None = None) ->
             record.text,
             record.kind.value,
             record.visibility.value,
-            f"{datetime.fromtimestamp(record.updated_s):%Y-%m-%d %H:%M}",
+            _stamp_words(record.updated_s),
             f"{place.x:.1f}, {place.y:.1f}" if place else "",
         ]
         if found:
             row += [f"{found[index].similarity:.2f}", *([found[index].passage] if shows_parts else [])]
         table.add_row(*row)
     make_console().print(table if records else "nothing is remembered that fits")
+
+
+def _stamp_words(stamp_s: float) -> str:
+    """A time of the day; with a question mark where the clock must have been wrong."""
+    words = f"{datetime.fromtimestamp(stamp_s):%Y-%m-%d %H:%M}"
+    return words if is_possible(stamp_s, time.time()) else f"{words} ?"
 
 
 def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.memories import WordEmbedder
 
 from outrider.core.values import Place
 from outrider.memory.ageing import DAY_S, Passed, longest_step_s
+from outrider.memory.answers import seen_answer
 from outrider.memory.store import MemoryStore, StoreLimits
 
 NOW_S = 1_790_000_000.0
@@ -92,6 +94,16 @@ def test_the_newest_by_a_wrong_clock_is_not_the_newest_for_good(clock: list[floa
         for stamp, x in ((WRONG["2099"], 0.0), (NOW_S, 5.0)):
             store.see("ball", Place(x, 0.0, "h"), time_s=stamp)
         assert [sighting.x for sighting in store.sightings("ball", "h")] == [0.0, 5.0]
+
+
+@pytest.mark.parametrize("stamp_s", [WRONG["1970"], WRONG["2099"], NOW_S + 100.0])
+def test_a_stamp_that_cannot_be_right_is_told_as_unknown(stamp_s: float, tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        wrong, right = store.add("wrong", time_s=stamp_s), store.add("right", time_s=NOW_S - 7200.0)
+    assert seen_answer(wrong, None, "", NOW_S) == 'i was told at an unknown time: "wrong"'
+    assert seen_answer(right, None, "", NOW_S) == 'i was told 2 hours ago: "right"'
+    still_1970 = replace(right, updated_s=1000.0)
+    assert seen_answer(still_1970, None, "", 1000.0 + 7200.0) == 'i was told 2 hours ago: "right"'
 
 
 @given(
