@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_private_memories_lead_the_way_and_nothing_of_them_is_on_the_wire(
     captured = bytes(tap.captured)
     assert "walnut" in answered.message and GENERAL in answered.message, "both sides have answered"
     assert result.success, result.message
-    public = [INSTRUCTION, *words, QUESTION, GENERAL, "my hearing aid"]
+    public = [INSTRUCTION, *chain.from_iterable(words.slots.values()), QUESTION, GENERAL, "my hearing aid"]
     assert leaks(captured, SECRETS, public, draft.tokenizer, embedder) == []
     assert INSTRUCTION.encode() in captured and b"\xff\xd8" in captured, "the tap sees prompt and picture"
     assert QUESTION.encode() in captured
