@@ -1,5 +1,6 @@
 # make demo    set up and let the simulated robot find an object
 # make test    set up and run all checks and tests
+# make docs    build the documentation into site/; a warning is an error
 # make setup   set up only; a second run takes under a second
 # make test ROS_DISTRO=kilted PYTHON=python3.13    the same on another ROS 2 and Python, in .venv-kilted
 INSTRUCTION ?= find the silver bottle
@@ -17,7 +18,7 @@ export OUTRIDER_VENV := $(VENV)
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test setup check-python
+.PHONY: demo test docs setup check-python
 .DEFAULT_GOAL := demo
 
 check-python:
@@ -29,11 +30,16 @@ setup: check-python
 demo: setup
 	@$(BIN)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
 
+# mkdocs-material announces other products on every run; NO_MKDOCS_2_WARNING leaves that out.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 # Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: setup
 	@sh scripts/get_test_tools.sh $(BIN)
 	$(BIN)/ruff check src tests scripts setup.py launch
 	$(BIN)/ruff format --check src tests scripts setup.py launch
 	$(BIN)/mypy
+	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
 	$(SOURCE_ROS) $(BIN)/pytest tests/integration tests/ros

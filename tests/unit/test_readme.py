@@ -1,4 +1,4 @@
-"""The README names what exists: its tree, and the commands, options and launch arguments in it."""
+"""README and docs name what exists: the tree, commands, options, launch arguments, links and headings."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from outrider.runtime.graphs import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 GRAPHS = {
     "sim": SIM_GRAPH,
     "robot": ROBOT_GRAPH,
@@ -57,14 +58,25 @@ def tracked_at_the_top() -> set[Path]:
 
 
 def commands() -> list[str]:
-    """Every line of the command `outrider` or of a launch, from blocks of code and from sentences."""
-    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL).replace("\\\n", " ")
+    """Every line of the command `outrider` or of a launch in the documents."""
+    return sorted({command for document in DOCUMENTS for command in commands_in(document.read_text())})
+
+
+def commands_in(document: str) -> list[str]:
+    """Those of one document, from blocks of code and from sentences."""
+    text = re.sub(r"```.*?```", "", document, flags=re.DOTALL).replace("\\\n", " ")
     blocks = [line.partition("  #")[0] for line in text.splitlines() if line.startswith("    ")]
     parts = [part.strip() for block in blocks for part in re.split(r"&&|;", block)]
     for paragraph in text.split("\n\n"):
         parts += re.findall(r"`([^`]+)`", " ".join(paragraph.split()))
     starts = ("outrider ", "ros2 launch outrider ")
-    return sorted({part for part in parts if part.startswith(starts)})
+    return [part for part in parts if part.startswith(starts)]
+
+
+def test_the_readme_is_short_and_says_what_this_is() -> None:
+    assert len(README.splitlines()) <= 180
+    assert len(README.split()) <= 1600
+    assert "speculative decoding" in README.partition("\n## ")[0].lower()
 
 
 def test_the_tree_lists_what_there_is_and_nothing_else() -> None:

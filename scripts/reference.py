@@ -1,0 +1,237 @@
+"""Writes the reference pages of the documentation from the code; a hook of mkdocs, so no copy can grow old.
+
+`pages()` returns every page by its path under docs/: the command line, nodes, launch arguments, topics and
+messages, frames on the wire, and the configuration of links and regimes.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+import yaml
+
+from outrider.cli import app
+from outrider.core import frames
+from outrider.runtime.graphs import (
+    ARGUMENTS,
+    CLOUD_GRAPH,
+    GAZEBO_GRAPH,
+    ROBOT_GRAPH,
+    SIM_GRAPH,
+    TELEOP_GRAPH,
+)
+from outrider.runtime.node_specs import NODES
+from outrider.runtime.parameters import Parameter
+
+ROOT = Path(__file__).resolve().parents[1]
+INTERFACES = ROOT / "ros2_ws" / "src" / "outrider_interfaces"
+LAUNCH_FILES = {
+    "sim": SIM_GRAPH,
+    "robot": ROBOT_GRAPH,
+    "teleop": TELEOP_GRAPH,
+    "gazebo": GAZEBO_GRAPH,
+    "cloud": CLOUD_GRAPH,
+}
+GENERATED = "<!-- Written by scripts/reference.py from the code. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """Every reference page in Markdown, by its path under docs/."""
+    written = {
+        "reference/cli.md": cli_page(),
+        "reference/nodes.md": nodes_page(),
+        "reference/launch.md": launch_page(),
+        "reference/interfaces.md": interfaces_page(),
+        "reference/frames.md": frames_page(),
+        "reference/links.md": yaml_page("Links", ROOT / "config" / "links.yaml"),
+        "reference/regimes.md": yaml_page("Regimes", ROOT / "benchmarks" / "regimes.yaml"),
+        "reference/aggregation.md": yaml_page("Regimes of DRAGON", ROOT / "benchmarks" / "aggregation.yaml"),
+    }
+    return {path: GENERATED + text for path, text in written.items()}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; bars and line breaks in a cell are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
+
+
+def code_block(text: str, language: str) -> str:
+    """A fenced block of code."""
+    return f"```{language}\n{text.strip()}\n```\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _literal(text: str) -> str:
+    """Text that Markdown and HTML leave as it is."""
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def cli_page() -> str:
+    """The command line: each command with its arguments and options."""
+    root = typer.main.get_command(app)
+    return "# Command line\n\n" + "\n".join(_command(root, "outrider"))
+
+
+def _command(command: Any, path: str) -> list[str]:
+    subcommands: Mapping[str, Any] = getattr(command, "commands", {})
+    parts = [f"## `{path}`\n\n{_literal(inspect.cleandoc(command.help or ''))}\n"]
+    rows = [
+        _option(one) for one in command.params if one.name != "help" and not getattr(one, "hidden", False)
+    ]
+    if rows:
+        parts.append(table(("argument or option", "default", "meaning"), rows))
+    for name, subcommand in subcommands.items():
+        parts += _command(subcommand, f"{path} {name}")
+    return parts
+
+
+def _option(parameter: Any) -> tuple[str, str, str]:
+    names = [*parameter.opts, *parameter.secondary_opts]
+    label = ", ".join(f"`{name}`" for name in names)
+    default = parameter.default
+    shown = "required" if parameter.required else "" if default in (None, "") else f"`{default}`"
+    return label, shown, _literal(getattr(parameter, "help", None) or "")
+
+
+def nodes_page() -> str:
+    """The nodes and their parameters."""
+    parts = [
+        "# Nodes and parameters\n\nA *live* parameter takes effect when it is set; a *read-only* one never "
+        "changes; the others are read when the node is configured. The topics are those that a node names "
+        "itself; helpers add tf and the Go2's own.\n"
+    ]
+    for spec in NODES.values():
+        module = _source(spec.module)
+        about = (ast.get_docstring(module) or "").splitlines()[0]
+        when = f" Started only where `{spec.wanted_by}` is set." if spec.wanted_by else ""
+        again = " Started again when it ends." if spec.restarted else ""
+        parts.append(f"## {spec.name}\n\nExecutable `{spec.executable}`. {_literal(about)}{when}{again}\n")
+        parts.append(_topics(module))
+        parts.append(
+            table(("parameter", "default", "values", "meaning"), (_parameter(one) for one in spec.parameters))
+        )
+    return "\n".join(parts)
+
+
+def _source(name: str) -> ast.Module:
+    """The parsed module, found but not imported: the nodes need ROS."""
+    found = importlib.util.find_spec(name)
+    assert found is not None and found.origin is not None, name
+    return ast.parse(Path(found.origin).read_text())
+
+
+def _parameter(parameter: Parameter) -> tuple[str, str, str, str]:
+    note = " (live)" if parameter.live else " (read-only)" if parameter.read_only else ""
+    default = f"`{parameter.default}`" if parameter.default != "" else "empty"
+    return f"`{parameter.name}`", default, _values(parameter), _literal(parameter.description) + note
+
+
+def _values(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+    if parameter.minimum is None:
+        return type(parameter.default).__name__
+    if parameter.maximum is None:
+        return f"at least {parameter.minimum:g}"
+    return f"{parameter.minimum:g} to {parameter.maximum:g}"
+
+
+def _topics(module: ast.Module) -> str:
+    """What the module itself publishes and reads under a literal name, with the message's type."""
+    found: dict[str, list[str]] = {"publisher": [], "subscription": []}
+    for call in ast.walk(module):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) < 2:
+            continue
+        name = call.func.attr.removeprefix("create_")
+        topic = call.args[1]
+        if name in found and isinstance(topic, ast.Constant):
+            found[name].append(f"`{topic.value}` ({ast.unparse(call.args[0])})")
+    publishes, reads = (", ".join(sorted(set(names))) for names in found.values())
+    lines = [f"Publishes {publishes}.\n" if publishes else "", f"Subscribes to {reads}.\n" if reads else ""]
+    return "\n".join(line for line in lines if line)
+
+
+def launch_page() -> str:
+    """The launch files, their nodes and arguments."""
+    parts = [
+        "# Launch arguments\n\nEvery launch file also takes `namespace:=`, `params_file:=` and `remap:=`; "
+        "`--show-args` lists all of them.\n"
+    ]
+    for name, graph in LAUNCH_FILES.items():
+        nodes = ", ".join(f"[{node}](nodes.md#{node})" for node in graph.nodes)
+        rows = []
+        for argument in (ARGUMENTS[one] for one in graph.arguments):
+            parameter = argument.parameter()
+            sets = ", ".join(f"`{node}.{name}`" for node, name in argument.targets if node in graph.nodes)
+            rows.append((f"`{argument.name}`", sets, _values(parameter), _literal(parameter.description)))
+        parts.append(
+            f"## {name}.launch.py\n\nNodes: {nodes}. Parameter file: `config/{graph.parameter_file}`.\n\n"
+            + table(("argument", "sets", "values", "meaning"), rows)
+        )
+    return "\n".join(parts)
+
+
+def interfaces_page() -> str:
+    """The messages, services and actions of outrider_interfaces, as ROS reads them."""
+    parts = ["# Messages, services and actions\n\nThe package `outrider_interfaces`.\n"]
+    for kind in ("msg", "srv", "action"):
+        for file in sorted((INTERFACES / kind).glob(f"*.{kind}")):
+            parts.append(f"## {kind}/{file.stem}\n\n{code_block(file.read_text(), 'text')}")
+    return "\n".join(parts)
+
+
+def frames_page() -> str:
+    """The frames on the wire, by who sends them."""
+    parts = [
+        f"# Frames on the wire\n\nProtocol version {frames.PROTOCOL_VERSION}; a frame has at most "
+        f"{frames.MAX_FRAME_BYTES} bytes. {_paragraph(frames)}\n"
+    ]
+    for title, union in (("From the robot", frames.EdgeFrame), ("From the verifier", frames.CloudFrame)):
+        parts.append(f"## {title}\n")
+        parts += [_frame(kind, f"### {kind.__name__}") for kind in get_args(union)]
+    records = (frames.Rules, frames.AggregationRules)
+    parts += ["## Records in frames\n", *(_frame(kind, f"### {kind.__name__}") for kind in records)]
+    return "\n".join(parts)
+
+
+def _frame(kind: type, title: str) -> str:
+    annotations = inspect.get_annotations(kind)
+    rows = [(f"`{name}`", f"`{annotation}`") for name, annotation in annotations.items()]
+    tag = getattr(kind, "__struct_config__").tag  # noqa: B009 (msgspec adds it)
+    number = f" Tag {tag}." if tag is not None else ""
+    return f"{title}\n\n{_paragraph(kind)}{number}\n\n{table(('field', 'type'), rows)}"
+
+
+def _paragraph(thing: Any) -> str:
+    return _literal(inspect.cleandoc(thing.__doc__ or ""))
+
+
+def yaml_page(title: str, file: Path) -> str:
+    """The entries of a file of data and the comment at its head."""
+    text = file.read_text()
+    head = [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
+    entries = yaml.safe_load(text)
+    parts = [f"# {title}\n\nFrom `{file.relative_to(ROOT)}`.\n\n{_literal(chr(10).join(head))}\n"]
+    for name, entry in entries.items():
+        shown = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=100)
+        parts.append(f"## {name}\n\n{code_block(shown, 'yaml')}")
+    return "\n".join(parts)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Called by mkdocs: adds the generated pages to those it found under docs/."""
+    from mkdocs.structure.files import File
+
+    for path, text in pages().items():
+        files.append(File.generated(config, path, content=text))
+    return files

@@ -1,0 +1,116 @@
+"""The documents' links lead somewhere, and the reference that is written from the code is whole."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+import pytest
+import typer
+
+from outrider.cli import app
+from outrider.core.frames import CloudFrame, EdgeFrame
+from outrider.runtime.node_specs import NODES
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def load_reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "scripts" / "reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+REFERENCE: dict[str, str] = load_reference().pages()
+WRITTEN = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+TEXTS = {file: file.read_text() for file in WRITTEN} | {DOCS / path: text for path, text in REFERENCE.items()}
+
+
+def without_code(text: str) -> str:
+    """The text without fenced blocks, indented code and code in sentences."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.startswith("    ")]
+    return re.sub(r"`[^`]*`", "", "\n".join(lines))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as mkdocs and GitHub make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    cleaned = [re.sub(r"[^\w\s.-]", "", one.lower()).replace(".", "") for one in headings]
+    return {re.sub(r"[\s]+", "-", one.strip()) for one in cleaned}
+
+
+def broken_links(file: Path) -> list[str]:
+    """The relative links of a page that lead to no file, no page or no heading."""
+    broken = []
+    text = without_code(TEXTS[file])
+    for link in (*LINK.findall(text), *PICTURE.findall(text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        page_exists = target in TEXTS or target.exists()
+        if not page_exists or (anchor and anchor not in anchors(TEXTS.get(target, ""))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_of_the_documents_lead_somewhere(file: Path) -> None:
+    assert broken_links(file) == []
+
+
+def test_a_link_to_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "index.md"
+    monkeypatch.setitem(
+        TEXTS, page, "[a](nowhere.md) [b](safety.md#nowhere) [c](safety.md#scan) ![d](no.png)"
+    )
+    assert broken_links(page) == ["nowhere.md", "safety.md#nowhere", "no.png"]
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    contents = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {str(file.relative_to(DOCS)) for file in TEXTS if DOCS in file.parents}
+    assert sorted(contents) == sorted(pages)
+
+
+def test_the_reference_names_every_node_and_parameter() -> None:
+    page = REFERENCE["reference/nodes.md"]
+    for spec in NODES.values():
+        section = page.partition(f"\n## {spec.name}\n")[2].partition("\n## ")[0]
+        assert spec.executable in section
+        assert [one.name for one in spec.parameters if f"| `{one.name}` |" not in section] == []
+
+
+def test_the_reference_names_every_frame() -> None:
+    page = REFERENCE["reference/frames.md"]
+    frames = {*get_args(EdgeFrame), *get_args(CloudFrame)}
+    assert [frame.__name__ for frame in frames if f"### {frame.__name__}\n" not in page] == []
+
+
+def test_the_reference_names_every_command() -> None:
+    def paths(command: object, path: str) -> list[str]:
+        below = getattr(command, "commands", {})
+        return [path, *(one for name, sub in below.items() for one in paths(sub, f"{path} {name}"))]
+
+    page = REFERENCE["reference/cli.md"]
+    every = paths(typer.main.get_command(app), "outrider")
+    assert len(every) > 30
+    assert [path for path in every if f"## `{path}`\n" not in page] == []
+
+
+def test_the_reference_holds_every_message_link_and_regime() -> None:
+    interfaces = ROOT / "ros2_ws" / "src" / "outrider_interfaces"
+    for file in (one for kind in ("msg", "srv", "action") for one in (interfaces / kind).iterdir()):
+        assert f"## {file.suffix[1:]}/{file.stem}\n" in REFERENCE["reference/interfaces.md"]
+    for page, source in (("links", "config/links.yaml"), ("regimes", "benchmarks/regimes.yaml")):
+        names = re.findall(r"^([\w-]+):", (ROOT / source).read_text(), re.MULTILINE)
+        assert [name for name in names if f"## {name}\n" not in REFERENCE[f"reference/{page}.md"]] == []
