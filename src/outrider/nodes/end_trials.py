@@ -207,7 +207,7 @@ def main() -> int:
             )
         status = 0
     except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {error or 'interrupted'}", file=sys.stderr)
+        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
     finally:
         leave_ros(status)
     return status

@@ -256,7 +256,7 @@ def main() -> int:
             run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
         status = 0
     except (OutriderError, KeyboardInterrupt) as error:
-        print(f"error: {error or 'interrupted'}", file=sys.stderr)
+        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
     finally:
         leave_ros(status)
     return status
