@@ -76,6 +76,17 @@ def test_a_link_to_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken_links(page) == ["nowhere.md", "safety.md#nowhere", "no.png"]
 
 
+@pytest.mark.parametrize("file", WRITTEN, ids=lambda file: str(file.relative_to(ROOT)))
+def test_files_and_modules_that_a_document_names_exist(file: Path) -> None:
+    text = TEXTS[file]
+    files = re.findall(
+        r"\b((?:src|tests|config|benchmarks|scripts|launch)/[\w/]+\.(?:py|yaml|json|rviz))\b", text
+    )
+    modules = re.findall(r"`(outrider(?:\.[a-z]\w*)+)`", text)
+    assert [one for one in files if not (ROOT / one).exists()] == []
+    assert [one for one in modules if importlib.util.find_spec(one) is None] == []
+
+
 def test_every_page_is_in_the_table_of_contents() -> None:
     contents = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {str(file.relative_to(DOCS)) for file in TEXTS if DOCS in file.parents}
