@@ -40,13 +40,13 @@ UP: tuple[frames.EdgeFrame, ...] = (
     frames.Cancel(1, 2),
     frames.Close(1, 2),
     frames.Ping(1, 2),
-    frames.Join(1, 2, 3, "what did you see?", b"", 64, "fingerprint", PEERS, -70000, "reader"),
+    frames.Join(1, 2, 3, "what did you see?", b"", 64, "fingerprint", PEERS, -70000, (2, 300), "reader"),
     frames.Drafted(1, 2, 7, 9, (1, 300), 8400, b"row"),
     frames.Settled(1, 2, 7, 9, (1, 300), "device", 25000),
     frames.Behind(1, 2, 7, 9),
 )
 DOWN: tuple[frames.CloudFrame, ...] = (
-    frames.Opened(1, 2, 0, 3, 50000),
+    frames.Opened(1, 2, 0, 3, 50000, (151643, 151645)),
     frames.Hint(1, 2, 7, 4, 88, (1, 300)),
     frames.Verdict(1, 2, 7, 9, (1, 300), 4, 11, 30000),
     frames.Verdict(1, 2, 7, 9, (), 0, 11, 0, (2, 4)),

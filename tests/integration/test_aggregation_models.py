@@ -76,7 +76,7 @@ def common_texts(models, least):
     found = {}
     first = mixture(rows_after(models, ()), SHARE)
     for token in (first > least).nonzero()[:, 0].tolist():
-        if token == models[0].eos_id:
+        if token in models[0].end_ids:
             found[(token,)] = float(first[token])
             continue
         joint = first[token] * mixture(rows_after(models, (token,)), SHARE)

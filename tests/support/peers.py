@@ -38,7 +38,7 @@ def joint_text(
             tokens.append(aggregate((drafts[0], drafts[1]), share, position, chance))
         else:
             tokens.append(likeliest((drafts[0].row, drafts[1].row), share))
-        if tokens[-1] == device.eos_id or len(tokens) == asked.max_new_tokens:
+        if tokens[-1] in device.end_ids or len(tokens) == asked.max_new_tokens:
             return tuple(tokens)
         rows = [session.forward(tokens[-1:])[0] for session in sessions]
 

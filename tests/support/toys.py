@@ -33,7 +33,7 @@ def own_text(model: ToyModel, asked: DecodeRequest, sampling: Sampling | None = 
     sampling = sampling or Sampling()
     session = model.open_session()
     tokens = [choose(session.prefill(asked.prompt), sampling, 0)]
-    while tokens[-1] != model.eos_id and len(tokens) < asked.max_new_tokens:
+    while tokens[-1] not in model.end_ids and len(tokens) < asked.max_new_tokens:
         tokens.append(choose(session.forward(tokens[-1:])[0], sampling, len(tokens)))
     return tuple(tokens)
 

@@ -32,6 +32,8 @@ SeedBits = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """The 64 bits of a seed, read as a signed number: a schema can bound no larger one."""
 TextTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_NEW_TOKENS)]
 ChunkTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_CHUNK_TOKENS)]
+MAX_END_TOKENS = 64
+EndTokens = Annotated[tuple[TokenId, ...], Meta(max_length=MAX_END_TOKENS)]
 MAX_SHORT_TEXT = 500
 ShortText = Annotated[str, Meta(max_length=MAX_SHORT_TEXT)]
 Evidence = Annotated[bytes, Meta(max_length=MAX_EVIDENCE_BYTES)]
@@ -188,7 +190,8 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     """Write a text together: this question, each with documents of its own. None of the device's is in it.
 
     `weight`: log of the sum of the exponentials of the device's documents' relevances, in LOG_WEIGHT_UNIT.
-    `model`: the name of the one that must join, empty for any.
+    `end_ids`: the device's end tokens, which both sides end the text by. `model`: the name of the one that
+    must join, empty for any.
     """
 
     session: U32
@@ -200,6 +203,7 @@ class Join(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag
     tokenizer: ShortText
     rules: AggregationRules
     weight: LogWeight
+    end_ids: EndTokens
     model: ShortText = ""
 
 
@@ -253,13 +257,14 @@ class Behind(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, t
 
 
 class Opened(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=16):
-    """The prompt is in the target's cache, which took so long."""
+    """The prompt is in the target's cache, which took so long. `end_ids`: the target's end tokens."""
 
     session: U32
     epoch: U32
     base: Position
     digest: U32
     prefill_us: U32
+    end_ids: EndTokens
 
 
 class Verdict(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag=17):

@@ -60,7 +60,8 @@ class Tokenizer(Protocol):
     """Text to ids and back; `decode` of a growing id list only ever extends the text at whole characters."""
 
     vocab_size: int
-    eos_id: int
+    end_ids: frozenset[int]
+    """The end tokens: a text is complete with the first of them."""
 
     @property
     def fingerprint(self) -> str:
@@ -148,7 +149,7 @@ class LanguageModel(Protocol):
 
     name: str
     vocab_size: int
-    eos_id: int
+    end_ids: frozenset[int]
     max_length: int
 
     @property

@@ -37,7 +37,7 @@ class WordTokenizer:
         self._words = (END, SEPARATOR, *sorted(set(words) - {END, SEPARATOR}))
         self._ids = {word: index for index, word in enumerate(self._words)}
         self.vocab_size = len(self._words)
-        self.eos_id = 0
+        self.end_ids = frozenset((0,))
         self.fingerprint = blake2b("\n".join(self._words).encode(), digest_size=16).hexdigest()
 
     def encode(self, text: str) -> list[int]:
@@ -61,7 +61,7 @@ class CacheModel(UnbatchedModel):
         """`sentences` are what the trigrams are counted in, END included."""
         self.name = f"cache-lm-{len(sentences)}"
         self.tokenizer = tokenizer
-        self.vocab_size, self.eos_id = tokenizer.vocab_size, tokenizer.eos_id
+        self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
         self._separator = tokenizer.encode(SEPARATOR)[0]
         self._counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         for sentence in sentences:

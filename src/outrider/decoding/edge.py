@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import (
     OutriderError,
     ProtocolError,
@@ -98,10 +99,11 @@ class EdgeMachine:
         self._needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
         self._vocab_size = tokenizer.vocab_size
-        self._eos_id = tokenizer.eos_id
+        self._end_ids = tokenizer.end_ids
+        """The target's, once it has told them."""
         self._fingerprint = tokenizer.fingerprint
         self._encode = tokenizer.encode
-        self._retrieved = RetrievedDrafts(config.sources, self._eos_id)
+        self._retrieved = RetrievedDrafts(config.sources, self._end_ids)
         self._outlook = Outlook(config, token_bytes(tokenizer.vocab_size))
         self._rng = random.Random(config.seed)
         self._epoch = 0
@@ -265,7 +267,7 @@ class EdgeMachine:
     def _sprout(self) -> Growth:
         """A tree without drafts above the text."""
         tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
-        sizes = self._max_new_tokens, self._eos_id, self._vocab_size
+        sizes = self._max_new_tokens, self._end_ids, self._vocab_size
         return Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
 
     @property
@@ -331,6 +333,8 @@ class EdgeMachine:
         self.target_prefill_s = frame.prefill_us / 1e6
         self._outlook.round_trip.add(now_s - self._opened_at_s, self.target_prefill_s)
         self._outlook.on_opened(now_s)
+        self._end_ids = self._retrieved.end_ids = self._growth.end_ids = frozenset(frame.end_ids)
+        self.done = self._is_complete  # it may have gone on alone past the target's end token
 
     def _on_prefill_again(self, now_s: float) -> list[EdgeAction]:
         """The cloud has no such text (any more); what it did for this epoch before still counts."""
@@ -426,7 +430,7 @@ class EdgeMachine:
                 self._outlook.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
             self._learn_from(verdict, new, awaited, now_s)
         self._settled = new[-1] if isinstance(verdict, Unsettled) else None
-        self.done = new[-1] == self._eos_id or len(self._text) >= self._max_new_tokens
+        self.done = self._is_complete
         if self.done and self._settled is not None:  # the cloud does not know the last token
             return [commit, Send(self._wording.cancel())]
         if self.done or self._alone:
@@ -478,10 +482,11 @@ class EdgeMachine:
 
     def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:
         """Nothing counts after the end token or beyond the length asked for."""
-        new = tuple(new)
-        if self._eos_id in new:
-            new = new[: new.index(self._eos_id) + 1]
-        return new[: self._max_new_tokens - len(self._text)]
+        return until_end(new, self._end_ids)[: self._max_new_tokens - len(self._text)]
+
+    @property
+    def _is_complete(self) -> bool:
+        return has_ended(self._text.tokens, self._end_ids) or len(self._text) >= self._max_new_tokens
 
     def _fail(self, error: OutriderError) -> list[EdgeAction]:
         self.done = True

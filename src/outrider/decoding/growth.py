@@ -48,7 +48,7 @@ class Growth:
         odds: DraftOdds,
         tree: DraftTree,
         max_length: int,
-        eos_id: int,
+        end_ids: frozenset[int],
         vocab_size: int,
     ) -> None:
         """`max_length`: tokens that the text may have at most."""
@@ -61,7 +61,7 @@ class Growth:
         self._retrieved = retrieved
         self._odds = odds
         self._max_length = max_length
-        self._eos_id = eos_id
+        self.end_ids = end_ids
         self._vocab_size = vocab_size
         self._room = config.num_draft_tokens * config.plan.window
         self._open: list[Node] | None = None
@@ -170,7 +170,7 @@ class Growth:
 
     def _ends(self, node: Node) -> bool:
         """A verdict itself adds a token, so the last one is never drafted."""
-        return node.token == self._eos_id or node.length + 1 >= self._max_length
+        return node.token in self.end_ids or node.length + 1 >= self._max_length
 
     def _urgency(self, node: Node) -> tuple[float, float, float]:
         """Sorts leaves: the draft's own branch, then those on hints in the order of the configured queue.

@@ -35,7 +35,7 @@ class QuotingModel(UnbatchedModel):
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.vocab_size, self.eos_id = tokenizer.vocab_size, tokenizer.eos_id
+        self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
 
     def open_session(self) -> QuotingSession:
         return QuotingSession(self)
@@ -62,7 +62,7 @@ class QuotingModel(UnbatchedModel):
             return None, 0.0
         if quotation and not is_quoted:
             return quotation[len(line)], SURE
-        return (None, 0.0) if line else (self.eos_id, RATHER)
+        return (None, 0.0) if line else (min(self.end_ids), RATHER)
 
 
 class QuotingSession(WholePrefill):

@@ -73,7 +73,7 @@ class ReplayModel(UnbatchedModel):
         self._runner = _Runner(model)
         self.name = model.name
         self.vocab_size = model.vocab_size
-        self.eos_id = model.eos_id
+        self.end_ids = model.end_ids
         self.max_length = model.max_length
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import (
     MAX_CHUNK_TOKENS,
@@ -47,7 +48,7 @@ class TargetText:
     def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: Pace) -> None:
         """Raises ProtocolError for a broken frame."""
         self._key = key
-        self._eos_id = tokenizer.eos_id
+        self._end_ids = tokenizer.end_ids
         self._vocab_size = tokenizer.vocab_size
         self.epoch = frame.epoch
         self._prompt = Prompt(frame.text, frame.jpeg)
@@ -230,7 +231,7 @@ class TargetText:
                     self._foretold.look_at_more(heard, job.draft, self._offered()[0][:longest], now_s)
         said = []
         for tokens, chance in outcomes:
-            frame = self._say(hint.exit, self._until_end(tokens), chance)
+            frame = self._say(hint.exit, until_end(tokens, self._end_ids), chance)
             if frame is not None:
                 said.append(frame)
         return said
@@ -275,7 +276,7 @@ class TargetText:
         self._learn_from(job, new, compute_us / 1e6 if forwarded else 0.0, alone)
         # Of a draft that begins with what an exit foretold the edge cannot tell what is kept.
         kept = () if aimed else judgement.kept
-        new = self._until_end(new)
+        new = until_end(new, self._end_ids)
         self._extend(new)
         self._pace.on_committed(len(new), now_s)
         self._pace.exit_gate.on_commit(len(new), now_s, job.hints if alone and forwarded else None)
@@ -297,7 +298,7 @@ class TargetText:
     def finished(self) -> bool:
         """Whether the text is complete."""
         tokens = self._text.tokens
-        return len(tokens) >= self._max_new_tokens or tokens[-1:] == (self._eos_id,)
+        return len(tokens) >= self._max_new_tokens or has_ended(tokens, self._end_ids)
 
     @property
     def always_ready(self) -> bool:
@@ -349,17 +350,12 @@ class TargetText:
 
     def _goes_on(self, tokens: tuple[int, ...], longest: int) -> bool:
         """Whether the text would not end with these tokens after it, and they may be verified as a draft."""
-        return len(tokens) <= min(self._room, longest) and self._eos_id not in tokens
+        return len(tokens) <= min(self._room, longest) and self._end_ids.isdisjoint(tokens)
 
     def _extend(self, tokens: tuple[int, ...]) -> None:
         self._text.extend(tokens)
         self._ready.clear()
         self._pool.drop_before(len(self._text))
-
-    def _until_end(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        if self._eos_id in tokens:
-            return tokens[: tokens.index(self._eos_id) + 1]
-        return tokens
 
     @property
     def _lacks_much(self) -> bool:
@@ -382,6 +378,7 @@ class TargetText:
             len(self._text),
             self._text.digest,
             self._prefill_us or 0,
+            tuple(sorted(self._end_ids)),
         )
 
     def _verdict(self, base: int, drafted: int, compute_us: int, kept: tuple[int, ...] = ()) -> Verdict:

@@ -72,7 +72,7 @@ class SyntheticSettings:
 class SyntheticModel(UnbatchedModel):
     """A LanguageModel whose rows are looked up in a table: `table[index(place)]`."""
 
-    eos_id = 0
+    end_ids = frozenset((0,))
     vocab_size = VOCAB_SIZE
     max_length = MAX_LENGTH
     shares_prompts = True
@@ -86,7 +86,7 @@ class SyntheticModel(UnbatchedModel):
         exit_indices: Callable[[Place], list[int]] | None = None,
     ) -> None:
         self.name = name
-        self.tokenizer = ToyTokenizer(VOCAB_SIZE, self.eos_id)
+        self.tokenizer = ToyTokenizer(VOCAB_SIZE)
         self.exits = exits
         self._table = table
         self._exit_table = _exit_table()

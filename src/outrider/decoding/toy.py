@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,10 +22,10 @@ WRONG_EXIT_SPREAD = 0.5
 class ToyTokenizer:
     """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
 
-    def __init__(self, vocab_size: int, eos_id: int = 0) -> None:
+    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
         self.vocab_size = vocab_size
-        self.eos_id = eos_id
-        self.fingerprint = f"toy-{vocab_size}-{eos_id}"
+        self.end_ids = frozenset(end_ids)
+        self.fingerprint = f"toy-{vocab_size}"
         self._words = [f"w{token_id}" for token_id in range(vocab_size)]
 
     def encode(self, text: str) -> list[int]:
@@ -55,6 +55,7 @@ class ToySettings:
     max_length: int = 512
     exit_agreement: tuple[float, ...] = ()
     shortlist_size: int | None = None
+    end_ids: tuple[int, ...] = (EOS_ID,)
 
 
 class ToyModel(UnbatchedModel):
@@ -66,9 +67,9 @@ class ToyModel(UnbatchedModel):
         self.settings = settings or ToySettings()
         self.name = f"toy-{self.settings.seed}"
         self.vocab_size = self.settings.vocab_size
-        self.eos_id = EOS_ID
         self.max_length = self.settings.max_length
-        self.tokenizer = ToyTokenizer(self.vocab_size, self.eos_id)
+        self.tokenizer = ToyTokenizer(self.vocab_size, self.settings.end_ids)
+        self.end_ids = self.tokenizer.end_ids
         self.exits = _exit_info(self.settings)
 
     def open_session(self) -> ToySession:

@@ -115,7 +115,9 @@ class Transcript:
         return word
 
     def _text(self) -> str:
-        return self._tokenizer.decode([token for token in self._tokens if token != self._tokenizer.eos_id])
+        return self._tokenizer.decode(
+            [token for token in self._tokens if token not in self._tokenizer.end_ids]
+        )
 
     def _end_round(self, commit: Commit, verdict: Verdict | Unsettled, now_s: float) -> None:
         self._rounds.append(

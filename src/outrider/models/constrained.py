@@ -75,7 +75,7 @@ class ConstrainedModel:
     def __init__(self, model: LanguageModel, grammar: LineGrammar) -> None:
         self.name = f"{model.name}, constrained"
         self.vocab_size = model.vocab_size
-        self.eos_id = model.eos_id
+        self.end_ids = model.end_ids
         self.max_length = model.max_length
         self.tokenizer = model.tokenizer
         self.grammar = grammar

@@ -61,7 +61,7 @@ class QwenModel:
         self.name = name
         self.tokenizer = tokenizer
         self.vocab_size = tokenizer.vocab_size
-        self.eos_id = tokenizer.eos_id
+        self.end_ids = tokenizer.end_ids
         self.max_length = max_length
         self.card = card
         self.text = text

@@ -1,4 +1,8 @@
-"""Text to ids and back with a checkpoint's own byte-level BPE."""
+"""Text to ids and back with a checkpoint's own byte-level BPE, which transformers reads.
+
+What a file was saved with beside its vocabulary (truncation, padding, a post-processor) is for training: it
+does not touch a prompt here.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,15 @@ from functools import cached_property
 from pathlib import Path
 
 import tokenizers
+from transformers import Qwen2Tokenizer, TokenizersBackend
 
 from outrider.core.errors import ModelError
 from outrider.core.prompt import END_OF_TEXT
+from outrider.models.end_tokens import read_end_ids
 
 TOKENIZER_FILE = "tokenizer.json"
+PARTS = ("vocab.json", "merges.txt")
+"""What older checkpoints have instead."""
 IMAGE_TOKEN = "<|image_pad|>"
 INCOMPLETE_CHARACTER = "\ufffd"
 
@@ -21,11 +29,14 @@ INCOMPLETE_CHARACTER = "\ufffd"
 class QwenTokenizer:
     """Implements `core.ports.Tokenizer`. Special tokens are parsed in `encode` and left out by `decode`."""
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer, end_ids: frozenset[int]) -> None:
+        """Raises KeyError for a vocabulary without a token for pictures."""
         vocabulary = backend.get_vocab(with_added_tokens=True)
+        backend.no_truncation()
+        backend.no_padding()
         self._backend = backend
         self.vocab_size: int = max(vocabulary.values()) + 1
-        self.eos_id: int = vocabulary[END_OF_TEXT]
+        self.end_ids = end_ids
         self.image_id: int = vocabulary[IMAGE_TOKEN]
 
     def encode(self, text: str) -> list[int]:
@@ -45,23 +56,32 @@ class QwenTokenizer:
 
 
 def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
-    """The tokenizer in `tokenizer_folder`, else in the model's folder, else in `tokenizer/` beside it."""
+    """The tokenizer in `tokenizer_folder`, else in the model's folder, else in `tokenizer/` beside it.
+
+    Its end tokens are the model's. Raises ModelError.
+    """
     candidates = [tokenizer_folder] if tokenizer_folder else [model_folder, model_folder.parent / "tokenizer"]
     for candidate in candidates:
-        path = candidate / TOKENIZER_FILE
-        if path.exists():
-            return _read_tokenizer(path)
+        if (candidate / TOKENIZER_FILE).exists() or all((candidate / part).exists() for part in PARTS):
+            return _read_tokenizer(candidate, model_folder)
     looked = " and ".join(str(candidate / TOKENIZER_FILE) for candidate in candidates)
     raise ModelError(f"no tokenizer: looked for {looked}; restore it beside the models")
 
 
-def _read_tokenizer(path: Path) -> QwenTokenizer:
+def _read_tokenizer(folder: Path, model_folder: Path) -> QwenTokenizer:
+    whole = (folder / TOKENIZER_FILE).exists()
+    path = folder / (TOKENIZER_FILE if whole else PARTS[0])
     try:
-        backend = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for every kind of bad file
+        reader = TokenizersBackend if whole else Qwen2Tokenizer
+        read = reader.from_pretrained(folder, local_files_only=True)
+        backend = read.backend_tokenizer
+        own_end = read.eos_token_id
+    except Exception as error:  # the libraries raise bare Exception for every kind of bad file
         raise ModelError(f"{path} is no tokenizer ({error}): restore the file") from error
+    vocabulary = backend.get_vocab(with_added_tokens=True)
     try:
-        return QwenTokenizer(backend)
+        own_end = vocabulary[END_OF_TEXT] if own_end is None else own_end
+        return QwenTokenizer(backend, read_end_ids(model_folder, max(vocabulary.values()) + 1, own_end))
     except KeyError as error:
         raise ModelError(
             f"{path} has no token {error}: use the tokenizer of a Qwen2-VL checkpoint"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from outrider.core.endings import has_ended
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.estimates import Odds
@@ -51,11 +52,11 @@ class Drafting:
         num_draft_tokens: int,
         max_new_tokens: int,
     ) -> None:
-        self._eos_id = target.eos_id
+        self._end_ids = target.end_ids
         self._tokenizer = target.tokenizer
         self._target = CachedSequence(target)
         self._draft = CachedSequence(draft) if draft is not None and MODEL in sources else None
-        self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._eos_id)
+        self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._end_ids)
         self._is_calibrated = CALIBRATION in sources
         self._odds = Odds()
         self._by_model: dict[int, int] = {}
@@ -77,10 +78,10 @@ class Drafting:
         self._begin(prompt, total)
         self._calibrate(total)
         text: list[int] = []
-        while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
+        while len(text) < self._max_new_tokens and not has_ended(text, self._end_ids):
             chain = self._chain(text, total)
             choices = self._target.logits([*text, *chain], len(chain)).argmax(-1).tolist()
-            emitted = emitted_tokens(chain, choices, self._eos_id)
+            emitted = emitted_tokens(chain, choices, self._end_ids)
             self._learn(emitted, total)
             self._judge_model(text, emitted)
             self._keep_rejected(chain, choices, emitted, total)
@@ -127,7 +128,7 @@ class Drafting:
         self._by_model = {}
         total.draft_s.append(0.0)
         chain: list[int] = []
-        while len(chain) < self._limit and self._eos_id not in chain[-1:]:
+        while len(chain) < self._limit and not has_ended(chain, self._end_ids):
             retrieved = self._retrieve(chain, total)
             if not retrieved and self._draft is None:
                 break
@@ -172,14 +173,14 @@ class TreeDrafting(Drafting):
         self._begin(prompt, total)
         self._calibrate(total)
         text: list[int] = []
-        while len(text) < self._max_new_tokens and self._eos_id not in text[-1:]:
+        while len(text) < self._max_new_tokens and not has_ended(text, self._end_ids):
             started_s = time.thread_time()
             tree = self._retrieved.tree(self._limit)
             total.draft_s.append(time.thread_time() - started_s)
             choices = self._target.logits([*text, *tree.chain], len(tree.chain)).argmax(-1).tolist()
             emitted = self._way_through(tree, text)
             self._learn(emitted, total)
-            right = emitted_tokens(tree.chain, choices, self._eos_id)
+            right = emitted_tokens(tree.chain, choices, self._end_ids)
             self._keep_rejected(tree.chain, choices, right, total)
             text += emitted
             total.verifications += 1
@@ -190,6 +191,6 @@ class TreeDrafting(Drafting):
     def _way_through(self, tree: TokenTree, text: Sequence[int]) -> list[int]:
         """The target's own tokens as far as the tree holds them, and one more."""
         emitted: list[int] = []
-        while tree.holds(emitted) and self._eos_id not in emitted[-1:]:
+        while tree.holds(emitted) and not has_ended(emitted, self._end_ids):
             emitted.append(int(self._target.logits([*text, *emitted], 0)[0].argmax()))
         return emitted

@@ -45,7 +45,7 @@ class TimedModel:
     """A LanguageModel that counts the seconds of this thread in its batches, and those of their readers."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self.name, self.vocab_size, self.eos_id = model.name, model.vocab_size, model.eos_id
+        self.name, self.vocab_size, self.end_ids = model.name, model.vocab_size, model.end_ids
         self.max_length, self.shares_prompts = model.max_length, model.shares_prompts
         self.seconds: list[float] = []
         """Of each batch, its reader's left out."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from outrider.core.endings import has_ended
 from outrider.core.ports import Array, ExitInfo, ModelSession
 from outrider.core.values import Prompt
 from outrider.decoding.confidence import hint_confidence
@@ -34,12 +35,12 @@ class Verification:
     exits: list[ExitWord]
 
 
-def emitted_tokens(draft: Sequence[int], choices: Sequence[int], eos_id: int) -> list[int]:
+def emitted_tokens(draft: Sequence[int], choices: Sequence[int], end_ids: Collection[int]) -> list[int]:
     """The draft as far as it equals the choices, and the next choice unless the text has ended."""
     accepted = 0
     while accepted < len(draft) and draft[accepted] == choices[accepted]:
         accepted += 1
-    ended = accepted > 0 and draft[accepted - 1] == eos_id
+    ended = accepted > 0 and draft[accepted - 1] in end_ids
     return list(choices[: accepted if ended else accepted + 1])
 
 
@@ -48,15 +49,15 @@ def verifications(
 ) -> Iterator[Verification]:
     """Decode a prompt greedily, draft by draft; `exits` are the target's, if it has any."""
     target, draft = pair.target.open_session(), pair.draft.open_session()
-    text, eos_id = [int(target.prefill(prompt).argmax())], pair.target.eos_id
+    text, end_ids = [int(target.prefill(prompt).argmax())], pair.target.end_ids
     draft.prefill(prompt)
-    while text[-1] != eos_id and len(text) < max_new_tokens:
+    while not has_ended(text, end_ids) and len(text) < max_new_tokens:
         lengths = target.length, draft.length
-        drafted = _draft(draft, text[-1], num_draft_tokens, eos_id)
+        drafted = _draft(draft, text[-1], num_draft_tokens, end_ids)
         logits, said = _listened_forward(target, [text[-1], *drafted])
         choices = logits.argmax(-1).tolist()
-        emitted = emitted_tokens(drafted, choices, eos_id)
-        words = [_word(drafted, rows, exits.token_ids, eos_id) for rows in said] if exits else []
+        emitted = emitted_tokens(drafted, choices, end_ids)
+        words = [_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
         yield Verification(drafted, choices, emitted, words)
         text += emitted
         target.truncate(lengths[0] + len(emitted))
@@ -69,17 +70,17 @@ def _listened_forward(session: ModelSession, token_ids: Sequence[int]) -> tuple[
     return session.forward(token_ids, lambda _, rows: said.append(rows)), said
 
 
-def _word(draft: Sequence[int], logits: Array, shortlist: Array, eos_id: int) -> ExitWord:
+def _word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
     choices = shortlist[logits.argmax(-1)].tolist()
-    hint = emitted_tokens(draft, choices, eos_id)
+    hint = emitted_tokens(draft, choices, end_ids)
     return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))
 
 
-def _draft(session: ModelSession, last: int, count: int, eos_id: int) -> list[int]:
+def _draft(session: ModelSession, last: int, count: int, end_ids: Collection[int]) -> list[int]:
     """Up to `count` tokens that follow `last`; all of them and `last` are in the cache afterwards."""
     drafted: list[int] = []
     logits = session.forward([last])
-    while len(drafted) < count and (not drafted or drafted[-1] != eos_id):
+    while len(drafted) < count and not has_ended(drafted, end_ids):
         drafted.append(int(logits[0].argmax()))
         logits = session.forward(drafted[-1:])
     return drafted

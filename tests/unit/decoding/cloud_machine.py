@@ -54,7 +54,7 @@ def opening(
         values["jpeg"],
         tokens,
         values["max_new_tokens"],
-        values.get("tokenizer", "toy-32-0"),
+        values.get("tokenizer", "toy-32"),
         Rules(when_idle, acceptance, values.get("temperature", 0.0), 1.0, 0, 7, True, hints, "confidence"),
         values.get("model", ""),
     )

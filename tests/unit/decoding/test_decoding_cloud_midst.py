@@ -61,7 +61,7 @@ def test_beyond_the_end_of_a_text_nothing_is_foretold(every_aim_pays):
     """An exit takes the text to end where it does not."""
     one, text = running(max_new_tokens=9)
     target = one.cloud._worker._model
-    target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[target.eos_id] * 50.0
+    target.exit_row = lambda index, digest: torch.eye(target.vocab_size)[min(target.end_ids)] * 50.0
     one.cloud.receive(ALICE, draft(0, text[:2]))
     assert verdicts(one.step()) == [text[:3]]
     assert one.cloud.stats.given_up == 0

@@ -137,7 +137,7 @@ def test_hints_about_another_text_or_beyond_the_vocabulary_are_ignored():
 def opened_outrider(**options) -> EdgeMachine:
     """After a link of 0.2 s and a verification were measured; it drafts four branches at a time."""
     machine = edge(strategy="outrider", num_draft_tokens=2, workers=4, **options)
-    machine.receive(Opened(5, 1, 0, ROOT, 100_000), 0.3)
+    machine.receive(Opened(5, 1, 0, ROOT, 100_000, (0,)), 0.3)
     prefill(machine, 0.3)
     return machine
 

@@ -18,7 +18,7 @@ from outrider.wire.codec import decode_edge_frame, encode
 
 def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
     machine = edge(strategy="ar")
-    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.0)
+    machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.0)
     text = (3, 4, 5, 6)
     assert machine.receive(verdict(text, 2), 1.0) == [Send(Resume(5, 1, 0, ROOT))]
     assert machine.receive(verdict(text, 3), 1.0) == []
@@ -28,7 +28,7 @@ def test_verdicts_out_of_order_are_kept_and_the_gap_is_asked_for_once():
 
 def test_a_gap_is_asked_for_again_where_the_answer_does_not_come():
     machine = edge(strategy="ar", silence_s=2.0)
-    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.0)
+    machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.0)
     text = (3, 4, 5, 6, 7)
     asked = [Send(Resume(5, 1, 0, ROOT))]
     answers = [machine.receive(verdict(text[: base + 1], base), 0.2 * base) for base in (1, 2, 3, 4)]
@@ -70,7 +70,7 @@ def test_a_busy_verifier_is_asked_again_after_a_while_and_not_at_once():
     assert machine.receive(PrefillAgain(5, 1), 1.1) == [], "an answer to drafts that were under way"
     [again, *_] = machine.ask_again(3.0)
     assert isinstance(again, Send) and isinstance(again.frame, Open)
-    machine.receive(Opened(5, 1, 0, ROOT, 0), 3.1)
+    machine.receive(Opened(5, 1, 0, ROOT, 0, (0,)), 3.1)
     assert machine.turned_away is None
 
 
@@ -133,7 +133,7 @@ def test_a_storm_of_prefill_again_opens_once():
     assert answers == [[]] * 20
     assert isinstance(machine.receive(PrefillAgain(5, 1), 1.0)[0].frame, Open)
     assert machine.receive(PrefillAgain(5, 1), 1.1) == []
-    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.2)
+    machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.2)
     assert isinstance(machine.receive(PrefillAgain(5, 1), 1.3)[0].frame, Open)
     assert machine.receive(PrefillAgain(5, 1), 1.4) == []
 
@@ -142,7 +142,7 @@ def test_after_silence_it_repeats_what_may_be_lost():
     machine = edge(num_draft_tokens=2)
     draft(machine, 3, 4)
     assert [type(action.frame) for action in machine.ask_again(1.0)] == [Open, Draft]
-    machine.receive(Opened(5, 1, 0, ROOT, 100), 1.5)
+    machine.receive(Opened(5, 1, 0, ROOT, 100, (0,)), 1.5)
     assert machine.ask_again(2.0) == [Send(Resume(5, 1, 0, ROOT)), drafted((), 3, 4)]
 
 

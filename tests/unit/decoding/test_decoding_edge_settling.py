@@ -50,7 +50,7 @@ def test_an_unsettled_text_is_settled_and_the_cloud_told_until_it_answers():
     machine.complete(machine.next_job(), [Choices((5,), one_hot(5))], 1.0, 0.01)
     sent = machine.complete(machine.next_job(), [Choices((6,), one_hot(6))], 1.0, 0.01)
     assert sent == [Send(proposal((3,), 9, (5, 6)))]
-    machine.receive(Opened(5, 1, 0, ROOT, 10), 1.0)
+    machine.receive(Opened(5, 1, 0, ROOT, 10, (0,)), 1.0)
     asked, repeated = machine.ask_again(3.0)
     assert asked.frame == Resume(5, 1, 1, extend_digest(ROOT, (3,)))
     assert repeated == sent[0]
@@ -120,10 +120,10 @@ def test_a_token_settled_before_going_on_alone_is_no_longer_special():
 
 def test_a_text_that_ends_with_a_drawn_token_is_ended_at_the_cloud_too():
     machine, _ = settling("split")
-    answer = unsettled((3,), 0, pack_target_row(one_hot(TOKENIZER.eos_id)))
+    answer = unsettled((3,), 0, pack_target_row(one_hot(min(TOKENIZER.end_ids))))
     commit, last = machine.receive(answer, 1.0)
-    assert machine.done and commit.tokens == (3, TOKENIZER.eos_id)
+    assert machine.done and commit.tokens == (3, min(TOKENIZER.end_ids))
     assert last == Send(Cancel(5, 1))
     machine, _ = settling("split")
-    told = verdict((3, TOKENIZER.eos_id), 0, drafted=1)
+    told = verdict((3, min(TOKENIZER.end_ids)), 0, drafted=1)
     assert [type(action) for action in machine.receive(told, 1.0)] == [Commit], "it knows its own"

@@ -114,7 +114,7 @@ def test_an_answer_that_says_nothing_new_changes_nothing():
 
 def test_statistics_of_the_verifier_are_passed_on():
     machine = edge(strategy="ar")
-    machine.receive(Opened(5, 1, 0, ROOT, 250_000), 1.0)
+    machine.receive(Opened(5, 1, 0, ROOT, 250_000, (0,)), 1.0)
     assert machine.target_prefill_s == pytest.approx(0.25)
     machine.receive(verdict((3,), 0, passes=4), 1.0)
     machine.receive(verdict((3, 4), 0, passes=3), 1.0)

@@ -157,7 +157,7 @@ def test_a_toy_without_exits_never_calls():
     session.forward([1], lambda index, rows: pytest.fail("called"))
 
 
-NEWS, BUSY = Opened(1, 1, 0, 0, 5), Refused(1, 1, "busy", "try later")
+NEWS, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
 
 
 def asked_at_s(patience: Patience, until_s: float) -> list[float]:

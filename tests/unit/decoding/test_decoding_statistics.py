@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.statistics import fits
 from support.toys import request
 
+from outrider.core.endings import has_ended
 from outrider.core.frames import MAX_SEED, Frame, Resume
 from outrider.core.values import Prompt
 from outrider.decoding import schemes
@@ -77,7 +78,7 @@ def expected(
     for _ in range(length):
         longer: dict[tuple[int, ...], float] = {}
         for text, chance in chances.items():
-            if text[-1:] == (model.eos_id,):
+            if has_ended(text, model.end_ids):
                 longer[text] = chance
                 continue
             row = target_distribution(model.row(extend_digest(root, text)), sampling)

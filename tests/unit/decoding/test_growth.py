@@ -27,9 +27,9 @@ steps = st.lists(
 
 
 def growth_of(config: DecodingConfig, tree: DraftTree) -> Growth:
-    retrieved = RetrievedDrafts(("suffix",), END)
+    retrieved = RetrievedDrafts(("suffix",), frozenset((END,)))
     retrieved.begin((0, 1, 2, 0, 1, 3))
-    return Growth(config, retrieved, DraftOdds(), tree, MOST_TOKENS, END, VOCAB)
+    return Growth(config, retrieved, DraftOdds(), tree, MOST_TOKENS, frozenset((END,)), VOCAB)
 
 
 @pytest.mark.parametrize("strategy", ["outrider", "fsd", "picospec"])

@@ -56,7 +56,7 @@ def test_equal_confidence_leaves_in_turn():
 def test_what_is_final_goes_first_in_turn_and_makes_hints_pointless():
     outbox = Outbox("confidence", random.Random(0))
     outbox.push(HINTS[0])
-    outbox.push(Opened(1, 1, 0, 7, 100))
+    outbox.push(Opened(1, 1, 0, 7, 100, (0,)))
     outbox.push(VERDICT)
     outbox.push(HINTS[1])
-    assert [outbox.pop() for _ in range(4)] == [Opened(1, 1, 0, 7, 100), VERDICT, HINTS[1], None]
+    assert [outbox.pop() for _ in range(4)] == [Opened(1, 1, 0, 7, 100, (0,)), VERDICT, HINTS[1], None]

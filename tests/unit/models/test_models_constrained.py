@@ -86,7 +86,7 @@ def test_constraints_of_a_growing_text_are_those_of_the_whole(target: QwenModel)
         one.prefill(random_prompt(4))
     start, chance = session.length, random.Random(5)
     text: list[int] = []
-    odd = [tokenizer.eos_id, *(tokenizer.encode(text)[0] for text in ("€", "ü", "\n", "<|im_end|>"))]
+    odd = [*tokenizer.end_ids, *(tokenizer.encode(text)[0] for text in ("€", "ü", "\n", "<|im_end|>"))]
     for _ in range(60):
         del text[chance.randint(0, len(text)) :]
         for one in (session, free):

@@ -23,7 +23,7 @@ LENGTH = 30
 def greedy_text(prompt: Prompt) -> tuple[int, ...]:
     session = TARGET.open_session()
     text = [int(session.prefill(prompt).argmax())]
-    while len(text) < LENGTH and text[-1] != TARGET.eos_id:
+    while len(text) < LENGTH and text[-1] not in TARGET.end_ids:
         text.append(int(session.forward(text[-1:])[0].argmax()))
     return tuple(text)
 

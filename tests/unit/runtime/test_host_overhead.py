@@ -30,7 +30,7 @@ class Clock:
 class Slow:
     """A model whose batch takes 10 s, half of them before its exit is read."""
 
-    name, vocab_size, eos_id, max_length, shares_prompts = "slow", 4, 0, 9, True
+    name, vocab_size, end_ids, max_length, shares_prompts = "slow", 4, frozenset((0,)), 9, True
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -30,7 +30,7 @@ EDGE_FRAMES = [
     f.Ping(1, 2),
 ]
 CLOUD_FRAMES = [
-    f.Opened(1, 2, 3, 4, 5),
+    f.Opened(1, 2, 3, 4, 5, (6, 7)),
     f.Verdict(1, 2, 3, 4, (5, 6), 7, 8, 9),
     f.Verdict(1 << 31, 200, 4096, 1 << 31, (), 0, 300, 40_000, (2, 5)),
     f.Unsettled(1, 2, 3, 4, (5, 6), 7, 8, 9, b"residue"),

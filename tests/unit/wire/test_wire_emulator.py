@@ -127,7 +127,7 @@ def test_a_frame_leaves_on_time_while_the_edge_does_something_else():
 
 def test_a_reply_reaches_the_edge_after_its_delay():
     link, below, clock = held(Network(downlink=DELAYED))
-    below.news.put((Opened(1, 2, 0, 4, 5), 17))
+    below.news.put((Opened(1, 2, 0, 4, 5, (0,)), 17))
     below.wake()
     while not below.news.empty():  # until the pump has taken both
         assert link.receive(0.0) is None
@@ -136,7 +136,7 @@ def test_a_reply_reaches_the_edge_after_its_delay():
     below.sent.get(timeout=NEWS_S)
     assert link.receive(0.0) is None
     clock.now_s += 0.125
-    assert link.receive(NEWS_S) == (Opened(1, 2, 0, 4, 5), 17)
+    assert link.receive(NEWS_S) == (Opened(1, 2, 0, 4, 5, (0,)), 17)
     assert link.receive(0.0) is None
     link.close()
 

@@ -61,4 +61,4 @@ class Account:
         )
 
     def _words(self, tokens: tuple[int, ...]) -> str:
-        return self._tokenizer.decode([token for token in tokens if token != self._tokenizer.eos_id])
+        return self._tokenizer.decode([token for token in tokens if token not in self._tokenizer.end_ids])

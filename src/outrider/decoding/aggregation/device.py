@@ -52,7 +52,7 @@ class DeviceMachine:
             self._epoch,
             digest,
             max_new_tokens,
-            self._tokenizer.eos_id,
+            self._tokenizer.end_ids,
             self._tokenizer.vocab_size,
             profile=self._profile,
         )
@@ -67,6 +67,7 @@ class DeviceMachine:
             self._tokenizer.fingerprint,
             self.rules,
             weight,
+            tuple(sorted(self._tokenizer.end_ids)),
             self._config.wanted_model,
         )
         return [] if self.rules.sync == "alone" else [self._join]

@@ -14,6 +14,7 @@ must write on from it.
 
 from __future__ import annotations
 
+from outrider.core.endings import has_ended
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import (
     FULL_SHARE,
@@ -56,7 +57,7 @@ class PeerText:
         epoch: int,
         digest: int,
         max_new_tokens: int,
-        eos_id: int,
+        end_ids: frozenset[int],
         vocab_size: int,
         share: int | None = None,
         profile: Profile | None = None,
@@ -71,7 +72,7 @@ class PeerText:
         self.outcomes: list[bool] = []
         self._rules = rules
         self._session, self._epoch = session, epoch
-        self._max_new_tokens, self._eos_id, self._vocab_size = max_new_tokens, eos_id, vocab_size
+        self._max_new_tokens, self._end_ids, self._vocab_size = max_new_tokens, end_ids, vocab_size
         self._chance = CounterChance(rules.seed)
         self._text = DigestedText(digest)
         self._drafts: list[PeerDraft] = []
@@ -153,7 +154,7 @@ class PeerText:
         return (*self.tokens, *(draft.token for draft in self._drafts))
 
     def _ends(self, tokens: tuple[int, ...]) -> bool:
-        return len(tokens) >= self._max_new_tokens or (bool(tokens) and tokens[-1] == self._eos_id)
+        return len(tokens) >= self._max_new_tokens or has_ended(tokens, self._end_ids)
 
     # What is said.
 

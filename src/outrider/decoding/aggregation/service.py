@@ -234,7 +234,7 @@ class AggregationService:
             join.epoch,
             join.digest,
             join.max_new_tokens,
-            model.eos_id,
+            frozenset(join.end_ids),
             model.vocab_size,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
 from outrider.core.values import Successors
 from outrider.decoding.retrieval.continuation import Continuation, Credit, Drafter
@@ -54,8 +55,8 @@ def expected_accepted(likely: Likely) -> float:
 class RetrievedDrafts:
     """Sources by name, asked as one. Events as of `Drafter`; the first must be `begin`."""
 
-    def __init__(self, names: Sequence[str], eos_id: int) -> None:
-        self._eos_id = eos_id
+    def __init__(self, names: Sequence[str], end_ids: frozenset[int]) -> None:
+        self.end_ids = end_ids
         self._drafters = [_DRAFTERS[name]() for name in names if name != CALIBRATION]
         self._suffix = next((one for one in self._drafters if isinstance(one, SuffixDrafter)), None)
         self._is_calibrated = CALIBRATION in names
@@ -99,7 +100,7 @@ class RetrievedDrafts:
         What is not taken is not looked for.
         """
         found: list[int] = []
-        while len(found) < limit and (not found or found[-1] != self._eos_id):
+        while len(found) < limit and not has_ended(found, self.end_ids):
             best = self._best([*branch, *found], limit - len(found))
             if not best:
                 break
@@ -120,7 +121,7 @@ class RetrievedDrafts:
 
     def _onward(self, way: Way) -> Iterator[Way]:
         """By one token more: its segment's next, else what the context holds likely."""
-        if way.token == self._eos_id:
+        if way.token in self.end_ids:
             return
         if way.rest:
             chance = way.chance * self._credit.chance(SegmentReuse.source, INSIDE)
@@ -144,9 +145,7 @@ class RetrievedDrafts:
         return max(likely, key=expected_accepted, default=[])
 
     def _valued(self, proposal: Continuation) -> Likely:
-        tokens = proposal.tokens
-        if self._eos_id in tokens:
-            tokens = tokens[: tokens.index(self._eos_id) + 1]
+        tokens = until_end(proposal.tokens, self.end_ids)
         beliefs = proposal.beliefs[: len(tokens)]
         chances = [self._credit.chance(proposal.source, belief) for belief in beliefs]
         return list(zip(tokens, chances, strict=True))

@@ -77,7 +77,9 @@ def test_what_the_target_wrote_where_they_differed_decides(written: int, follows
 
 
 def test_only_prompts_told_of_are_calibrated_and_only_where_asked_for():
-    plain, calibrated = (RetrievedDrafts(names, END) for names in (("suffix",), ("suffix", "calibration")))
+    plain, calibrated = (
+        RetrievedDrafts(names, frozenset((END,))) for names in (("suffix",), ("suffix", "calibration"))
+    )
     for drafts, expected in ((plain, HANG), (calibrated, ARE)):
         drafts.begin(PROMPT)
         drafts.calibrate(expecting({KEYS: (ARE, 0.95)}, PROMPT))

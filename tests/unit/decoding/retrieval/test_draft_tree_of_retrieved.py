@@ -12,7 +12,7 @@ EOS = 0
 
 
 def drafts(*names: str, prompt: tuple[int, ...]) -> RetrievedDrafts:
-    made = RetrievedDrafts(names, EOS)
+    made = RetrievedDrafts(names, frozenset((EOS,)))
     made.begin(prompt)
     return made
 
@@ -69,7 +69,7 @@ def test_further_choices_that_are_likely_are_branches_too() -> None:
 
 
 def test_of_two_copies_the_one_that_the_model_held_likely_comes_first_once_that_has_proved_right() -> None:
-    made = RetrievedDrafts(("suffix", "calibration"), EOS)
+    made = RetrievedDrafts(("suffix", "calibration"), frozenset((EOS,)))
     is_right = []
     for start in range(100, 900, 10):
         earlier, later = start + 1, start + 2
@@ -96,7 +96,7 @@ def test_rejected_segments_are_branches_for_a_while() -> None:
 
 def test_a_tree_learns_which_of_several_continuations_the_target_takes() -> None:
     """The last one at first; the one before it once that has proved right."""
-    made = RetrievedDrafts(("suffix",), EOS)
+    made = RetrievedDrafts(("suffix",), frozenset((EOS,)))
     chains = []
     for start in range(100, 500, 10):
         made.begin((start, 1, 2, start + 1, start, 1, 2, start + 2, start))

@@ -53,7 +53,7 @@ def test_suffix_keeps_a_bounded_history_and_prefers_the_longer_match():
 
 
 def test_what_is_forgotten_is_never_drafted_again():
-    drafts = RetrievedDrafts(("suffix", "lookup"), END)
+    drafts = RetrievedDrafts(("suffix", "lookup"), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.forget()
     drafts.begin([7, 1])
@@ -92,7 +92,7 @@ def test_nothing_is_learnt_past_the_first_difference():
 
 
 def test_where_one_source_ends_another_goes_on():
-    drafts = RetrievedDrafts(("suffix",), END)
+    drafts = RetrievedDrafts(("suffix",), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.begin([3, 4, 1])
     likely = list(drafts.likely((), 8))
@@ -101,7 +101,7 @@ def test_where_one_source_ends_another_goes_on():
 
 
 def test_a_source_is_asked_on_only_for_what_is_taken(monkeypatch):
-    drafts = RetrievedDrafts(("suffix",), END)
+    drafts = RetrievedDrafts(("suffix",), frozenset((END,)))
     drafts.begin([1, 2, 3])
     drafts.begin([3, 4, 1])
     asked: list[tuple[int, ...]] = []
@@ -119,6 +119,6 @@ def test_a_source_is_asked_on_only_for_what_is_taken(monkeypatch):
 
 
 def test_nothing_is_proposed_after_the_end_of_a_text():
-    drafts = RetrievedDrafts(("suffix",), END)
+    drafts = RetrievedDrafts(("suffix",), frozenset((END,)))
     drafts.begin([1, 2, END, 3, 4, 1])
     assert [token for token, _ in drafts.likely((), 8)] == [2, END]

@@ -72,7 +72,7 @@ def test_it_is_dropped_after_its_lifetime_and_with_its_text():
 
 
 def test_segments_go_on_where_the_other_sources_end():
-    drafts = RetrievedDrafts(("suffix", "reuse"), 0)
+    drafts = RetrievedDrafts(("suffix", "reuse"), frozenset((0,)))
     drafts.begin([1, 2, 3])
     drafts.keep([7, 8])
     drafts.extend([1])

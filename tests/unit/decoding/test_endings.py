@@ -1,0 +1,58 @@
+"""A text ends at the first of its target's end tokens, whatever the draft's are and wherever it comes."""
+
+from __future__ import annotations
+
+import pytest
+from edge_machine import ROOT, edge, grow, prefill
+from support.toys import own_text, request
+
+from outrider.core.endings import has_ended, until_end
+from outrider.core.errors import ConfigError
+from outrider.core.frames import Opened
+from outrider.core.link_profile import LinkProfile
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.digest import extend_digest
+from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
+from outrider.wire.codec import encode, wire_bytes
+
+TARGET = ToyModel(ToySettings(seed=3, end_ids=(0, 3, 7, 11), exit_agreement=(0.5, 0.9)))
+SCHEMES = ("greedy", "coupled", "rejection", "split", "sparse")
+DRAFT = ToyModel(ToySettings(seed=3, end_ids=(0, 5), agreement=0.8, prompt_length=5))
+LINK = LinkProfile(delay_s=0.02)
+WORLD = VirtualWorld(lambda frame: wire_bytes(encode(frame)), uplink=LINK, downlink=LINK)
+
+
+def test_nothing_counts_after_the_first_end_token() -> None:
+    assert until_end((4, 7, 5, 3), {3, 7}) == (4, 7)
+    assert until_end([4, 5], {3}) == (4, 5)
+    assert has_ended((4, 3), {3}) and not has_ended((3, 4), {3}) and not has_ended((), {3})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_strategy_and_scheme_ends_by_the_targets_end_tokens(strategy: str, scheme: str) -> None:
+    try:
+        config = DecodingConfig(strategy=strategy, acceptance=scheme, num_draft_tokens=4)
+    except ConfigError:
+        pytest.skip("they do not go together")
+    decoder = VirtualDecoder(TARGET, DRAFT, config, WORLD)
+    ends = set()
+    for number in range(20):
+        asked = request(f"text {number}", deadline_s=1e5)
+        text = own_text(TARGET, asked)
+        ends.add(text[-1])
+        assert decoder.decode(asked).token_ids == text
+    assert {3, 7, 11} <= ends, "texts must end by each of them"
+
+
+def test_a_text_that_went_on_alone_past_the_targets_end_token_is_complete_once_that_is_known() -> None:
+    machine = edge(link_loss="draft_only")
+    prefill(machine)
+    machine.go_alone(1.0)
+    grow(machine, (4,))
+    grow(machine, (7,))
+    assert machine.tokens == (4, 7) and not machine.done
+    machine.ask_again(2.0)
+    machine.receive(Opened(5, 1, 2, extend_digest(ROOT, (4, 7)), 100, (3, 7)), 3.0)
+    assert machine.done
