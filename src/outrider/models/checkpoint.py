@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
@@ -19,6 +19,7 @@ from transformers.utils import logging as transformers_logging
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.card import read_json
+from outrider.models.files import WEIGHTS_FILE, check_weight_files, weight_files
 from outrider.models.foreign import foreign_projections, is_plain
 from outrider.models.headers import Shape, check_fit
 from outrider.models.images import Preprocessing
@@ -32,8 +33,6 @@ from outrider.models.text_stack import LayerWeights, RmsNorm, TextShape, TextSta
 from outrider.models.vision import VisionEncoder
 
 CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
-WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
 ARCHITECTURES: dict[str, Any] = {
     "qwen2_vl": Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
@@ -79,8 +78,7 @@ def check_checkpoint(folder: Path) -> None:
             f"{', '.join(map(repr, ARCHITECTURES))}: choose a Qwen2-VL or Qwen2.5-VL checkpoint"
         )
     read_format(folder / CONFIG_FILE)
-    for path in weight_files(folder):
-        _check_weight_file(path)
+    check_weight_files(folder)
 
 
 def read_config(folder: Path) -> Any:
@@ -252,31 +250,6 @@ def check_text_config(
             f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "
             "use the tokenizer it was trained with"
         )
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The single weight file, or the shards its index names."""
-    index = folder / WEIGHTS_INDEX_FILE
-    if not index.exists():
-        return [folder / WEIGHTS_FILE]
-    shards = read_json(index).get("weight_map")
-    if not isinstance(shards, dict) or not shards:
-        raise ModelError(f"{index} names no weight files: restore the file")
-    return [folder / str(name) for name in sorted(set(shards.values()))]
-
-
-def _check_weight_file(path: Path) -> None:
-    if not path.exists():
-        raise ModelError(f"{path} is missing: restore the model folder or choose another")
-    try:
-        with safe_open(path, framework="pt") as weights:
-            count = len(weights.keys())
-    except (OSError, SafetensorError) as error:
-        if is_out_of_memory(error):
-            raise
-        raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
-    if count == 0:
-        raise ModelError(f"{path} holds no weights: restore the file")
 
 
 def _aligned(weight: Tensor) -> Tensor:

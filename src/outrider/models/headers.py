@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,10 @@ from safetensors import safe_open
 
 from outrider.core.errors import ModelError
 
-FILE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
+FILE_BYTES = {
+    **{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2},
+    **{"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1},
+}
 _PREFIX = re.compile(r"^(?:model\.)?(?:language_model\.)?(?:model\.)?")
 _HEAD = "lm_head.weight"
 """Left out by checkpoints whose embeddings are their head."""
@@ -26,6 +30,11 @@ class WeightHeader:
     name: str
     shape: Shape
     num_bytes: int
+    dtype: str
+
+    @property
+    def total_bytes(self) -> int:
+        return math.prod(self.shape) * self.num_bytes
 
 
 def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
@@ -33,7 +42,8 @@ def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118
                 one = file.get_slice(name)
-                yield WeightHeader(name, tuple(one.get_shape()), FILE_BYTES.get(str(one.get_dtype()), 4))
+                dtype = str(one.get_dtype())
+                yield WeightHeader(name, tuple(one.get_shape()), FILE_BYTES.get(dtype, 4), dtype)
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:
@@ -41,7 +51,15 @@ def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Sha
 
     Names are compared without the prefixes that versions of transformers write differently.
     """
-    stored = {_bare(header.name): header.shape for header in read_headers(files)}
+    stored: dict[str, Shape] = {}
+    for header in read_headers(files):
+        bare_name = _bare(header.name)
+        if bare_name in stored:
+            raise ModelError(
+                f"{config_file.parent} holds {bare_name} twice, under two names or in two files, the second "
+                f"{header.name}: restore its weights from one save"
+            )
+        stored[bare_name] = header.shape
     bare = {_bare(name): shape for name, shape in wanted.items()}
     for name, shape in bare.items():
         if stored.get(name, shape) != shape:

@@ -9,6 +9,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
 from outrider.core.errors import ModelError
+from outrider.models.files import hub_name, is_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 FILES = ["*.json", "*.safetensors", "*.txt"]
@@ -21,22 +22,27 @@ def is_hub_name(name: str) -> bool:
 
 def model_name(folder: Path) -> str:
     """What a folder's model is called: owner/name for one in the Hub's cache, else the folder's own name."""
-    cached = folder.parents[1].name if len(folder.parents) > 1 and folder.parent.name == "snapshots" else ""
-    kind, _, name = cached.partition("--")
-    return name.replace("--", "/") if kind == "models" else folder.name
+    return hub_name(folder) or folder.name
 
 
 def fetch_checkpoint(name: str) -> Path:
     """The folder of a checkpoint `owner/name`; downloads what is not cached. Raises ModelError."""
-    try:
-        return Path(snapshot_download(name, allow_patterns=FILES, local_files_only=True))
-    except (OSError, LocalEntryNotFoundError):
-        pass
+    cached = _cached(name)
+    if cached is not None and is_whole(cached):
+        return cached
+    state = "there is no model folder" if cached is None else f"the cache, {cached}, holds only a part of"
     try:
         return Path(snapshot_download(name, allow_patterns=FILES))
     except (OSError, HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
-            f"there is no model folder {name}, and it cannot be downloaded ({reason}): "
+            f"{state} {name}, and it cannot be downloaded ({reason}): "
             f"give a folder, or run `hf download {name}` where there is a network"
         ) from error
+
+
+def _cached(name: str) -> Path | None:
+    try:
+        return Path(snapshot_download(name, allow_patterns=FILES, local_files_only=True))
+    except (OSError, LocalEntryNotFoundError):
+        return None

@@ -21,10 +21,10 @@ from outrider.models.checkpoint import (
     read_config,
     rotary_table,
     text_shape,
-    weight_files,
     whole_dtype,
 )
 from outrider.models.exits import ExitAdapters, read_exits, write_exits
+from outrider.models.files import weight_files
 from outrider.models.foreign import check_products
 from outrider.models.graphs.language import GraphLanguage
 from outrider.models.graphs.model import GraphModel

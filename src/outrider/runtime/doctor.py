@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from outrider.core.errors import KeyRefusedError, LinkError, OutriderError
+from outrider.core.errors import KeyRefusedError, LinkError, ModelError, OutriderError
 from outrider.core.terminal import Pulse, make_console
 from outrider.runtime.distros import FIRST_PYTHON, LAST_PYTHON
 from outrider.runtime.graph_health import Check, Grade
@@ -131,21 +131,17 @@ def check_verifier(endpoint: str, key_file: Path | None = None) -> list[Check]:
 
 
 def _check_model(folder: Path) -> Check:
-    from safetensors import SafetensorError, safe_open
+    from outrider.models.files import check_weight_files, weight_files
+    from outrider.models.headers import read_headers
 
-    weights = sorted(folder.glob("*.safetensors"))
     name = f"models/{folder.name}"
-    if not (folder / "config.json").is_file() or not weights:
-        return Check(
-            name, Grade.FAIL, f"{folder} lacks config.json or weights", "restore it from the checkout"
-        )
+    if not (folder / "config.json").is_file():
+        return Check(name, Grade.FAIL, f"{folder} lacks config.json", "restore it from the checkout")
     try:
-        for path in weights:
-            with safe_open(path, framework="np") as tensors:
-                count = len(list(tensors.keys()))
-    except (SafetensorError, OSError) as error:
-        return Check(name, Grade.FAIL, f"{path.name}: {error}", "restore it from the checkout")
-    return Check(name, Grade.OK, f"{count} tensors")
+        check_weight_files(folder)
+    except ModelError as error:
+        return Check(name, Grade.FAIL, str(error), "restore it from the checkout")
+    return Check(name, Grade.OK, f"{len(list(read_headers(weight_files(folder))))} tensors")
 
 
 def _child_check(name: str, arguments: list[str], detail: str, advice: str) -> Check:

@@ -23,7 +23,7 @@ from outrider.models import (
     load_model,
     memory,
 )
-from outrider.models.checkpoint import weight_files
+from outrider.models.files import weight_files
 from outrider.runtime.paths import model_folder
 
 TOKENS = 12

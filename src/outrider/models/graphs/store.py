@@ -21,7 +21,8 @@ import torch
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.core.terminal import tracked
-from outrider.models.checkpoint import CONFIG_FILE, build_text_stack, read_checkpoint, weight_files
+from outrider.models.checkpoint import CONFIG_FILE, build_text_stack, read_checkpoint
+from outrider.models.files import weight_files
 from outrider.models.graphs.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.graphs.export import export_block, export_head
 from outrider.models.graphs.providers import damaged
