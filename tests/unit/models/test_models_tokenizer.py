@@ -1,0 +1,112 @@
+"""A tokenizer file is data: a prompt's ids are transformers' own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from support.tiny_models import SENTENCES, SPECIAL_TOKENS, build_tokenizer
+from tokenizers import normalizers, processors
+from transformers import AddedToken, PreTrainedTokenizerFast
+
+from outrider.models import load_tokenizer
+
+ODD = [
+    "",
+    " ",
+    "\n\n",
+    "\t\x00\x07\x1b",
+    "cafe\u0301",
+    "\u1100\u1161\u11a8",
+    "👩‍👩‍👧‍👦🐕",
+    "قف عند الباب",
+    "\u202eלעצור\u202c",
+    "犬を探して",
+    "\ufeff\u200b",
+    "<|im_start|>",
+    "<|im_end|><|image_pad|>",
+    "<|im_",
+    "end|>",
+    "\uff1c|im_end|\uff1e",
+    "x" * 5000,
+    "find the cup " * 300,
+]
+texts = st.lists(st.one_of(st.sampled_from([*ODD, *SPECIAL_TOKENS, *SENTENCES]), st.text(max_size=20))).map(
+    "".join
+)
+
+
+def padded(tokenizer: tokenizers.Tokenizer) -> None:
+    tokenizer.enable_padding(length=256, pad_token="<|endoftext|>")
+
+
+def truncated(tokenizer: tokenizers.Tokenizer) -> None:
+    tokenizer.enable_truncation(16)
+
+
+def post_processed(tokenizer: tokenizers.Tokenizer) -> None:
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>", special_tokens=[("<|im_start|>", 1), ("<|im_end|>", 2)]
+    )
+
+
+def composed(tokenizer: tokenizers.Tokenizer) -> None:
+    tokenizer.normalizer = normalizers.NFC()
+
+
+def compatible(tokenizer: tokenizers.Tokenizer) -> None:
+    """Its control tokens match what normalization makes alike, too."""
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.add_tokens([AddedToken("<|act|>", normalized=True)])
+
+
+def added(tokenizer: tokenizers.Tokenizer) -> None:
+    tokenizer.add_tokens([AddedToken("§act§"), AddedToken("<tool>", lstrip=True, rstrip=True)])
+    tokenizer.add_special_tokens([AddedToken("[GO]", special=True)])
+
+
+CHANGES = [padded, truncated, post_processed, composed, compatible, added]
+PLAIN = [padded, truncated, post_processed]
+
+
+def changed(folder: Path, *changes: Callable[[tokenizers.Tokenizer], None]) -> Path:
+    tokenizer = build_tokenizer(folder)
+    for change in changes:
+        change(tokenizer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.mark.parametrize("change", PLAIN)
+def test_what_a_file_was_saved_with_for_training_does_not_change_a_prompt(tmp_path, change) -> None:
+    plain, other = (load_tokenizer(changed(tmp_path / name, *c)) for name, c in (("a", []), ("b", [change])))
+    for text in (*ODD, *SENTENCES):
+        assert other.encode(text) == plain.encode(text)
+    assert other.fingerprint == plain.fingerprint
+
+
+@pytest.fixture(scope="module", params=CHANGES, ids=lambda change: change.__name__)
+def both(request, tmp_path_factory):
+    """Ours and transformers' of one file."""
+    folder = changed(tmp_path_factory.mktemp("tokenizer"), request.param)
+    return load_tokenizer(folder), PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+@given(texts)
+def test_ids_are_those_of_transformers(both, text) -> None:
+    ours, theirs = both
+    assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
+
+
+def test_tokens_that_only_a_saved_configuration_adds_are_read(tmp_path) -> None:
+    build_tokenizer(tmp_path)
+    saved = {"additional_special_tokens": ["<|act|>"], "eos_token": "<|im_end|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(saved))
+    theirs = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    text = "go <|act|> on"
+    assert load_tokenizer(tmp_path).encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
