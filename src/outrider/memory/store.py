@@ -108,7 +108,7 @@ class MemoryStore:
             with self._writing() as connection:
                 self._passed(connection, time.time())
                 self._evict(connection)
-        if not self._erase(0) or self._limits is not None:
+        if not self._try_to_erase(EVICTED) or self._limits is not None:
             self._keep_erasing()
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class MemoryStore:
         with self._writing() as connection:
             record_id = insert_record(connection, new, self._passed(connection, now_s))
             self._evict(connection)
-        self._erase(0, FORGOTTEN)
+        self._try_to_erase(FORGOTTEN)
         return Record(record_id, text, kind, visibility, now_s, now_s, place, bool(thumbnail))
 
     @contextlib.contextmanager
@@ -153,6 +153,7 @@ class MemoryStore:
         """What is written inside is one write: on the disk together, at the end, or not at all."""
         with self._writing():
             yield
+        self._try_to_erase(FORGOTTEN)
 
     def see(self, what: str, place: Place, *, time_s: float | None = None, thumbnail: bytes = b"") -> Record:
         """Remember a sighting, which is shareable. What is known at this place is seen again, not anew."""
@@ -166,7 +167,7 @@ class MemoryStore:
             return self.add(what, **seen, place=place, thumbnail=thumbnail, time_s=now_s)  # type: ignore[arg-type]
         with self._writing() as connection:
             see_again(connection, known, place, now_s, self._passed(connection, now_s), thumbnail)
-        self._erase(0, FORGOTTEN)
+        self._try_to_erase(FORGOTTEN)
         return self._fetch([known])[0]
 
     def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
@@ -393,6 +394,14 @@ class MemoryStore:
                 connection.set_busy_timeout(schema.BUSY_TIMEOUT_MS)
         return True
 
+    def _try_to_erase(self, least: int) -> bool:
+        """`_erase` without waiting, where a full disk or another fault is no reason to fail."""
+        try:
+            return self._erase(0, least)
+        except MemoryStoreError as error:
+            log.warning("what is forgotten is not erased yet: %s", error)
+            return False
+
     def _keep_erasing(self) -> None:
         """Try again until it is done, in a thread; with limits, for as long as the store is open."""
         if self._eraser is None or not self._eraser.is_alive():
@@ -403,11 +412,7 @@ class MemoryStore:
         erased_s = time.monotonic()
         while not self._closing.wait(ERASE_PERIOD_S):
             is_due = time.monotonic() - erased_s >= EVICTED_ERASE_S
-            try:
-                done = self._erase(0, EVICTED if is_due else FORGOTTEN)
-            except MemoryStoreError as error:
-                log.warning("%s", error)
-                continue
+            done = self._try_to_erase(EVICTED if is_due else FORGOTTEN)
             if done and self._limits is None:
                 return
             if done and is_due:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 from support.memories import WordEmbedder, another_reader
 
-from outrider.core.errors import NotErasedError
+from outrider.core.errors import MemoryStoreError, NotErasedError
 from outrider.core.values import Place
 from outrider.memory import schema, store
 from outrider.memory.ranking import sign_code
@@ -151,11 +152,29 @@ def test_an_encrypted_store_is_rewritten_too(tmp_path: Path) -> None:
         assert [record.text for record in memory.newest()] == ["kept"]
 
 
+def test_a_disk_without_room_to_erase_stops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    with MemoryStore(tmp_path / "m.db", WordEmbedder()) as memory:
+        record = memory.add(SECRET)
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "erase", fails)
+            with pytest.raises(MemoryStoreError, match="disk is full"):
+                memory.forget([record.id])
+            memory.add("kept")
+            with MemoryStore(tmp_path / "m.db", WordEmbedder()) as other:
+                assert [one.text for one in other.newest()] == ["kept"]
+        memory.add("later")
+        assert SECRET.encode() not in bytes_of(tmp_path)
+
+
 def test_in_a_batch_it_is_erased_after_it(tmp_path: Path) -> None:
     with MemoryStore(tmp_path / "m.db", WordEmbedder()) as memory:
         record = memory.add(SECRET)
         with memory.batch():
             memory.forget([record.id])
             memory.add("other")
-        memory.add("later")
         assert SECRET.encode() not in bytes_of(tmp_path)
