@@ -33,6 +33,7 @@ from outrider.runtime.parameter_values import (
     read_parameter_file,
     write_parameter_file,
 )
+from outrider.runtime.parameters import Value
 from outrider.runtime.paths import config_file, models_folder
 from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.recording import check_new
@@ -244,30 +245,36 @@ def run_demo(
     check_sentence(instruction, vocabulary_of(str(folder / "draft")), remembers=bool(memory_store))
     given = {name: value for name, value in arguments.items() if value is not None}
     namespace = checked_namespace(namespace)
-    report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
-    # Those of an earlier run must not pass for this one's.
-    with writing_to(report):
-        report.unlink(missing_ok=True)
+    parameters = _parameters_of(SIM_GRAPH, given, namespace)
+    with writing_to(out):
+        (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:
             remove_store(out / OWN_STORE)
     if console:
-        port = given.get("console_port", CONSOLE.checked({})["port"])
-        print(f"console: http://127.0.0.1:{port}/", flush=True)
+        print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
+    status = _run_to_report(parameters, out, namespace)
+    return NOT_REACHED if status == COULD_NOT_START else status
+
+
+def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str) -> int:
+    """The exit status of the run; a report is left however it ends, but for what is refused before."""
+    report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
     with stopping_on_signals(stopping):
         try:
-            status = run_graph(SIM_GRAPH, given, out / "logs", memory, stopping, namespace, report)
+            status = run_graph(SIM_GRAPH, parameters, out / "logs", memory, stopping, namespace, report)
         except ConfigError:
             raise
         except OutriderError as error:
-            leave_report(report, given, str(error))
+            leave_report(report, parameters, str(error))
             raise
         if status not in (0, NOT_REACHED):
-            why = (
-                "interrupted before there was a goal" if status == STOPPED else "the mission could not start"
-            )
-            leave_report(report, given, why)
-    amend_figures(report, {"peak_memory_mb": round(memory.peak_bytes / 1e6)})
-    return NOT_REACHED if status == COULD_NOT_START else status
+            is_stopped = status == STOPPED
+            why = "interrupted before there was a goal" if is_stopped else "the mission could not start"
+            leave_report(report, parameters, why)
+        # A mission that ended before it had met the other nodes does not know the conditions.
+        figures = {**_conditions(parameters), "peak_memory_mb": round(memory.peak_bytes / 1e6)}
+        amend_figures(report, figures)
+    return status
 
 
 def _console_port(asked: int | None, namespace: str) -> int | None:
@@ -281,24 +288,15 @@ def remove_store(path: Path) -> None:
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def leave_report(report: Path, given: Mapping[str, Any], reason: str) -> None:
+def leave_report(report: Path, parameters: Mapping[str, Mapping[str, Value]], reason: str) -> None:
     """Write the report of a run whose mission left none; does nothing where it did."""
     if report.is_file():
         return
     from outrider.runtime.report import RunRecord, write_summary  # draws pictures too: slow to import
 
-    conditions = {
-        "seed": given.get("seed"),
-        "placement": given.get("placement"),
-        "link": given.get("link_profile"),
-        "drafters": given.get("drafters"),
-        "draft_model": given.get("draft_model"),
-        "versions": versions(),
-        "host": host(),
-    }
-    record = RunRecord(
-        given["instruction"], False, "cancelled", reason, given["strategy"], 0.0, conditions=conditions
-    )
+    instruction, strategy = str(parameters[MISSION]["instruction"]), str(parameters["navigator"]["strategy"])
+    conditions = {**_conditions(parameters), "versions": versions(), "host": host()}
+    record = RunRecord(instruction, False, "cancelled", reason, strategy, 0.0, conditions=conditions)
     print(f"report: {write_summary(record, report.parent)}", flush=True)
 
 
@@ -313,9 +311,28 @@ def _sampling_arguments(sampling: Sampling | None) -> dict[str, Any]:
     }
 
 
+def _conditions(parameters: Mapping[str, Mapping[str, Value]]) -> dict[str, Value | None]:
+    """What the figures of a simulated run depend on besides its instruction, versions and machine."""
+    simulation, navigator = parameters["simulation"], parameters["navigator"]
+    return {
+        "seed": simulation["seed"],
+        "placement": simulation["placement"],
+        "link": navigator["link_profile"] or None,
+        "drafters": navigator["drafters"],
+        "draft_model": navigator["draft_model"],
+    }
+
+
+def _parameters_of(graph: Graph, arguments: Mapping[str, Any], namespace: str) -> dict[str, dict[str, Value]]:
+    """Every parameter of every node of a graph in a namespace."""
+    defaults = apart(graph, namespace, False, str(arguments["endpoint"]))
+    base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
+    return graph_parameters(graph, base, arguments)
+
+
 def run_graph(
     graph: Graph,
-    arguments: Mapping[str, Any],
+    parameters: Mapping[str, Mapping[str, Value]],
     log_folder: Path,
     memory: PeakMemory,
     stopping: threading.Event,
@@ -327,9 +344,6 @@ def run_graph(
     `memory` sees all of its processes. Once the `report` is there the goal has ended, and all but the mission
     are stopped, which may draw pictures yet.
     """
-    defaults = apart(graph, namespace, False, str(arguments["endpoint"]))
-    base = laid_over(defaults, read_parameter_file(config_file(graph.parameter_file)))
-    parameters = graph_parameters(graph, base, arguments)
     check_endpoint_free(str(parameters["verifier"]["endpoint"]))
     env = ros_environment(free_domain())
     check_ros(env)
