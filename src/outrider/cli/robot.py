@@ -86,9 +86,11 @@ def demo(
     ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
-    from outrider.decoding.config import DecodingConfig, Sampling, drafter_names
+    from outrider.runtime.words import check_told
 
+    check_told(instruction, models, remembers=bool(store))  # at once; the rest takes longer to import
     if no_ros:
+        from outrider.decoding.config import DecodingConfig, drafter_names
         from outrider.runtime.one_process import check_needs_no_ros, run_in_one_process
 
         check_needs_no_ros(
@@ -131,7 +133,10 @@ def demo(
             out=out,
             strategy=strategy,
             drafters=drafters,
-            sampling=Sampling(temperature, top_p, sampling_seed, top_k),
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            sampling_seed=sampling_seed,
             link_profile=link,
             seed=seed,
             placement=placement,

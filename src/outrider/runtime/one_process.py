@@ -75,7 +75,7 @@ def run_in_one_process(
         try:
             record = demo.run(view, stopping.is_set)
         except OutriderError as error:
-            leave_report(report, {"strategy": config.strategy, **demo.conditions()}, str(error))
+            leave_report(report, str(error), instruction, config.strategy, demo.conditions())
             raise
         write_summary(record, out)
         view.close()

@@ -18,7 +18,7 @@ from typing import Any
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.private_files import make_private_folder, open_private
 from outrider.core.writing import writing_to
-from outrider.decoding.config import DecodingConfig, Sampling, drafter_names
+from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.runtime.conditions import host, versions
 from outrider.runtime.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.figures import REPORT_FILE, amend_figures
@@ -26,7 +26,7 @@ from outrider.runtime.graphs import SIM_GRAPH, Graph, wanted_nodes
 from outrider.runtime.links import load_network
 from outrider.runtime.memory import PeakMemory
 from outrider.runtime.namespaces import apart, checked_namespace
-from outrider.runtime.node_specs import CONSOLE, NODES, RECORD
+from outrider.runtime.node_specs import CONSOLE, NAVIGATOR, NODES, RECORD
 from outrider.runtime.parameter_values import (
     graph_parameters,
     laid_over,
@@ -39,7 +39,7 @@ from outrider.runtime.ports import check_endpoint_free, free_port
 from outrider.runtime.recording import check_new
 from outrider.runtime.restarts import Restarts
 from outrider.runtime.ros_env import check_ros, free_domain, ros_environment
-from outrider.runtime.words import check_sentence, vocabulary_of
+from outrider.runtime.words import check_told
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
@@ -183,97 +183,75 @@ def run_demo(
     instruction: str,
     *,
     out: Path = Path("out/demo"),
-    strategy: str = "outrider",
-    drafters: str | None = None,
-    sampling: Sampling | None = None,
-    link_profile: str | None = None,
-    seed: int | None = None,
-    placement: str | None = None,
-    endpoint: str | None = None,
     models: Path | None = None,
-    real_time_factor: float = 1.0,
-    holds: str | None = None,
     memory_store: str = "",
-    memory_key_file: str = "",
     record: Path | None = None,
-    legs: bool = False,
-    console: bool = False,
-    console_port: int | None = None,
     namespace: str = "",
-    video: bool = True,
+    **arguments: Any,
 ) -> int:
     """The whole graph in simulation, from instruction to report: 0 where the goal was reached, 1 where not,
     130 where a signal asked for the end.
 
-    With `console` the run can be watched and steered in a browser.
-
-    `sampling`: how the texts of steps are drawn; as the parameter file has it where not given.
-    `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones.
-    `link_profile` names a network, or a file that describes one, to be emulated on the way to the verifier.
-    Without a `memory_store` the robot begins with an empty one, so that two runs are the same run.
+    `models` is a folder with target/, draft/ and tokenizer/ in place of the shipped ones. Without a
+    `memory_store` the robot begins with an empty one, so that two runs are the same run. `arguments` are more
+    of the simulated graph's (`graphs.SIM_GRAPH`); None stands for the default.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
-    arguments: dict[str, Any] = {
-        "instruction": instruction,
-        "holds": holds,
-        "memory_store": str((Path(memory_store) if memory_store else out / OWN_STORE).resolve()),
-        "memory_key_file": str(Path(memory_key_file).resolve()) if memory_key_file else None,
-        "out": str(out.resolve()),
-        "video": video,
-        "record": str(record.resolve()) if record else None,
-        "legs": legs or None,
-        "strategy": strategy,
-        "drafters": drafters,
-        "link_profile": link_profile,
-        **_sampling_arguments(sampling),
-        "seed": seed,
-        "placement": placement,
-        "endpoint": endpoint or f"tcp://127.0.0.1:{free_port()}",
-        "real_time_factor": real_time_factor,
-        "console": console,
-        "console_port": _console_port(console_port, namespace) if console else None,
-    }
-    folder = models_folder(models.resolve() if models else None)
+    check_told(instruction, models, remembers=bool(memory_store))
     if models is not None:
+        folder = models_folder(models.resolve())
         arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
-    if drafters is not None:
-        DecodingConfig(strategy=strategy, drafters=drafter_names(drafters))
-    if link_profile is not None:
-        load_network(link_profile)
-    if record is not None:
-        check_new(record)
-    check_sentence(instruction, vocabulary_of(str(folder / "draft")), remembers=bool(memory_store))
-    given = {name: value for name, value in arguments.items() if value is not None}
+    arguments |= {
+        "instruction": instruction,
+        "out": str(out.resolve()),
+        "memory_store": str((Path(memory_store) if memory_store else out / OWN_STORE).resolve()),
+        "record": str(record.resolve()) if record else None,
+        "endpoint": arguments.get("endpoint") or f"tcp://127.0.0.1:{free_port()}",
+        "console_port": _console_port(arguments.get("console_port"), namespace),
+    }
     namespace = checked_namespace(namespace)
+    given = {name: value for name, value in arguments.items() if value is not None}
     parameters = _parameters_of(SIM_GRAPH, given, namespace)
-    with writing_to(out):
+    _check_values(parameters, record)
+    with writing_to(out / REPORT_FILE):
         (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:
             remove_store(out / OWN_STORE)
-    if console:
+    if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
     status = _run_to_report(parameters, out, namespace)
     return NOT_REACHED if status == COULD_NOT_START else status
 
 
+def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | None) -> None:
+    """Raises ConfigError for a value that the nodes would refuse after they have started."""
+    navigator = parameters[NAVIGATOR.name]
+    DecodingConfig(strategy=str(navigator["strategy"]), drafters=drafter_names(str(navigator["drafters"])))
+    if navigator["link_profile"]:
+        load_network(str(navigator["link_profile"]))
+    if record is not None:
+        check_new(record)
+
+
 def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str) -> int:
     """The exit status of the run; a report is left however it ends, but for what is refused before."""
     report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
+    conditions = _conditions(parameters)
+    told = str(parameters[MISSION]["instruction"]), str(parameters[NAVIGATOR.name]["strategy"])
     with stopping_on_signals(stopping):
         try:
             status = run_graph(SIM_GRAPH, parameters, out / "logs", memory, stopping, namespace, report)
         except ConfigError:
             raise
         except OutriderError as error:
-            leave_report(report, parameters, str(error))
+            leave_report(report, str(error), *told, conditions)
             raise
         if status not in (0, NOT_REACHED):
             is_stopped = status == STOPPED
             why = "interrupted before there was a goal" if is_stopped else "the mission could not start"
-            leave_report(report, parameters, why)
+            leave_report(report, why, *told, conditions)
         # A mission that ended before it had met the other nodes does not know the conditions.
-        figures = {**_conditions(parameters), "peak_memory_mb": round(memory.peak_bytes / 1e6)}
-        amend_figures(report, figures)
+        amend_figures(report, {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)})
     return status
 
 
@@ -288,27 +266,17 @@ def remove_store(path: Path) -> None:
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
 
 
-def leave_report(report: Path, parameters: Mapping[str, Mapping[str, Value]], reason: str) -> None:
+def leave_report(
+    report: Path, reason: str, instruction: str, strategy: str, conditions: Mapping[str, Any]
+) -> None:
     """Write the report of a run whose mission left none; does nothing where it did."""
     if report.is_file():
         return
     from outrider.runtime.report import RunRecord, write_summary  # draws pictures too: slow to import
 
-    instruction, strategy = str(parameters[MISSION]["instruction"]), str(parameters["navigator"]["strategy"])
-    conditions = {**_conditions(parameters), "versions": versions(), "host": host()}
-    record = RunRecord(instruction, False, "cancelled", reason, strategy, 0.0, conditions=conditions)
+    known = {**conditions, "versions": versions(), "host": host()}
+    record = RunRecord(instruction, False, "cancelled", reason, strategy, 0.0, conditions=known)
     print(f"report: {write_summary(record, report.parent)}", flush=True)
-
-
-def _sampling_arguments(sampling: Sampling | None) -> dict[str, Any]:
-    if sampling is None:
-        return {}
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "sampling_seed": sampling.seed,
-    }
 
 
 def _conditions(parameters: Mapping[str, Mapping[str, Value]]) -> dict[str, Value | None]:
@@ -320,6 +288,8 @@ def _conditions(parameters: Mapping[str, Mapping[str, Value]]) -> dict[str, Valu
         "link": navigator["link_profile"] or None,
         "drafters": navigator["drafters"],
         "draft_model": navigator["draft_model"],
+        "temperature": navigator["temperature"],
+        "sampling_seed": navigator["seed"],
     }
 
 

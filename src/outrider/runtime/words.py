@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from outrider.core.grammar import COMMANDS, FIND_PHRASINGS, THING, Vocabulary
 from outrider.memory.language import Find, understand
 from outrider.models.card import read_card
 from outrider.navigation.instructions import check_instruction
-from outrider.runtime.paths import model_folder
+from outrider.runtime.paths import model_folder, models_folder
 
 TO_MEMORY = (
     "remember that my keys hang by the door",
@@ -31,6 +32,12 @@ def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool
     meaning = understand(sentence)
     for_memory = meaning is not None and (remembers or not isinstance(meaning, Find))
     check_instruction(sentence, None if for_memory else vocabulary)
+
+
+def check_told(sentence: str, models: Path | None, remembers: bool = False) -> None:
+    """`check_sentence` for the pair in a folder, or the shipped one. Raises ModelError without one."""
+    folder = models_folder(models.resolve() if models else None)
+    check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)
 
 
 def words_text(model: str, vocabulary: Vocabulary | None) -> str:
