@@ -37,9 +37,10 @@ docs: setup
 # Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: setup
 	@sh scripts/get_test_tools.sh $(BIN)
-	$(BIN)/ruff check src tests scripts setup.py launch
-	$(BIN)/ruff format --check src tests scripts setup.py launch
+	$(BIN)/ruff check src tests scripts examples setup.py launch
+	$(BIN)/ruff format --check src tests scripts examples setup.py launch
 	$(BIN)/mypy
 	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
 	$(SOURCE_ROS) $(BIN)/pytest tests/integration tests/ros
+	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py

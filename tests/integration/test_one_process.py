@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from outrider import cli
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.decoding.config import DecodingConfig
-from outrider.runtime import one_process
+from outrider.runtime import held_out, one_process
 from outrider.runtime.one_process import run_in_one_process
 
 PAIR = DecodingConfig(drafters=("model", "suffix"))
@@ -66,7 +66,7 @@ def test_a_pair_that_cannot_be_loaded_leaves_a_report(
     def fail(folder: Path) -> None:
         raise OutriderError("no memory is left")
 
-    monkeypatch.setattr(one_process, "load_pair", fail)
+    monkeypatch.setattr(held_out, "load_pair", fail)
     (tmp_path / "report.json").write_text('{"success": true}')
     with pytest.raises(OutriderError, match="no memory is left"):
         run_in_one_process("find the silver bottle", PAIR, out=tmp_path)
@@ -86,7 +86,7 @@ def test_a_pair_that_cannot_be_loaded_leaves_a_report(
 def test_a_sentence_is_refused_before_anything_is_loaded(
     instruction: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(one_process, "load_pair", lambda folder: pytest.fail("loaded"))
+    monkeypatch.setattr(held_out, "load_pair", lambda folder: pytest.fail("loaded"))
     with pytest.raises(InstructionError, match=said):
         run_in_one_process(instruction, PAIR, out=tmp_path)
     assert not (tmp_path / "report.json").exists()

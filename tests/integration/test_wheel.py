@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -63,7 +62,8 @@ def test_installed_without_ros_it_runs_the_demo(wheel: Path, tmp_path: Path) -> 
     pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
     packages = next(environment.glob("lib/python*/site-packages"))
     # What the package needs is not downloaded again; what belongs to ROS is hidden.
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    others = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (packages / "others.pth").write_text("\n".join(others) + "\n")
     for name in NOT_HERE:
         (packages / f"{name}.py").write_text(f"raise ImportError('{name} is not installed')\n")
     command = [environment / "bin" / "outrider", "demo", "--no-ros", "--placement", "in_view"]

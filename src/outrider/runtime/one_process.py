@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.core.grammar import Vocabulary
@@ -18,24 +18,18 @@ from outrider.core.writing import writing_to
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.language import Ask, AskSeen, Remember, understand
 from outrider.runtime.conditions import host, versions
-from outrider.runtime.decoders import local_decoder
 from outrider.runtime.endings import stopping_on_signals
-from outrider.runtime.errand import Errand
 from outrider.runtime.figures import REPORT_FILE
 from outrider.runtime.goal_run import GoalSettings
-from outrider.runtime.held_out import load_pair
 from outrider.runtime.live_view import LiveView
 from outrider.runtime.node_specs import MISSION, SIMULATION
 from outrider.runtime.paths import models_folder
-from outrider.runtime.recorder import Recorder
-from outrider.runtime.report import RunRecord, write_pictures, write_summary
-from outrider.runtime.simulated_side import SimulatedSide
 from outrider.runtime.supervisor import NOT_REACHED, STOPPED, leave_report
-from outrider.runtime.verdict import judge
 from outrider.runtime.words import check_sentence, vocabulary_of
-from outrider.simulation.homes import generate_home
-from outrider.simulation.simulator import Simulator, open_simulator
-from outrider.simulation.vocabulary import target_of
+
+if TYPE_CHECKING:
+    from outrider.runtime.report import RunRecord
+    from outrider.simulation.simulator import Simulator
 
 
 def check_needs_no_ros(**options: object) -> None:
@@ -72,6 +66,9 @@ def run_in_one_process(
     with writing_to(report):
         report.unlink(missing_ok=True)
     with stopping_on_signals(stopping), LiveView() as view:
+        view.say(f"told to: {instruction} (loading both models from {folder})")
+        from outrider.runtime.report import write_pictures, write_summary  # slow to import, as all of a run
+
         try:
             record = demo.run(view, stopping.is_set)
         except OutriderError as error:
@@ -108,7 +105,13 @@ class _Demo:
 
     def run(self, view: LiveView, is_stopped: Callable[[], bool]) -> RunRecord:
         """Load the models, run the goal, and judge it."""
-        view.say(f"told to: {self.instruction} (loading both models from {self.folder})")
+        from outrider.runtime.decoders import local_decoder
+        from outrider.runtime.errand import Errand
+        from outrider.runtime.held_out import load_pair
+        from outrider.runtime.recorder import Recorder
+        from outrider.runtime.simulated_side import SimulatedSide
+        from outrider.runtime.verdict import judge
+
         pair = load_pair(self.folder)
         draft = pair.draft if self.config.needs_model else None
         recorder = Recorder(self.instruction)
@@ -128,6 +131,10 @@ class _Demo:
         return recorder.finish(result, judgement, robot.now_s(), home, self.conditions())
 
     def _simulator(self) -> Simulator:
+        from outrider.simulation.homes import generate_home
+        from outrider.simulation.simulator import open_simulator
+        from outrider.simulation.vocabulary import target_of
+
         world = self.world
         target = target_of(world["holds"] or self.instruction)
         home = generate_home(world["seed"], target, world["placement"])

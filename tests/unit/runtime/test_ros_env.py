@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
+from outrider.core.errors import ConfigError
 from outrider.runtime import ros_env
 
 
@@ -40,3 +42,19 @@ def test_a_free_domain_is_one_whose_discovery_port_is_free(monkeypatch: pytest.M
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 7400 + 250 * first + 10))
         assert ros_env.free_domain() != first
+
+
+def test_without_rclpy_a_run_of_nodes_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ros_env, "find_spec", lambda name: None)
+    for folders in ("", str(tmp_path), f"{tmp_path}:/nowhere"):
+        with pytest.raises(ConfigError, match=r"ROS 2 is not installed .*outrider demo --no-ros"):
+            ros_env.check_ros({"PYTHONPATH": folders})
+    (tmp_path / "rclpy").mkdir()
+    ros_env.check_ros({"PYTHONPATH": f"/nowhere:{tmp_path}"})
+
+
+def test_an_environment_that_has_rclpy_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ros_env, "find_spec", lambda name: object())
+    ros_env.check_ros({})

@@ -1,0 +1,49 @@
+"""The package's data is found wherever it may have been installed."""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.runtime import paths
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to install under; this checkout is out of sight."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paths, "_CHECKOUT", tmp_path / "no-checkout")
+    monkeypatch.setattr(paths, "_PACKAGE", tmp_path / "target" / "outrider")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "local"))
+    monkeypatch.setattr(site, "getuserbase", lambda: str(tmp_path / "user"))
+    monkeypatch.setenv("AMENT_PREFIX_PATH", f"{tmp_path / 'ros'}:")
+    return tmp_path
+
+
+@pytest.mark.parametrize("prefix", ["ros", "environment", "local", "user", "target"])
+def test_what_is_installed_under_any_prefix_is_found(elsewhere: Path, prefix: str) -> None:
+    share = elsewhere / prefix / "share" / "outrider"
+    (share / "models" / "tokenizer").mkdir(parents=True)
+    (share / "config").mkdir()
+    (share / "config" / "links.yaml").touch()
+    assert paths.models_folder() == share / "models"
+    assert paths.config_file("links.yaml") == share / "config" / "links.yaml"
+
+
+def test_the_workspace_s_prefix_comes_before_python_s(elsewhere: Path) -> None:
+    for prefix in ("environment", "ros"):
+        (elsewhere / prefix / "share" / "outrider" / "models" / "tokenizer").mkdir(parents=True)
+    assert paths.models_folder() == elsewhere / "ros" / "share" / "outrider" / "models"
+
+
+def test_what_is_nowhere_is_named_with_the_folders_looked_in(elsewhere: Path) -> None:
+    with pytest.raises(ModelError, match=r"no models found .*user/share/outrider/models"):
+        paths.models_folder()
+    with pytest.raises(ConfigError, match=r"config/links.yaml is not installed"):
+        paths.config_file("links.yaml")
