@@ -24,7 +24,7 @@ from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.values import Velocity
 from outrider.navigation.pilot import Ending
 from outrider.nodes import convert, go2_api, qos
-from outrider.nodes.action_node import ActionNode
+from outrider.nodes.action_node import IDLE_PERIOD_S, ActionNode
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
@@ -99,6 +99,25 @@ def test_a_simulated_clock_that_stands_still_ends_a_motion(run_node: Run, client
     report = wait_until(lambda: base.reports, "a motion report")[0]
     assert report.outcome == MotionReport.FAILED and "stands still" in report.message
     assert base.stands_after(paused_s, within_s=1.3)
+
+
+def test_a_node_at_rest_moves_stops_and_judges_odometry_at_once(run_node: Run, client: Client) -> None:
+    node, base, speaker = start(run_node, client)
+    wait_until(lambda: node._ticking[0].timer_period_ns == IDLE_PERIOD_S * 1e9, "rest")
+    said_s = time.monotonic()
+    speaker.say(1, "move forward large")
+    wait_until(base.is_moving, "motion")
+    assert time.monotonic() - said_s < 0.5
+    client.publish(Bool(data=True), "e_stop", qos.EVENTS)
+    stopped_s = time.monotonic()
+    report = wait_until(lambda: base.reports, "a motion report")[0]
+    assert report.outcome == MotionReport.EMERGENCY_STOP and base.stands_after(stopped_s, within_s=0.3)
+    speaker.silence()
+    wait_until(lambda: node._ticking[0].timer_period_ns == IDLE_PERIOD_S * 1e9, "rest again")
+    base.alter = lambda message: setattr(message.pose.pose.orientation, "w", 0.0)
+    altered_s = time.monotonic()
+    wait_until(lambda: "quaternion" in node._odometry_fault, "the fault")
+    assert time.monotonic() - altered_s < 1.0
 
 
 def test_two_publishers_of_odometry_are_named_and_move_nothing(run_node: Run, client: Client) -> None:

@@ -39,7 +39,7 @@ def test_goal_and_action_are_drawn_from_where_the_frame_was_taken(
     said = VerifiedText(session_id="s", step=1, text=TEXT, action="move forward medium", action_complete=True)
     said.state = VerifiedText.FINISHED
     client.publish(said, "verified_text", qos.EVENTS)
-    goal = wait_until(lambda: newest(drawn, "goal"), "the goal")
+    wait_until(lambda: (m := newest(drawn, "goal")) and m.action == Marker.ADD, "the goal")
     client.publish(odometry_at(2.0), "odom", qos.SENSOR)
     path = wait_until(lambda: (m := newest(drawn, "path")) and len(m.points) == 2 and m, "the path")
     goal, arrow, text = (newest(drawn, name) for name in ("goal", "action", "text"))

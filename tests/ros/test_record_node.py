@@ -18,7 +18,7 @@ from outrider_interfaces.msg import VerifiedText
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Bool
-from support_ros import FakeBase, Goals, PatientAction, StillCamera
+from support_ros import FakeBase, Goals, PatientAction, Speaker, StillCamera
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.nodes import qos
@@ -87,6 +87,25 @@ def test_every_recorded_definition_is_whole() -> None:
     assert message_class("outrider_interfaces/msg/VerifiedText") is VerifiedText
     with pytest.raises(ConfigError, match="nowhere_msgs/msg/Thing is not installed"):
         message_class("nowhere_msgs/msg/Thing")
+
+
+def test_all_pictures_of_a_run_are_recorded_and_few_without_one(
+    run_node: Callable[..., NodeThread], client: Client, tmp_path: Path
+) -> None:
+    StillCamera(client)
+    speaker = Speaker(client)
+    recorder = run_node(lambda: RecordNode({"file": str(tmp_path / "run.mcap")}))
+    node = recorder.node
+    wait_until(lambda: "/camera/image_raw" in node._channels and node._messages > 4, "a few pictures")
+    speaker.say(1, "stop")
+    wait_until(lambda: node._messages > 80, "texts and pictures")
+    recorder.stop()
+    with (tmp_path / "run.mcap").open("rb") as stream:
+        found = list(make_reader(stream).iter_messages(topics=["/camera/image_raw/compressed"]))
+    times_s = [message.log_time * 1e-9 for _, _, message in found]
+    assert times_s == sorted(times_s)
+    assert times_s[3] - times_s[0] > 1.0, "two a second"
+    assert times_s[-1] - times_s[-11] < 1.5, "all ten of a second"
 
 
 def test_two_types_on_one_topic_are_named_and_the_rest_recorded(

@@ -22,15 +22,18 @@ from outrider.navigation.limits import MotionLimits
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.navigation.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText, clock_off
 from outrider.nodes import qos
-from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.base import OutriderNode, pace, run_node
 from outrider.nodes.base_command import BaseCommand, open_base_command
 from outrider.nodes.convert import header, odometry_sample, seconds_of, velocity_of
+from outrider.nodes.gate import Gate
 from outrider.nodes.scan_input import ScanInput
 from outrider.nodes.step_messages import report_message
 from outrider.nodes.twist_input import TwistInput
 from outrider.runtime.stop_record import StopRecord
 
 STOP_REPEATS = 5
+# Between ticks once nobody has asked for a motion for a while; whether a simulated clock runs takes more.
+IDLE_PERIOD_S, SIMULATED_IDLE_PERIOD_S, IDLE_AFTER_S = 0.25, 0.07, 1.0
 HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
 PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
 # Messages of the emergency stop that may be under way on one subscription and received on another.
@@ -64,8 +67,9 @@ class ActionNode(OutriderNode):
         self._active = False
         self._reports = self.publisher(MotionReport, "motion_report", qos.EVENTS)
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS, alone=True)
-        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR, alone=True)
-        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
+        self._sensors = Gate(self)
+        self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.RECENT_SENSOR, alone=True)
+        self._sensors.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
         self._open_hands()
         server = self.create_service(SetBool, "set_e_stop", self._on_set_e_stop)
         self.keep(server, self.destroy_service)
@@ -108,8 +112,10 @@ class ActionNode(OutriderNode):
         assert self._base is not None
         self.pilot.start(self._now())
         self._active = True
+        self._sensors.discard()
         self._base.start()
-        self.living_timer(1.0 / self.value("rate_hz"), self._tick)
+        self._ticking = self.living_timer(1.0 / self.value("rate_hz"), self._tick)
+        self._be_quick()
 
     def deactivate(self) -> None:
         if not getattr(self, "_active", False) or self._base is None:
@@ -128,6 +134,7 @@ class ActionNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False) or self._base is None:
             return "inactive", {}
+        self._sensors.read()
         warning = self.watch.fault() or ("emergency stop is engaged" if self.pilot.emergency else "")
         warning = warning or _hands_warning(self.pilot.drivers)
         warning = warning or self.pilot.clock_fault or clock_off(self._frame_age_s) or self._odometry_fault
@@ -152,6 +159,7 @@ class ActionNode(OutriderNode):
     def _on_text(self, message: VerifiedText) -> None:
         if not self._active:
             return
+        self._be_quick()
         age_s = self.get_clock().now().nanoseconds * 1e-9 - seconds_of(message.header.stamp)
         self._frame_age_s = age_s
         text = StepText(
@@ -167,18 +175,19 @@ class ActionNode(OutriderNode):
         self.pilot.on_base(self._trouble(), self._now())
         self.pilot.on_text(text, self._now())
 
-    def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = self._odometry_check.take(odometry_sample(message), self.now_s())
+    def _on_odometry(self, message: OdometryMsg, waited_s: float) -> None:
+        odometry = self._odometry_check.take(odometry_sample(message), self.now_s() - waited_s)
         self._odometry_fault = self._odometry_check.fault
         self._odometry = None if self._odometry_fault else odometry
 
-    def _on_scan(self, message: LaserScan) -> None:
-        self._scan = self._scans.take(message)
+    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
+        self._scan = self._scans.take(message, waited_s)
 
     def _on_hand(self, topic: str, message: Twist, info: dict[str, Any]) -> None:
         """A topic that two publish counts as two drivers. Nobody drives where a stop may not be received."""
         if not self._active or self.watch.fault(*PEOPLE_TOPICS):
             return
+        self._be_quick()
         before = self.pilot.drivers
         for driver in (topic, f"another on {topic}") if self._are_several(topic, info) else (topic,):
             self.pilot.on_joystick(velocity_of(message), self._now(), driver)
@@ -217,6 +226,8 @@ class ActionNode(OutriderNode):
         self.pilot.on_emergency_stop(engaged, self._now())
         if engaged:
             self._stop_base()
+        if self._active:
+            self._be_quick()
         if changed:
             self.get_logger().warning(f"emergency stop {'engaged' if engaged else 'released'}")
             self._keep_stop(engaged)
@@ -231,14 +242,33 @@ class ActionNode(OutriderNode):
     def _tick(self) -> None:
         assert self._base is not None
         try:
+            self._sensors.read()
             self._base.tick()
             self.pilot.on_base(self._trouble(), self._now())
             missing = self._odometry_fault if self._odometry is None else self._scans.fault
             drive = self.pilot.tick(self._odometry, self._scan, self._now(), missing)
             self._carry_out(drive)
+            self._pace(drive)
         except BaseException:
             self._stop_base()
             raise
+
+    def _be_quick(self) -> None:
+        """Wait for every measurement, and tick at the commands' rate."""
+        self._asked_s = time.monotonic()
+        self._sensors.read()
+        self._sensors.is_open = True
+        pace(self._ticking, 1.0 / self.value("rate_hz"))
+
+    def _pace(self, drive: Drive) -> None:
+        """Tick and measure less often once nothing has been going on for a while."""
+        assert self._base is not None
+        if drive != Drive() or self.pilot.is_moving or self.pilot.drivers or not self._base.is_idle:
+            self._be_quick()
+        elif time.monotonic() - self._asked_s > IDLE_AFTER_S:
+            self._sensors.is_open = False
+            simulated = self.get_parameter("use_sim_time").value
+            pace(self._ticking, SIMULATED_IDLE_PERIOD_S if simulated else IDLE_PERIOD_S)
 
     def _trouble(self) -> str:
         """Why no text may move the base now, or an empty text."""

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import rclpy
@@ -33,6 +33,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
+from outrider.nodes import qos as quality
 from outrider.nodes.ending import BROKEN, Ending, end_process_after
 from outrider.nodes.lifecycle import AnsweringNode
 from outrider.nodes.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
@@ -106,6 +107,7 @@ class OutriderNode(AnsweringNode):
     """
 
     spec_name: str
+    look_period_s = LOOK_PERIOD_S
 
     def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
         spec = NODES[self.spec_name]
@@ -122,11 +124,12 @@ class OutriderNode(AnsweringNode):
         self.watch = TopicWatch(self)
         self._active_timers: list[Any] = []
         self._active_period = object()
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10)
+        events = quality.without_events(of_publisher=True)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10, event_callbacks=events)
         # Of real time: that a simulated clock does not run is a diagnosis too.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=steady)
-        self.create_timer(LOOK_PERIOD_S, self.watch.look, clock=steady)
+        self.create_timer(self.look_period_s, self.watch.look, clock=steady)
         self._last_warning, self._times_warned = "", 0
         self.failure = ""
         self._starting = False
@@ -170,7 +173,8 @@ class OutriderNode(AnsweringNode):
         return time.monotonic()
 
     def publisher(self, message: type, topic: str, qos: Any) -> Any:
-        entity = self.create_publisher(message, topic, qos)
+        events = quality.without_events(of_publisher=True)
+        entity = self.create_publisher(message, topic, qos, event_callbacks=events)
         self.watch.add(entity, topic)
         return self.keep(entity, self.destroy_publisher)
 
@@ -184,6 +188,7 @@ class OutriderNode(AnsweringNode):
         **more: Any,
     ) -> Any:
         """A subscription until cleanup; read `alone`, several publishers of its topic are a fault."""
+        more = {"event_callbacks": quality.without_events(), **more}
         entity = self.create_subscription(message, topic, callback, qos, **more)
         self.watch.add(entity, topic, alone)
         return self.keep(entity, self.destroy_subscription)
@@ -222,7 +227,7 @@ class OutriderNode(AnsweringNode):
             self._kept.remove((destroy, kept))
             destroy(kept)
 
-    def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> None:
+    def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:
         """A timer that lives until deactivation."""
         active_period = self._active_period
 
@@ -235,14 +240,17 @@ class OutriderNode(AnsweringNode):
 
         timer = self.create_timer(period_s, call, **more)
         self._active_timers.append(timer)
+        return timer
 
-    def living_timer(self, period_s: float, callback: Callable[[], None]) -> None:
+    def living_timer(self, period_s: float, callback: Callable[[], None]) -> list[Any]:
         """An active one for what others take for a sign of life, which they count in real time: a simulated
         clock that is slow, or stands still, does not hold it up.
         """
-        self.active_timer(period_s, callback)
+        timers = [self.active_timer(period_s, callback)]
         if self.get_parameter("use_sim_time").value:
-            self.active_timer(period_s, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            timers.append(self.active_timer(period_s, callback, clock=steady))
+        return timers
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         self._configured = True
@@ -364,6 +372,15 @@ class OutriderNode(AnsweringNode):
         self._last_warning = kind
         if self._times_warned == PERSISTENT_PERIODS and warning not in IDLE:
             self.get_logger().warning(warning)
+
+
+def pace(timers: Iterable[Any], period_s: float) -> None:
+    """Give timers another period, which begins now. Call it from a callback of their group."""
+    period_ns = round(period_s * 1e9)
+    for timer in timers:
+        if timer.timer_period_ns != period_ns:
+            timer.timer_period_ns = period_ns
+            timer.reset()
 
 
 class ThreadedExecutor(MultiThreadedExecutor):

@@ -22,8 +22,9 @@ from outrider.runtime.node_specs import COMMAND_INTERFACES
 class BaseCommand(Protocol):
     """Velocities out; `stop` is sent beside the zero velocity, by whatever else the base listens to.
 
-    `start` and `close` frame the time in which the base is ours; `tick` is called at the commands' rate.
-    `refused` and `overdue` count commands that the base turned down, and that it left unanswered.
+    `start` and `close` frame the time in which the base is ours; `tick` is called at the commands' rate, and
+    less often while the base `is_idle`. `refused` and `overdue` count commands that the base turned down, and
+    that it left unanswered.
     """
 
     refused: int
@@ -32,6 +33,10 @@ class BaseCommand(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether a velocity would move the base."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether `tick` has nothing to carry on, so that it may be called less often."""
 
     @property
     def make_executor(self) -> Callable[[Motion], MotionExecutor] | None:
@@ -58,7 +63,7 @@ class _Unanswered:
     """A base that is commanded without an answer: nothing to prepare, to wait for, or to give back."""
 
     refused = overdue = 0
-    is_ready = True
+    is_ready = is_idle = True
     make_executor = None
 
     def start(self) -> None:

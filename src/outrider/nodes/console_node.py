@@ -25,6 +25,7 @@ from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import console_messages as shown
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.gate import Gate
 from outrider.nodes.goal_sender import GoalSender
 from outrider.nodes.scan_input import ScanInput
 from outrider.nodes.twist_input import TwistInput
@@ -54,6 +55,7 @@ class ConsoleNode(OutriderNode):
     """
 
     spec_name = "console"
+    look_period_s = 0.5
 
     def configure(self) -> None:
         self.limits = Velocity(self.value("forward_mps"), self.value("lateral_mps"), self.value("yaw_rps"))
@@ -99,15 +101,17 @@ class ConsoleNode(OutriderNode):
         self.subscription(DecodedTokens, "decoded_tokens", self._on_tokens, qos.EVENTS)
         self.subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
         self.subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
-        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self._sensors = Gate(self)
+        self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self._scans = ScanInput(self)
-        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        self._sensors.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         TwistInput(self, "cmd_vel", self._on_command, qos.FROM_ANY)
         self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
-        self.subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.EVENTS)
+        self._sensors.subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.EVENTS)
 
     def activate(self) -> None:
         self._active = True
+        self._sensors.discard()
         self._goals.open()
         self._warnings[""] = ""
         self._tell_warnings()
@@ -159,10 +163,12 @@ class ConsoleNode(OutriderNode):
     # What the robot tells.
 
     def _look(self) -> None:
-        """With nobody looking, no picture is even received."""
+        """With nobody looking, no picture is even received, and the rest is read here."""
+        self._sensors.read()
         self._goals.look()
         self._tell_motion()
         watched = self._console.num_viewers > 0
+        self._sensors.is_open = watched
         self._watch_camera(watched)
         if watched and self._is_due("memories", MEMORY_PERIOD_S):
             self._ask_memories()
@@ -194,8 +200,9 @@ class ConsoleNode(OutriderNode):
             return
         self._console.show_picture(jpeg)
 
-    def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
+        came_s = self.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is None:
             return
@@ -204,11 +211,11 @@ class ConsoleNode(OutriderNode):
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
-    def _on_scan(self, message: LaserScan) -> None:
+    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
-        scan = self._scans.take(message)
+        scan = self._scans.take(message, waited_s)
         if scan is not None:
             self._console.show_scan(self._pose, scan)
 
@@ -258,7 +265,7 @@ class ConsoleNode(OutriderNode):
         if motion is not None:
             self._console.show(motion)
 
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+    def _on_diagnostics(self, message: DiagnosticArray, _: float) -> None:
         for status in message.status:
             if status.name not in self._watched:
                 continue
@@ -271,7 +278,7 @@ class ConsoleNode(OutriderNode):
         self._tell_warnings()
 
     def _tell_warnings(self) -> None:
-        self._console.update(warning="; ".join(filter(None, self._warnings.values())))
+        self._update(warning="; ".join(filter(None, self._warnings.values())))
 
     def _ask_memories(self) -> None:
         """Shareable ones alone: what is private does not leave the robot for a map."""

@@ -71,6 +71,10 @@ class Go2Command:
         """Whether a velocity would be sent."""
         return not self._steps and not self._doubt and not self._condition.fault()
 
+    @property
+    def is_idle(self) -> bool:
+        return not (self._moving or self._stop_due or self._waiting or self._doubt)
+
     def start(self) -> None:
         """Begin to make the robot ready; `tick` carries it on."""
         self._steps = [

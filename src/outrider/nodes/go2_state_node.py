@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
+from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
@@ -17,6 +18,7 @@ from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.odometry_check import OdometryCheck, OdometrySample
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.gate import Gate
 from outrider.nodes.go2_condition import (
     LOW_STATE_TOPIC,
     STATE_TOPIC,
@@ -28,6 +30,7 @@ from outrider.nodes.go2_condition import (
 MAX_RATE_HZ = 50.0
 SILENCE_S = 0.5
 SPEED_WINDOW_S = 0.1
+BATTERY_PERIOD_S = 1.0
 
 
 def sample_of(state: Any) -> OdometrySample:
@@ -72,6 +75,7 @@ class Go2StateNode(OutriderNode):
         self._stamp_s = -math.inf
         self._active = False
         self._check, self._speed = OdometryCheck(), Speedometer()
+        self._slow: Gate | None = None
         try:
             from unitree_go.msg import LowState, SportModeState
         except ImportError as error:
@@ -85,12 +89,18 @@ class Go2StateNode(OutriderNode):
             self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
             self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
             self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self._slow = Gate(self)
         self._battery = self.publisher(BatteryState, "battery_state", qos.EVENTS)
         self.subscription(SportModeState, self.go2_topic(STATE_TOPIC), self._on_state, qos.LATEST_SENSOR)
-        self.subscription(LowState, self.go2_topic(LOW_STATE_TOPIC), self._on_low_state, qos.LATEST_SENSOR)
+        low_state = self.go2_topic(LOW_STATE_TOPIC)
+        self._slow.subscription(LowState, low_state, self._on_low_state, qos.LATEST_SENSOR)
 
     def activate(self) -> None:
         self._active = True
+        if self._slow is not None:
+            self._slow.discard()
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self.active_timer(BATTERY_PERIOD_S, self._slow.read, clock=steady)
         if self._gives_odometry:
             stamp = self.get_clock().now().to_msg()
             fixed = convert.static_transforms(stamp, self.frame_prefix)
@@ -148,7 +158,7 @@ class Go2StateNode(OutriderNode):
         base = convert.base_transform(pose, stamp, self.frame_prefix)
         self._tf.publish(TFMessage(transforms=[base]))
 
-    def _on_low_state(self, message: Any) -> None:
+    def _on_low_state(self, message: Any, _: float) -> None:
         self._battery_percent = int(message.bms_state.soc)
         if not self._active:
             return

@@ -17,6 +17,7 @@ from outrider.memory.scene import place_of, things_seen
 from outrider.navigation.odometry_check import OdometryCheck
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.gate import Gate
 
 GOAL_PHASES = ("approach", "arrived")
 PERIOD_S = 0.2
@@ -39,6 +40,7 @@ class MarkersNode(OutriderNode):
     """Listens and draws; nothing depends on it."""
 
     spec_name = "markers"
+    look_period_s = 0.5
 
     def configure(self) -> None:
         self._active = False
@@ -50,17 +52,20 @@ class MarkersNode(OutriderNode):
         self._path: deque[Pose2D] = deque(maxlen=PATH_POINTS)
         self._markers = self.publisher(MarkerArray, "markers", qos.EVENTS)
         self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
-        self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self._sensors = Gate(self)
+        self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.RECENT_SENSOR)
 
     def activate(self) -> None:
         self._active = True
+        self._sensors.discard()
         self.active_timer(PERIOD_S, self._draw)
 
     def deactivate(self) -> None:
         self._active = False
 
-    def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+    def _on_odometry(self, message: OdometryMsg, waited_s: float) -> None:
+        came_s = self.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is None:
             return
@@ -70,6 +75,7 @@ class MarkersNode(OutriderNode):
 
     def _on_text(self, message: VerifiedText) -> None:
         """A text speaks of its frame, and until its action begins the robot stands where that was taken."""
+        self._sensors.read()
         last = self._text
         if last is None or (last.session_id, last.step) != (message.session_id, message.step):
             self._seen_from = self._pose
@@ -80,6 +86,7 @@ class MarkersNode(OutriderNode):
             self._goal = goal_of(message.text, self._seen_from) or self._goal
 
     def _draw(self) -> None:
+        self._sensors.read()
         markers = [self._path_marker()]
         if self._text is not None:
             markers.append(self._text_marker(self._text))

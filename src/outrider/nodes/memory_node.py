@@ -21,6 +21,7 @@ from outrider.navigation.odometry_check import OdometryCheck
 from outrider.navigation.odometry_track import OdometryTrack
 from outrider.nodes import convert, qos
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.gate import Gate
 from outrider.runtime.memories import default_store, forget_memory, open_memory, this_home
 
 DEFAULT_LIMIT = 3
@@ -31,6 +32,7 @@ class MemoryNode(OutriderNode):
     """Owns the store's bounds. The navigator has the same store open: what one writes the other reads."""
 
     spec_name = "memory"
+    look_period_s = 0.5
 
     def configure(self) -> None:
         limits = StoreLimits(self.value("max_records"), self.value("max_mb"), self.value("max_age_days"))
@@ -49,10 +51,11 @@ class MemoryNode(OutriderNode):
             (Forget, "forget", self._forget),
         ):
             self.keep(self.create_service(service, name, self._guarded_answer(answer)), self.destroy_service)
+        self._pictures = Gate(self)
         if self.value("automatic"):
             self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
             self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
-            self.subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
+            self._pictures.subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def cleanup(self) -> None:
         if hasattr(self, "_memory"):
@@ -114,7 +117,7 @@ class MemoryNode(OutriderNode):
         if odometry is not None:
             self._track.take(odometry)
 
-    def _on_image(self, message: Image) -> None:
+    def _on_image(self, message: Image, _: float) -> None:
         self._image = message
 
     def _on_text(self, message: VerifiedText) -> None:
@@ -136,6 +139,7 @@ class MemoryNode(OutriderNode):
         return self._track.pose_at(self.now_s() - age_s)
 
     def _thumbnail(self) -> bytes:
+        self._pictures.read()
         try:
             return b"" if self._image is None else model_jpeg(convert.rgb_of(self._image))
         except FrameError:

@@ -54,6 +54,10 @@ class Nav2Command:
         self._goal: _Goal | None = None
         self._unwanted: list[_Goal] = []
 
+    @property
+    def is_idle(self) -> bool:
+        return self._goal is None and not self._unwanted
+
     def make_executor(self, motion: Motion) -> Nav2Motion:
         return Nav2Motion(motion, self, self._limits)
 

@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
@@ -24,8 +25,9 @@ from outrider.decoding.driver import LinkedDecoder
 from outrider.navigation.floor_map import FloorMap
 from outrider.navigation.navigator import NavigatorSettings
 from outrider.nodes import qos
-from outrider.nodes.base import OutriderNode, ThreadedExecutor, run_node
+from outrider.nodes.base import OutriderNode, ThreadedExecutor, pace, run_node
 from outrider.nodes.client_watch import LOOK_PERIOD_S, ClientWatch
+from outrider.nodes.gate import Gate
 from outrider.nodes.robot_side import RosRobotSide
 from outrider.nodes.scan_input import ScanInput
 from outrider.runtime.answers import PeerAnswers, open_peer_answers
@@ -36,7 +38,7 @@ from outrider.runtime.goal_run import GoalError, GoalResult, GoalSettings
 from outrider.runtime.memories import default_store, open_memory, this_home
 from outrider.runtime.recollection import Recollection
 
-HEARTBEAT_HZ = 20.0
+HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
 THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
@@ -70,10 +72,12 @@ class NavigatorNode(OutriderNode):
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
         self._robot.strategy = self.value("strategy")
-        self.subscription(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR, alone=True)
-        self.subscription(OdometryMsg, "odom", self._robot.on_odometry, qos.LATEST_SENSOR, alone=True)
+        self._sensors = Gate(self)
+        listen = partial(self._sensors.subscription, alone=True)
+        listen(OdometryMsg, "odom", self._robot.on_odometry, qos.RECENT_SENSOR)
+        listen(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
         self._scans = ScanInput(self)
-        self.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR, alone=True)
+        listen(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
         server = ActionServer(
             self,
@@ -85,6 +89,7 @@ class NavigatorNode(OutriderNode):
             callback_group=ReentrantCallbackGroup(),
         )
         self.keep(server, lambda entity: entity.destroy())
+        self._goal_comes = self.keep(self.create_guard_condition(self._glance), self.destroy_guard_condition)
 
     def open_edge(self) -> Edge:
         """Draft model and link, from the parameters; tests replace it."""
@@ -157,14 +162,20 @@ class NavigatorNode(OutriderNode):
             wanted_model=self.value("wanted_answer_model"),
         )
 
-    def _on_scan(self, message: LaserScan) -> None:
+    def _glance(self) -> None:
+        """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs."""
+        self._sensors.read()
+        self._sensors.is_open = self._busy.locked()
+        pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
+
+    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
         now_s, odometry = self.now_s(), self._robot.odometry()
         if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:
             return
         if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
             self._mapped_s = now_s
-            scan = self._scans.take(message)
+            scan = self._scans.take(message, waited_s)
             if scan is not None:
                 self._floor.see(odometry.pose, scan)
 
@@ -178,10 +189,10 @@ class NavigatorNode(OutriderNode):
 
     def activate(self) -> None:
         self._active = True
-        self.living_timer(1.0 / HEARTBEAT_HZ, self._robot.beat)
+        self._sensors.discard()
+        self._beats = self.living_timer(IDLE_HEARTBEAT_PERIOD_S, self._robot.beat)
         self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.active_timer(LOOK_PERIOD_S, self._miss_clients, clock=steady)
+        self.active_timer(LOOK_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def deactivate(self) -> None:
         """End the running goal; its worker withdraws the text on its way out."""
@@ -189,6 +200,10 @@ class NavigatorNode(OutriderNode):
             return
         self._active = False
         self._robot.withdraw("the navigator was deactivated")
+
+    def _look(self) -> None:
+        self._glance()
+        self._miss_clients()
 
     def _miss_clients(self) -> None:
         """A client that was killed, or whose cancellation was lost, cancels no goal: it is missed here."""
@@ -215,6 +230,7 @@ class NavigatorNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
+        self._glance()
         state = self._edge.link_state
         warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
         return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
@@ -223,6 +239,7 @@ class NavigatorNode(OutriderNode):
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
         # Taken here, and given back once the goal has ended: another may come before this one is begun.
         if self._active and self._busy.acquire(blocking=False):
+            self._goal_comes.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
         self.get_logger().error(f"goal rejected: {reason}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 import cv2
+import numpy as np
 
 from outrider.core.errors import FrameError
 from outrider.nodes.pictures import Picture, decode_picture, rgb_of_opencv
@@ -28,16 +29,21 @@ class StillSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._data, self._picture = b"", np.empty((0, 0, 3), np.uint8)
 
     def read(self) -> Picture:
         try:
             data = self._path.read_bytes()
+            if data == self._data:
+                return self._picture
         except OSError as error:
             raise FrameError(f"{self._path} cannot be read: {error.strerror}") from error
         try:
-            return decode_picture(data, self._path.suffix.lower() in _JPEG_SUFFIXES)
+            self._picture = decode_picture(data, self._path.suffix.lower() in _JPEG_SUFFIXES)
         except FrameError as error:
             raise FrameError(f"{self._path}: {error}; check the parameter path") from error
+        self._data = data
+        return self._picture
 
     def close(self) -> None:
         """Nothing is open between pictures."""

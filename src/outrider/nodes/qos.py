@@ -12,6 +12,10 @@ LATEST_SENSOR = QoSProfile(
 SENSOR = QoSProfile(depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
 EVENTS = QoSProfile(depth=20, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
+# What has come since the queue was last read, where that is done four times a second.
+RECENT_SENSOR = QoSProfile(
+    depth=60, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
+)
 # Takes from every publisher, whatever its QoS; what is lost on the way does not come again.
 FROM_ANY = QoSProfile(depth=20, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 LATCHED = QoSProfile(
@@ -29,10 +33,14 @@ ALL_LATCHED = QoSProfile(
 )
 
 
-def without_events() -> Any:
-    """Event callbacks of a subscription that does not log publishers whose QoS does not fit."""
+def without_events(of_publisher: bool = False) -> Any:
+    """Event callbacks of a subscription, or publisher, that does not log others whose QoS does not fit.
+
+    Each event makes every wait of the executor dearer; who does not fit, `TopicWatch` finds.
+    """
     try:
-        from rclpy.event_handler import SubscriptionEventCallbacks
+        from rclpy import event_handler as events
     except ImportError:  # ROS 2 Humble
-        from rclpy.qos_event import SubscriptionEventCallbacks
-    return SubscriptionEventCallbacks(use_default_callbacks=False)
+        from rclpy import qos_event as events
+    kind = events.PublisherEventCallbacks if of_publisher else events.SubscriptionEventCallbacks
+    return kind(use_default_callbacks=False)

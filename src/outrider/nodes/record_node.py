@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import Any
 
 import cv2
 from mcap.writer import CompressionType, Writer
+from rclpy.clock import Clock, ClockType
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage, Image
@@ -15,20 +18,27 @@ from outrider.core.errors import ConfigError, FrameError
 from outrider.core.private_files import make_private_folder, open_private
 from outrider.nodes import convert
 from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.gate import Gate
 from outrider.nodes.message_definitions import full_definition, message_class
-from outrider.runtime.recording import RECORDED_TOPICS, check_new
+from outrider.runtime.recording import RECORDED_TOPICS, TEXT_TOPIC, check_new
 
-LOOK_PERIOD_S = 0.5
+PERIOD_S = 0.5
 CHUNK_BYTES = 256 * 1024
-DEPTH = 50
+DEPTH = 500
+# While one of these comes, and for so long after, every picture is recorded.
+RUN_TOPICS, RUN_S = (TEXT_TOPIC, "cmd_vel"), 2.0
 IMAGE, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 MAX_WIDTH_PX, PICTURE_QUALITY = 1280, 85
 
 
 class RecordNode(OutriderNode):
-    """Follows the topics of a run from when they are first published, as they are; pictures as JPEG."""
+    """Follows the topics of a run from when they are first published, as they are; pictures as JPEG.
+
+    While nothing is asked of the robot it records one picture for each PERIOD_S.
+    """
 
     spec_name = "record"
+    look_period_s = 1.0
 
     def configure(self) -> None:
         path = Path(self.value("file") or "run.mcap")
@@ -41,12 +51,20 @@ class RecordNode(OutriderNode):
         self._channels: dict[str, int] = {}
         self._refused: set[str] = set()
         self._ended = ""
+        self._topics, self._pictures = Gate(self), Gate(self)
+        self._run_channels: set[int] = set()
+        self._run_s = -math.inf
+        self._read: list[tuple[int, int, bytes]] = []
 
     def activate(self) -> None:
         self._active = True
-        self.active_timer(LOOK_PERIOD_S, self._look)
+        for gate in (self._topics, self._pictures):
+            gate.discard()
+        self.active_timer(PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def deactivate(self) -> None:
+        if getattr(self, "_active", False):
+            self._write_all()
         self._active = False
 
     def cleanup(self) -> None:
@@ -81,12 +99,16 @@ class RecordNode(OutriderNode):
             self.get_logger().error(self._ended)
 
     def _look(self) -> None:
-        """Follow what has appeared since, and hand what was written to the system."""
+        """Write what has come, hand it to the system, and follow what has appeared since."""
+        self._write_all()
+        published = {topic for topic, _ in self.get_topic_names_and_types()}
         for name in RECORDED_TOPICS:
             is_go2 = name.startswith("/api/")
             topic = self.resolve_topic_name(self.go2_topic(name) if is_go2 else name)
+            if topic not in published or topic in self._channels or topic in self._refused:
+                continue
             publishers = self.get_publishers_info_by_topic(topic)
-            if publishers and topic not in self._channels and topic not in self._refused:
+            if publishers:
                 self._follow(topic, publishers)
         try:
             self._stream.flush()
@@ -105,12 +127,14 @@ class RecordNode(OutriderNode):
             self._refused.add(topic)
             self.get_logger().error(str(error))
             return
-        on_message = self._on_picture if is_picture else self._write
-        self.subscription(
+        if topic in map(self.resolve_topic_name, RUN_TOPICS):
+            self._run_channels.add(self._channels[topic])
+        on_message = self._on_picture if is_picture else self._take
+        (self._pictures if is_picture else self._topics).subscription(
             kind,
             topic,
-            lambda message: on_message(self._channels[topic], message),
-            _qos_of(publishers),
+            lambda message, waited_s: on_message(self._channels[topic], message, self._time_ns(waited_s)),
+            _qos_of(publishers, 1 if is_picture else DEPTH),
             raw=not is_picture,
         )
 
@@ -119,18 +143,32 @@ class RecordNode(OutriderNode):
         name = f"{topic}/compressed" if type_name == COMPRESSED else topic
         return int(self._writer.register_channel(name, "cdr", schema))
 
-    def _write(self, channel: int, serialized: bytes) -> None:
-        if not self._active or self._ended:
-            return
-        now_ns = self.get_clock().now().nanoseconds
-        try:
-            self._writer.add_message(channel, now_ns, serialized, now_ns, self._messages)
-        except OSError as error:
-            self._give_up(error)
-            return
-        self._messages += 1
+    def _time_ns(self, waited_s: float) -> int:
+        """When a message came that has waited."""
+        return int(self.get_clock().now().nanoseconds - waited_s * 1e9)
 
-    def _on_picture(self, channel: int, message: Image) -> None:
+    def _take(self, channel: int, serialized: bytes, received_ns: int) -> None:
+        self._read.append((received_ns, channel, serialized))
+
+    def _write_all(self) -> None:
+        """What has come since the last time, in the order of its coming."""
+        self._topics.read()
+        self._pictures.read()
+        read, self._read = self._read, []
+        if any(channel in self._run_channels for _, channel, _ in read):
+            self._run_s = time.monotonic()
+        self._pictures.is_open = time.monotonic() - self._run_s < RUN_S
+        for received_ns, channel, serialized in sorted(read, key=lambda one: one[0]):
+            if self._ended:
+                return
+            try:
+                self._writer.add_message(channel, received_ns, serialized, received_ns, self._messages)
+            except OSError as error:
+                self._give_up(error)
+                return
+            self._messages += 1
+
+    def _on_picture(self, channel: int, message: Image, received_ns: int) -> None:
         try:
             picture = cv2.cvtColor(convert.rgb_of(message), cv2.COLOR_RGB2BGR)
         except FrameError as error:
@@ -141,16 +179,16 @@ class RecordNode(OutriderNode):
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         encoded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, PICTURE_QUALITY])[1]
         compressed = CompressedImage(header=message.header, format="jpeg", data=encoded.tobytes())
-        self._write(channel, serialize_message(compressed))
+        self._take(channel, serialize_message(compressed), received_ns)
 
 
-def _qos_of(publishers: list[Any]) -> QoSProfile:
+def _qos_of(publishers: list[Any], depth: int) -> QoSProfile:
     """What is compatible with every publisher, and loses as little as that allows."""
     profiles = [publisher.qos_profile for publisher in publishers]
     reliable = all(profile.reliability == ReliabilityPolicy.RELIABLE for profile in profiles)
     latched = all(profile.durability == DurabilityPolicy.TRANSIENT_LOCAL for profile in profiles)
     return QoSProfile(
-        depth=DEPTH,
+        depth=depth,
         history=HistoryPolicy.KEEP_LAST,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,

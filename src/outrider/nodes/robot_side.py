@@ -64,20 +64,20 @@ class RosRobotSide:
         self._travelled_m = 0.0
         self._traces = step_messages.Traces()
 
-    def on_image(self, message: Image) -> None:
-        now_s = self._node.now_s()
+    def on_image(self, message: Image, waited_s: float = 0.0) -> None:
+        now_s = self._node.now_s() - waited_s
+        came_s = self._node.get_clock().now().nanoseconds * 1e-9 - waited_s
         if message.header.stamp == UNSTAMPED:
-            message.header.stamp = self._node.get_clock().now().to_msg()
+            message.header.stamp = convert.time_of(came_s)
         stamp = message.header.stamp
         self._stamp_repeats = self._image is not None and stamp == self._stamp
         self._stamp = stamp
         if self._shows_nothing_new(message) or not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
             return
-        clock_s = self._node.get_clock().now().nanoseconds * 1e-9
-        age_s = clock_s - convert.seconds_of(stamp)
+        age_s = came_s - convert.seconds_of(stamp)
         if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
             # A camera with another clock: its pictures count from their arrival.
-            message.header.stamp, age_s = self._node.get_clock().now().to_msg(), 0.0
+            message.header.stamp, age_s = convert.time_of(came_s), 0.0
         with self._changed:
             self._image = (message, now_s - age_s)
             self._changed.notify_all()
@@ -92,8 +92,9 @@ class RosRobotSide:
                 self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
         return self._repeats
 
-    def on_odometry(self, message: OdometryMsg) -> None:
-        odometry = self._odometry_check.take(convert.odometry_sample(message), self._node.now_s())
+    def on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
+        came_s = self._node.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         with self._changed:
             before, self._place = self._place, odometry.pose if odometry else None
             if odometry is None:

@@ -33,9 +33,9 @@ class ScanInput:
     def fault(self) -> str:
         return self._check.fault
 
-    def take(self, message: LaserScan) -> RangeScan | None:
-        """The message as a scan on the base, or None where it is not to be gone by."""
-        scan = self._check.take(convert.scan_sample(message), self._node.now_s())
+    def take(self, message: LaserScan, waited_s: float = 0.0) -> RangeScan | None:
+        """A message that came `waited_s` ago as a scan on the base, or None where it is not to be gone by."""
+        scan = self._check.take(convert.scan_sample(message), self._node.now_s() - waited_s)
         if self._check.lacks_transform and not self._follows_tf:
             self._follows_tf = True
             self._node.subscription(TFMessage, TF, partial(self._on_transforms, False), qos.FROM_ANY)

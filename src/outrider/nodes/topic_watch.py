@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ class TopicWatch:
         self._node = node
         self._watched: dict[Any, _Watched] = {}
         self._faults: dict[str, str] = {}
+        self._also: list[Callable[[], None]] = []
 
     def add(self, entity: Any, topic: str, alone: bool = False) -> None:
         """Watch a publisher or subscription. `topic` is its name before remappings, by which `fault` knows
@@ -61,6 +62,11 @@ class TopicWatch:
         if watched is not None:
             self._faults = {topic: text for topic, text in self._faults.items() if topic != watched.topic}
 
+    def also(self, look: Callable[[], None]) -> Callable[[], None]:
+        """Call this at every look as well; what it returns ends that."""
+        self._also.append(look)
+        return lambda: self._also.remove(look)
+
     def look(self) -> None:
         """Judge all topics anew."""
         faults: dict[str, str] = {}
@@ -69,6 +75,8 @@ class TopicWatch:
             if fault:
                 faults.setdefault(watched.topic, fault)
         self._faults = faults
+        for look in list(self._also):
+            look()
 
     def fault(self, *topics: str) -> str:
         """What is wrong with the first of these topics that is not well (none given: of all), as of the last

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from geometry_msgs.msg import Twist, TwistStamped
-from rclpy.clock import Clock, ClockType
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.qos import QoSProfile
 
 from outrider.nodes.base import OutriderNode
-from outrider.nodes.topic_watch import LOOK_PERIOD_S, type_of
+from outrider.nodes.qos import without_events
+from outrider.nodes.topic_watch import type_of
 
 OnTwist = Callable[[Twist, dict[str, Any]], None]
 TYPES = {type_of(message): message for message in (Twist, TwistStamped)}
@@ -37,12 +37,13 @@ class TwistInput:
         self._type: type = Twist
         self._subscription: Any = None
         self._subscribe()
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.keep(node.create_timer(LOOK_PERIOD_S, self._look, clock=steady), node.destroy_timer)
+        node.keep(node.watch.also(self._look), lambda end: end())
         node.keep(self, lambda _: self._unsubscribe())
 
     def _subscribe(self) -> None:
-        self._subscription = self._node.create_subscription(self._type, self._topic, self._take, self._qos)
+        self._subscription = self._node.create_subscription(
+            self._type, self._topic, self._take, self._qos, event_callbacks=without_events()
+        )
         self._node.watch.add(self._subscription, self._topic)
 
     def _unsubscribe(self) -> None:

@@ -20,6 +20,7 @@ from outrider.core.terminal import make_console
 from outrider.runtime.bench_console import processor_s
 from outrider.runtime.figures import write_figures
 from outrider.runtime.graphs import SIM_GRAPH
+from outrider.runtime.mcap_file import message_rates
 from outrider.runtime.node_specs import CAMERA, GO2_STATE, NODES
 from outrider.runtime.parameter_values import graph_parameters, read_parameter_file, write_parameter_file
 from outrider.runtime.parameters import Value
@@ -37,6 +38,7 @@ REMAPPED = {
     CAMERA.name: ("camera/image_raw:=own/image_raw", "camera/camera_info:=own/camera_info"),
     GO2_STATE.name: ("odom:=own/odom", "/tf:=own/tf", "/tf_static:=own/tf_static"),
 }
+RECORDING, SENSORS = "run.mcap", ("image_raw/compressed", "odom", "scan")
 WINDOW_S, STEADY, SETTLE_S = 3.0, 0.1, 60.0
 
 
@@ -52,9 +54,11 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
                 supervisor.start(node, parameter_file, arguments=remapped)
             _settle(supervisor)
             shares = _shares(supervisor, duration_s)
-    figures = {"duration_s": duration_s, "cores": os.cpu_count(), "shares": shares, "limits": LIMITS}
+        rates = message_rates(folder / RECORDING, SENSORS)
+    figures = {"duration_s": duration_s, "cores": os.cpu_count(), "rates_hz": rates, "shares": shares}
     make_console().print(_table(shares))
-    write_figures(json_file, figures)
+    print("messages a second:", ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
+    write_figures(json_file, figures | {"limits": LIMITS})
     return figures
 
 
@@ -62,7 +66,7 @@ def _parameters(folder: Path) -> dict[str, dict[str, Value]]:
     """Of the simulated graph with all that a robot may run beside it."""
     given = {
         "memory_store": str(folder / "memory.db"),
-        "record": str(folder / "run.mcap"),
+        "record": str(folder / RECORDING),
         "markers": True,
         "endpoint": f"tcp://127.0.0.1:{free_port()}",
         "console": True,

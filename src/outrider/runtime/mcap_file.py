@@ -127,6 +127,22 @@ def _whole_records(stream: IO[bytes], path: Path, trouble: Trouble) -> Iterator[
             trouble.damaged += 1
 
 
+def message_rates(path: Path, names: Collection[str]) -> dict[str, float]:
+    """Messages a second on topics that end in one of `names`, in a recording that is whole; 0 for none."""
+    with path.open("rb") as stream:
+        summary = SeekingReader(stream).get_summary()
+    rates = dict.fromkeys(names, 0.0)
+    if summary is None or summary.statistics is None:
+        return rates
+    times = summary.statistics.message_start_time, summary.statistics.message_end_time
+    duration_s = max(1e-9, (times[1] - times[0]) * 1e-9)
+    for channel_id, count in summary.statistics.channel_message_counts.items():
+        for name in names:
+            if summary.channels[channel_id].topic.endswith(f"/{name}"):
+                rates[name] += count / duration_s
+    return rates
+
+
 def _decoded(
     records: Iterator[McapRecord], names: Collection[str], known: _Known, trouble: Trouble
 ) -> Iterator[tuple[str, Any]]:

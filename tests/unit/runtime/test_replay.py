@@ -14,6 +14,7 @@ from support.tapes import Tape
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.runtime.mcap_file import message_rates
 from outrider.runtime.ports import free_port
 from outrider.runtime.recording import RecordedStep, check_new, num_missing, read_steps
 from outrider.runtime.replay import compare, figures_of, replay, replay_steps
@@ -210,6 +211,14 @@ def test_a_folder_without_a_recording_is_named(tmp_path: Path, name: str, conten
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=said):
         read_steps(tmp_path)
+
+
+def test_the_rates_of_topics_are_counted(tape: Tape) -> None:
+    for step in range(4):
+        tape.clock_ns += 500_000_000
+        tape.prompt(step)
+    rates = message_rates(tape.close(), ("step_prompt", "scan"))
+    assert rates == {"step_prompt": pytest.approx(4 / 1.5, rel=0.01), "scan": 0.0}
 
 
 def test_messages_of_another_kind_under_our_names_are_left_out(

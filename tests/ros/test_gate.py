@@ -1,0 +1,125 @@
+"""Subscriptions that wake nobody while nobody depends on them, and timers that slow down, in an executor."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Client, NodeThread, wait_until
+from std_msgs.msg import Int32
+
+from outrider.nodes import gate as gate_module
+from outrider.nodes import qos
+from outrider.nodes.base import pace
+from outrider.nodes.gate import Gate
+from outrider.nodes.markers_node import MarkersNode
+
+
+class Listener(MarkersNode):
+    """A node with a gate of its own and nothing else to do."""
+
+    def configure(self) -> None:
+        self.numbers: list[int] = []
+        self.waits_s: list[float] = []
+        self.wakes: list[float] = []
+        self.gate = Gate(self)
+        self.gate.subscription(Int32, "numbers", self._on_number, qos.RECENT_SENSOR)
+
+    def _on_number(self, message: Int32, waited_s: float) -> None:
+        self.numbers.append(message.data)
+        self.waits_s.append(waited_s)
+
+    def activate(self) -> None:
+        self.timer: Any = self.active_timer(0.01, lambda: self.wakes.append(time.monotonic()))
+
+    def wakes_often(self) -> None:
+        """Returns once the executor has been awake a while."""
+        before = len(self.wakes)
+        wait_until(lambda: len(self.wakes) > before + 20, "the executor to be awake for a while")
+
+    def in_its_thread(self, call: Callable[[], None]) -> None:
+        """Called by the executor, as all that reads a gate."""
+        done = threading.Event()
+        guard = self.create_guard_condition(lambda: (call(), done.set()))
+        guard.trigger()
+        assert done.wait(5.0)
+        self.destroy_guard_condition(guard)
+
+    def read(self, number: int) -> bool:
+        """Whether the last number that has come is this one."""
+        self.in_its_thread(self.gate.read)
+        return self.numbers[-1:] == [number]
+
+
+@pytest.fixture
+def listener(run_node: Callable[..., NodeThread]) -> Listener:
+    return run_node(Listener).node
+
+
+def say(client: Client, *numbers: int) -> None:
+    for number in numbers:
+        client.publish(Int32(data=number), "numbers", qos.EVENTS)
+
+
+def test_a_closed_gate_keeps_messages_until_they_are_read(listener: Listener, client: Client) -> None:
+    say(client, 1, 2, 3, 4)
+    listener.wakes_often()
+    assert listener.numbers == []
+    wait_until(lambda: listener.read(4), "the messages")
+    assert listener.numbers == [1, 2, 3, 4]
+
+
+def test_a_message_comes_with_the_time_for_which_it_has_waited(listener: Listener, client: Client) -> None:
+    said_s = time.monotonic()
+    say(client, 1)
+    listener.wakes_often()
+    say(client, 2)
+    wait_until(lambda: listener.read(2), "the messages")
+    assert 0.2 <= listener.waits_s[0] <= time.monotonic() - said_s
+    assert 0.0 <= listener.waits_s[1] < listener.waits_s[0] - 0.15
+
+
+def test_without_times_of_arrival_messages_count_as_having_come_evenly(
+    listener: Listener, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_back = SimpleNamespace(monotonic=time.monotonic, time_ns=lambda: time.time_ns() - 3_600_000_000_000)
+    monkeypatch.setattr(gate_module, "time", set_back)
+    listener.in_its_thread(listener.gate.discard)
+    began_s = time.monotonic()
+    say(client, 1, 2)
+    listener.wakes_often()
+    wait_until(lambda: listener.read(2), "the messages")
+    first_s, last_s = listener.waits_s
+    assert last_s == 0.0 and 0.1 < first_s < 0.5 * (time.monotonic() - began_s) + 0.01
+
+
+def test_an_open_gate_calls_back_at_once_and_a_closed_one_no_more(listener: Listener, client: Client) -> None:
+    listener.in_its_thread(lambda: setattr(listener.gate, "is_open", True))
+    say(client, 1)
+    wait_until(lambda: listener.numbers == [1], "the message")
+    assert listener.waits_s == [0.0]
+    listener.in_its_thread(lambda: setattr(listener.gate, "is_open", False))
+    say(client, 2)
+    listener.wakes_often()
+    assert listener.numbers == [1]
+
+
+def test_what_waited_too_long_can_be_dropped(listener: Listener, client: Client) -> None:
+    say(client, 1)
+    listener.wakes_often()
+    listener.in_its_thread(listener.gate.discard)
+    say(client, 2)
+    wait_until(lambda: listener.read(2), "the next message")
+    assert listener.numbers == [2]
+
+
+def test_a_timer_takes_another_pace(listener: Listener) -> None:
+    listener.in_its_thread(lambda: pace([listener.timer], 0.2))
+    before = len(listener.wakes)
+    wait_until(lambda: len(listener.wakes) >= before + 3, "calls")
+    last = listener.wakes[before + 1 : before + 3]
+    assert last[1] - last[0] > 0.15
