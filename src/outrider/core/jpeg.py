@@ -19,12 +19,28 @@ def jpeg_size(jpeg: bytes) -> tuple[int, int]:
     """
     if not jpeg.startswith(_START):
         raise FrameError(f"the frame of {len(jpeg)} bytes is no JPEG: check the camera's encoding")
-    if not jpeg.rstrip(b"\0").endswith(_END):
+    if not jpeg.rstrip(b"\0").endswith(_END) and not _has_end(jpeg):
         raise FrameError(f"the JPEG of {len(jpeg)} bytes is truncated: check the camera or the link")
     width, height = _picture_header(jpeg)
     if not (1 <= width <= MAX_SIDE_PX and 1 <= height <= MAX_SIDE_PX):
         raise FrameError(f"the JPEG is {width}x{height}; sides may be 1 to {MAX_SIDE_PX} px: scale it down")
     return width, height
+
+
+def _has_end(jpeg: bytes) -> bool:
+    """Whether the picture's end comes in its place, whatever a camera or a phone has written after it."""
+    at = 2
+    while (at := jpeg.find(b"\xff", at)) >= 0 and at + 1 < len(jpeg):
+        marker = jpeg[at + 1]
+        if marker == _END[1]:
+            return True
+        if marker == 0xFF:
+            at += 1
+        elif marker == 0x00 or marker in _WITHOUT_LENGTH:
+            at += 2
+        else:
+            at += 2 + int.from_bytes(jpeg[at + 2 : at + 4], "big")
+    return False
 
 
 def _picture_header(jpeg: bytes) -> tuple[int, int]:

@@ -97,12 +97,19 @@ def _check_fixed(where: str, content: dict[str, Any], how: Preprocessing) -> Non
 
 
 def _pixel_bounds(where: str, content: dict[str, Any], how: Preprocessing) -> tuple[int, int]:
-    """Fewest and most pixels; min_pixels and max_pixels go before those of `size`, as with transformers."""
+    """Fewest and most pixels; min_pixels and max_pixels go before those of `size`, as with transformers.
+
+    In `size` transformers 4.45 wrote them under the same names, and later versions as edges.
+    """
     size = content.get("size") or {}
     if not isinstance(size, dict):
         raise ModelError(f"{where}: size is {size!r}, no JSON object: restore the file")
-    least = _count(where, content, "min_pixels", _count(where, size, "shortest_edge", how.min_pixels))
-    most = _count(where, content, "max_pixels", _count(where, size, "longest_edge", how.max_pixels))
+    least = _count(
+        where, content, "min_pixels", _sized(where, size, "shortest_edge", "min_pixels", how.min_pixels)
+    )
+    most = _count(
+        where, content, "max_pixels", _sized(where, size, "longest_edge", "max_pixels", how.max_pixels)
+    )
     if most < max(least, how.factor_px**2):
         raise ModelError(
             f"{where}: a picture of {least} to {most} pixels cannot be, with merged patches of "
@@ -111,13 +118,17 @@ def _pixel_bounds(where: str, content: dict[str, Any], how: Preprocessing) -> tu
     return least, most
 
 
+def _sized(where: str, size: dict[str, Any], edge: str, pixels: str, default: int) -> int:
+    return _count(f"{where}: size", size, edge, _count(f"{where}: size", size, pixels, default))
+
+
 def _count(where: str, content: dict[str, Any], name: str, default: int) -> int:
     found = content.get(name)
     if found is None:
         return default
-    if type(found) is not int or found < 1:
+    if type(found) not in (int, float) or found < 1 or not math.isfinite(found) or found != int(found):
         raise ModelError(f"{where}: {name} is {found!r}, no whole number from 1: restore the file")
-    return found
+    return int(found)
 
 
 def _channels(

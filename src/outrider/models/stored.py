@@ -32,7 +32,8 @@ _AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 _WORD_BITS = 32
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+\..+)$")
 _REMEDY = (
-    "choose the checkpoint of 4-bit AWQ (GEMM) or of GPTQ with 4 or 8 bits, or the one that is not quantized"
+    "choose the checkpoint of 4-bit AWQ (GEMM), of GPTQ with 4 or 8 bits for all layers, of torchao, or the "
+    "one that is not quantized"
 )
 
 
@@ -57,7 +58,10 @@ class StoredPart:
 
 def read_format(config_file: Path) -> StoredFormat | None:
     """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
-    given = read_json(config_file).get("quantization_config")
+    content = read_json(config_file)
+    given = content.get("quantization_config")
+    if given is None and isinstance(content.get("quantization"), dict):
+        raise ModelError(f"{config_file}: MLX has quantized this checkpoint for Apple's chips: {_REMEDY}")
     if given is None:
         return None
     if not isinstance(given, dict):
@@ -66,15 +70,21 @@ def read_format(config_file: Path) -> StoredFormat | None:
             "restore the file"
         )
     method = given.get("quant_method")
-    if method not in ("awq", "gptq"):
+    if method == "torchao":
         return None
-    form, bits, group_size = _form(given, method), given.get("bits", 0), given.get("group_size", 128)
+    if method not in ("awq", "gptq"):
+        raise ModelError(
+            f"{config_file}: weights quantized by {method or 'an unknown method'} are not read: {_REMEDY}"
+        )
+    form, bits = _form(given, method), given["bits"] if "bits" in given else given.get("w_bit", 0)
+    group_size = given["group_size"] if "group_size" in given else given.get("q_group_size", 128)
     known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]
     checks = (
         ("bits", bits, bits in ((4,) if method == "awq" else (4, 8))),
         ("layout", form, form in known),
         ("zero_point", given.get("zero_point"), bool(given.get("zero_point", True))),
         ("group_size", group_size, _is_group(group_size)),
+        ("dynamic", given.get("dynamic"), _changes_nothing(given.get("dynamic"))),
     )
     for name, value, is_read in checks:
         if not is_read:
@@ -89,6 +99,14 @@ def _form(given: dict[str, Any], method: str) -> str:
     if given.get("is_marlin_format"):
         return "marlin"
     return str(given.get("checkpoint_format") or given.get("format") or "gptq").lower()
+
+
+def _changes_nothing(dynamic: Any) -> bool:
+    """Whether GPTQModel's rules by layer only leave layers whole ("-:pattern"), as the files then show."""
+    rules = dynamic or {}
+    return isinstance(rules, dict) and all(
+        name.startswith("-:") or not rule for name, rule in rules.items() if isinstance(name, str)
+    )
 
 
 def _is_group(size: Any) -> bool:
@@ -107,6 +125,11 @@ class StoredLayers:
                     found = _LAYER.search(name)
                     if found is not None and "visual." not in name:
                         self._places[found[1]] = path, name
+        if not any(name.endswith(".qweight") for name in self._places):
+            raise ModelError(
+                f"{files[0].parent} says that {layout.method} has quantized it, and none of its layers is: "
+                "restore config.json and weights from one checkpoint"
+            )
 
     def part(self, index: int, name: str) -> StoredPart:
         """A layer's norm or projection by its name within the layer. Raises ModelError where missing."""

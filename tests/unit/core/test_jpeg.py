@@ -26,6 +26,17 @@ def test_padding_and_fill_bytes_are_passed_over() -> None:
     assert jpeg_size(jpeg[:2] + b"\xff\xff" + jpeg[2:]) == (20, 10)
 
 
+@pytest.mark.parametrize("after", [b"\n", b"SEFHabcd\x00\x01SEFT", b"\xff\xd8\xff\xe1", b"\x00\x01" * 300])
+@pytest.mark.parametrize("progressive", [0, 1])
+def test_what_a_camera_writes_after_the_end_is_passed_over(after: bytes, progressive: int) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
+    options = [cv2.IMWRITE_JPEG_PROGRESSIVE, progressive, cv2.IMWRITE_JPEG_RST_INTERVAL, 2]
+    jpeg = cv2.imencode(".jpg", noise, options)[1].tobytes()
+    assert jpeg_size(jpeg + after) == (90, 60)
+    with pytest.raises(FrameError, match="truncated"):
+        jpeg_size(jpeg[: len(jpeg) // 2] + after)
+
+
 def test_a_claimed_giant_is_refused_unread() -> None:
     jpeg = encoded(20, 10)
     at = jpeg.index(b"\xff\xc0") + 5

@@ -220,3 +220,9 @@ def test_models_read_pictures_as_their_folder_says(tmp_path: Path, monkeypatch: 
     while len(token_ids) < 8:
         token_ids.append(int(session.forward(token_ids[-1:])[0].argmax()))
     assert ReferenceGenerator(folder).generate(prompt, 8) == token_ids
+
+
+def test_bounds_that_transformers_4_45_wrote_into_size_count_and_whole_floats_are_numbers(tmp_path) -> None:
+    bounds = {"min_pixels": 50_176, "max_pixels": 78_400.0}
+    how = read(written(tmp_path, size=bounds, min_pixels=None, max_pixels=None))
+    assert (how.min_pixels, how.max_pixels) == (50_176, 78_400)

@@ -237,6 +237,7 @@ def test_static_graphs_have_the_same_integers(
         ({"quant_method": "gptq", "bits": 4, "is_marlin_format": True}, "layout 'marlin'"),
         ({"quant_method": "gptq", "bits": 4, "group_size": 24}, "group_size 24"),
         ({"quant_method": "gptq", "bits": None}, "bits None"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down.*": {"bits": 8}}}, "dynamic {.*}"),
         ({"quant_method": "awq", "bits": 4, "group_size": None}, "group_size None"),
     ],
 )
@@ -283,3 +284,22 @@ def test_groups_that_do_not_fit_their_inputs_are_refused() -> None:
     for wrong in (groups[:32], torch.where(groups == 1, 1, (torch.arange(64) > 8).int())):
         with pytest.raises(ValueError, match="g_idx"):
             _order(wrong, 64, 32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "by bitsandbytes are not read: choose"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "by fp8 are not read: choose"),
+        ({"quantization_config": {"quant_method": "compressed-tensors"}}, "by compressed-tensors are not"),
+        ({"quantization_config": {"quant_method": "exl2"}}, "by exl2 are not read: choose"),
+        ({"quantization_config": {}}, "by an unknown method are not read: choose"),
+        ({"quantization": {"bits": 4, "group_size": 64}}, "MLX has quantized"),
+        ({"quantization_config": {"quant_method": "awq", "w_bit": 4}}, "none of its layers is"),
+    ],
+)
+def test_other_quantizers_are_refused_with_the_true_reason(tmp_path: Path, changes, message: str) -> None:
+    folder = build_tiny_model(tmp_path / "target", TinySize(hidden=64))
+    edit_config(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        load_model(folder)
