@@ -16,6 +16,7 @@ from typing import Any, get_args
 import typer
 import yaml
 
+import outrider
 from outrider.cli import app
 from outrider.core import frames
 from outrider.runtime.graphs import (
@@ -45,6 +46,7 @@ def pages() -> dict[str, str]:
     """Every reference page in Markdown, by its path under docs/."""
     written = {
         "reference/cli.md": cli_page(),
+        "reference/api.md": api_page(),
         "reference/nodes.md": nodes_page(),
         "reference/launch.md": launch_page(),
         "reference/interfaces.md": interfaces_page(),
@@ -74,6 +76,17 @@ def _cell(text: str) -> str:
 def _literal(text: str) -> str:
     """Text that Markdown and HTML leave as it is."""
     return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def api_page() -> str:
+    """The public names of the package: each with its signature and what it is for."""
+    lines = ["# Python\n", "What `import outrider` offers; all else may change without notice.\n"]
+    for name in sorted(set(outrider.__all__) - {"__version__"}, key=str.lower):
+        thing = getattr(outrider, name)
+        signature = "" if inspect.isclass(thing) else str(inspect.signature(thing)).replace("'", "")
+        text = inspect.getdoc(thing) or ""
+        lines += [f"## {name}\n", code_block(f"{name}{signature}", "python"), f"{_literal(text)}\n"]
+    return "\n".join(lines)
 
 
 def cli_page() -> str:
