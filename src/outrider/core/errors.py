@@ -17,6 +17,10 @@ class ConfigError(OutriderError):
     """A parameter, option or configuration file is wrong; the message names the field and its value."""
 
 
+class RoomError(ConfigError):
+    """A prompt and its text do not fit a model's cache."""
+
+
 class InstructionError(OutriderError):
     """An instruction is empty, too long or uses words the model was not made for."""
 

@@ -34,7 +34,7 @@ from outrider.decoding.digest import DigestedText, prompt_digest
 from outrider.decoding.dispatch import due_ahead
 from outrider.decoding.draft_tree import DraftTree, Node
 from outrider.decoding.growth import Growth, confirmed, is_worth_less
-from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, PrefillDraft
+from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.outlook import News, Outlook
 from outrider.decoding.refusals import error_of
 from outrider.decoding.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
@@ -96,7 +96,6 @@ class EdgeMachine:
         self._session = session
         self._config = config
         self._plan = config.plan
-        self._needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
         self._vocab_size = tokenizer.vocab_size
         self._end_ids = tokenizer.end_ids
@@ -114,6 +113,7 @@ class EdgeMachine:
         self._epoch += 1
         self._prompt = prompt
         self._max_new_tokens = max_new_tokens
+        self._needs_model = self._config.needs_model
         root = prompt_digest(prompt)
         self._sampling = self._config.sampling_for(prompt, self._epoch)
         if self._retrieved:
@@ -185,8 +185,11 @@ class EdgeMachine:
             self._draft_ready = True
             if isinstance(result, Successors):
                 self._retrieved.calibrate(result)
+            if isinstance(result, NoRoom):
+                self._needs_model = self._growth.needs_model = False
+                return self._send_drafts(now_s)
             return []
-        assert not isinstance(result, Successors)
+        assert not isinstance(result, (Successors, NoRoom))
         self._outlook.draft.add(compute_s)
         for prefix, choices in zip(job.prefixes, result, strict=True):
             node = self._node_after(prefix)
@@ -268,7 +271,9 @@ class EdgeMachine:
         """A tree without drafts above the text."""
         tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
         sizes = self._max_new_tokens, self._end_ids, self._vocab_size
-        return Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
+        growth = Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
+        growth.needs_model = self._needs_model
+        return growth
 
     @property
     def _tree(self) -> DraftTree:

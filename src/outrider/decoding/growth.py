@@ -54,7 +54,7 @@ class Growth:
         """`max_length`: tokens that the text may have at most."""
         self._ahead = config.plan.ahead
         self._tuning = config.tuning
-        self._needs_model = config.needs_model
+        self.needs_model = config.needs_model
         self._guessable = config.scheme in DETERMINISTIC
         self._queued_at = _QUEUES[config.edge_hint_order]
         self._workers = config.workers
@@ -71,15 +71,15 @@ class Growth:
     @property
     def goes_on(self) -> bool:
         """Whether the draft model has anything to go on with."""
-        return self._needs_model and bool(self._open_ends())
+        return self.needs_model and bool(self._open_ends())
 
     def next_leaves(self) -> list[Node]:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
-        return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self._needs_model else []
+        return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self.needs_model else []
 
     def can_follow(self, tip: Node) -> bool:
         """Whether more may yet be drafted there. What retrieval offers is there at once."""
-        return self._needs_model and not self._ends(tip)
+        return self.needs_model and not self._ends(tip)
 
     def grow(self, node: Node, choices: Choices) -> None:
         """The draft model has gone on there."""
@@ -184,7 +184,7 @@ class Growth:
     def _fill(self, node: Node) -> None:
         """Under every scheme a retrieved token is a draft like any other, drawn with certainty."""
         room = self._room - (node.length - node.anchor)
-        least = self._odds.rate() if self._needs_model else 0.0
+        least = self._odds.rate() if self.needs_model else 0.0
         for token, chance in self._retrieved.likely(self.tree.tokens(node), room):
             if chance < least or not self._may_grow(node):
                 break

@@ -52,8 +52,14 @@ class Choices:
 
 
 EdgeJob = PrefillDraft | DraftTokens
-EdgeResult = Sequence[Choices] | Successors
-"""Of a prefill what it expects, else what was drafted after each prefix."""
+
+
+class NoRoom(NamedTuple):
+    """The draft model has no room for the text: it drafts nothing of it."""
+
+
+EdgeResult = Sequence[Choices] | Successors | NoRoom
+"""Of a prefill what it expects, or that there is no room; else what was drafted after each prefix."""
 
 
 class SessionKey(NamedTuple):

@@ -11,6 +11,7 @@ from outrider.core.errors import (
     OutOfMemoryError,
     OutriderError,
     ProtocolError,
+    RoomError,
 )
 from outrider.core.frames import MAX_SHORT_TEXT, RefusalReason, Refused
 from outrider.core.pairs import PAIR_REMEDY
@@ -27,6 +28,7 @@ _ERRORS: dict[RefusalReason, type[OutriderError]] = {
 _REASONS: dict[type[Exception], RefusalReason] = {
     **{kind: reason for reason, kind in _ERRORS.items()},
     OutOfMemoryError: "busy",
+    RoomError: "config",
 }
 
 

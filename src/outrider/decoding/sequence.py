@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from outrider.core.errors import ConfigError
+from outrider.core.errors import RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, SharingSession
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import common_length
@@ -39,7 +39,8 @@ class CachedSequence:
         self._last_row: Array = None
 
     def prefill(self, prompt: Prompt, max_new_tokens: int) -> None:
-        """Start over with a prompt. Raises FrameError or ConfigError where it cannot be used."""
+        """Start over with a prompt. Raises FrameError or ConfigError where it cannot be used; RoomError
+        where it and the text do not fit."""
         for _ in self.prefill_parts(prompt, max_new_tokens):
             pass
 
@@ -49,7 +50,7 @@ class CachedSequence:
         self._prompt_row = self._last_row = yield from self._session.prefill_parts(prompt)
         self._prompt_length = self._session.length
         if self._prompt_length + max_new_tokens > self._model.max_length:
-            raise ConfigError(
+            raise RoomError(
                 f"the prompt has {self._prompt_length} tokens; with max_new_tokens={max_new_tokens} it "
                 f"exceeds the {self._model.max_length} of {self._model.name}: shorten the prompt or the text"
             )

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import torch
 
-from outrider.core.errors import ConfigError, FrameError
+from outrider.core.errors import FrameError, RoomError
 from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
 from outrider.core.values import Prompt, Successors
 from outrider.decoding.digest import extend_digest, prompt_digest
@@ -120,7 +120,7 @@ class ToySession(WholePrefill):
         if not prompt.jpeg.startswith(b"\xff\xd8"):
             raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
         if self._model.settings.prompt_length > self._model.max_length:
-            raise ConfigError("the prompt does not fit the model")
+            raise RoomError("the prompt does not fit the model")
         self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
         return self._model.row(self._digests[-1])
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from outrider.core.errors import OutOfMemoryError
+from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.jobs import (
@@ -18,6 +18,7 @@ from outrider.decoding.jobs import (
     GivenUp,
     Interrupted,
     Judgement,
+    NoRoom,
     PrefillDraft,
     PrefillTarget,
     SessionKey,
@@ -53,7 +54,11 @@ class DraftWorker:
         if isinstance(job, PrefillDraft):
             self._leave_branches()
             self._prefill, self._num_prefilled, self._in_turn = job, 0, not self._model.shares_prompts
-            first = self._sequence(0, pause)
+            try:
+                first = self._sequence(0, pause)
+            except RoomError as error:
+                _log.warning("the draft model drafts nothing of this text: %s", error)
+                return NoRoom()
             return first.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
             draft_choices(row, job.scheme, job.sampling, len(prefix), job.num_choices)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from outrider.core.errors import ConfigError, FrameError
+from outrider.core.errors import ConfigError, FrameError, RoomError
 from outrider.core.ports import finish
 from outrider.core.values import Prompt
 from outrider.models.positions import prompt_positions
@@ -75,9 +75,9 @@ def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, 
 
 
 def require_room(num_tokens: int, max_length: int) -> None:
-    """Raises ConfigError where so many tokens do not fit."""
+    """Raises RoomError where so many tokens do not fit."""
     if num_tokens > max_length:
-        raise ConfigError(
+        raise RoomError(
             f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "
             "the memories, send a smaller frame, or load the model with a larger max_length"
         )

@@ -202,4 +202,5 @@ def test_a_bad_frame_is_refused_and_the_session_goes_on(target: QwenModel, jpeg:
 
 def test_two_image_placeholders_are_refused(target: QwenModel) -> None:
     with pytest.raises(ConfigError, match="at most one"):
-        target.open_session().prefill(random_prompt(1, instruction="find <|image_pad|>"))
+        one = random_prompt(1)
+        target.open_session().prefill(Prompt(one.text.replace("task:", "<|image_pad|>task:"), one.jpeg))
