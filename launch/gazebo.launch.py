@@ -2,8 +2,8 @@
 
 from launch import LaunchDescription
 
-from outrider.nodes.launching import describe, gazebo_processes
-from outrider.runtime.graphs import GAZEBO_GRAPH
+from outrider.nodes.bringup.launching import describe, gazebo_processes
+from outrider.runtime.node_graph.node_graphs import GAZEBO_GRAPH
 
 
 def generate_launch_description() -> LaunchDescription:

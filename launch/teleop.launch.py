@@ -2,8 +2,8 @@
 
 from launch import LaunchDescription
 
-from outrider.nodes.launching import describe
-from outrider.runtime.graphs import TELEOP_GRAPH
+from outrider.nodes.bringup.launching import describe
+from outrider.runtime.node_graph.node_graphs import TELEOP_GRAPH
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -19,7 +19,7 @@ import yaml
 import outrider
 from outrider.cli import app
 from outrider.core import frames
-from outrider.runtime.graphs import (
+from outrider.runtime.node_graph.node_graphs import (
     ARGUMENTS,
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
@@ -27,8 +27,8 @@ from outrider.runtime.graphs import (
     SIM_GRAPH,
     TELEOP_GRAPH,
 )
-from outrider.runtime.node_specs import NODES
-from outrider.runtime.parameters import Parameter
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.parameters import Parameter
 
 ROOT = Path(__file__).resolve().parents[1]
 INTERFACES = ROOT / "ros2_ws" / "src" / "outrider_interfaces"

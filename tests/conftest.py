@@ -34,7 +34,7 @@ def tiny_model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def endpoint() -> str:
     """Where nobody listens yet."""
-    from outrider.runtime.ports import free_port
+    from outrider.runtime.common.ports import free_port
 
     return f"tcp://127.0.0.1:{free_port()}"
 

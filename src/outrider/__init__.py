@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outrider.core.errors import OutriderError
+    from outrider.core.language.prompt import PromptContext, render_prompt
     from outrider.core.ports import LanguageModel, Robot, TextDecoder
-    from outrider.core.prompt import PromptContext, render_prompt
     from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
     from outrider.decoding.config import DecodingConfig
-    from outrider.decoding.retrieval.continuation import Continuation, Drafter
-    from outrider.decoding.retrieval.drafts import register_drafter
+    from outrider.decoding.drafting.retrieval.continuation import Continuation, Drafter
+    from outrider.decoding.drafting.retrieval.drafts import register_drafter
     from outrider.models.loading import load_model
-    from outrider.navigation.navigator import NavigatorSettings
-    from outrider.runtime.decoders import connect_decoder, local_decoder
-    from outrider.runtime.episode import EpisodeResult, model_answerer, run_episode
-    from outrider.runtime.held_out import load_pair
-    from outrider.runtime.recording import RecordedStep, read_steps
-    from outrider.runtime.replay import replay_steps
+    from outrider.navigation.goal.navigator import NavigatorSettings
+    from outrider.runtime.datasets.held_out import load_pair
+    from outrider.runtime.mission.episode import EpisodeResult, model_answerer, run_episode
+    from outrider.runtime.reports.recording import RecordedStep, read_steps
+    from outrider.runtime.reports.replay import replay_steps
+    from outrider.runtime.wiring.decoders import connect_decoder, local_decoder
     from outrider.simulation.homes import generate_home
     from outrider.simulation.simulator import open_simulator
     from outrider.simulation.vocabulary import target_of
@@ -40,33 +40,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
-    "Continuation": "outrider.decoding.retrieval.continuation",
+    "Continuation": "outrider.decoding.drafting.retrieval.continuation",
     "DecodeRequest": "outrider.core.values",
     "Decoded": "outrider.core.values",
     "DecodingConfig": "outrider.decoding.config",
-    "Drafter": "outrider.decoding.retrieval.continuation",
-    "EpisodeResult": "outrider.runtime.episode",
+    "Drafter": "outrider.decoding.drafting.retrieval.continuation",
+    "EpisodeResult": "outrider.runtime.mission.episode",
     "LanguageModel": "outrider.core.ports",
-    "NavigatorSettings": "outrider.navigation.navigator",
+    "NavigatorSettings": "outrider.navigation.goal.navigator",
     "OutriderError": "outrider.core.errors",
     "Prompt": "outrider.core.values",
-    "PromptContext": "outrider.core.prompt",
-    "RecordedStep": "outrider.runtime.recording",
+    "PromptContext": "outrider.core.language.prompt",
+    "RecordedStep": "outrider.runtime.reports.recording",
     "Robot": "outrider.core.ports",
     "TextDecoder": "outrider.core.ports",
     "Verified": "outrider.core.values",
-    "connect_decoder": "outrider.runtime.decoders",
+    "connect_decoder": "outrider.runtime.wiring.decoders",
     "generate_home": "outrider.simulation.homes",
     "load_model": "outrider.models.loading",
-    "load_pair": "outrider.runtime.held_out",
-    "local_decoder": "outrider.runtime.decoders",
-    "model_answerer": "outrider.runtime.episode",
+    "load_pair": "outrider.runtime.datasets.held_out",
+    "local_decoder": "outrider.runtime.wiring.decoders",
+    "model_answerer": "outrider.runtime.mission.episode",
     "open_simulator": "outrider.simulation.simulator",
-    "read_steps": "outrider.runtime.recording",
-    "register_drafter": "outrider.decoding.retrieval.drafts",
-    "render_prompt": "outrider.core.prompt",
-    "replay_steps": "outrider.runtime.replay",
-    "run_episode": "outrider.runtime.episode",
+    "read_steps": "outrider.runtime.reports.recording",
+    "register_drafter": "outrider.decoding.drafting.retrieval.drafts",
+    "render_prompt": "outrider.core.language.prompt",
+    "replay_steps": "outrider.runtime.reports.replay",
+    "run_episode": "outrider.runtime.mission.episode",
     "target_of": "outrider.simulation.vocabulary",
 }
 

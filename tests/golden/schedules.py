@@ -35,23 +35,23 @@ from outrider.core.values import Decoded, Prompt
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
 from outrider.decoding.aggregation.virtual import AggregationStats, VirtualPeers
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.synthetic import SyntheticSettings, synthetic_pair
-from outrider.decoding.timeline import TimelineEvent
-from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
-from outrider.runtime import aggregation_comparison
-from outrider.runtime.aggregation_regimes import PLACES, load_aggregation_regimes
-from outrider.runtime.comparison import (
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.evaluation.aggregation import comparison
+from outrider.evaluation.aggregation.regimes import PLACES, load_aggregation_regimes
+from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
     synthetic_models,
     synthetic_requests,
     world_of,
 )
-from outrider.runtime.regimes import Regime, load_regimes
-from outrider.runtime.serving import BatchCost, published_server
+from outrider.evaluation.decoding.fleets import BatchCost, published_server
+from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.wire.codec import encode, wire_bytes
 
 FILE = Path(__file__).parent / "schedules.json"
@@ -221,7 +221,7 @@ def account_of_cloud(record: CloudRecord) -> list[Any]:
 
 def record_peers(regime: Any, place: str) -> Schedules:
     """Every method of DRAGON's evaluation under one of its conditions."""
-    return {method: record_method(regime, place, method) for method in aggregation_comparison.METHODS}
+    return {method: record_method(regime, place, method) for method in comparison.METHODS}
 
 
 def record_method(regime: Any, place: str, method: str) -> Schedule:
@@ -234,11 +234,11 @@ def record_method(regime: Any, place: str, method: str) -> Schedule:
         frames.append((now_s, type(frame).__name__, num_bytes))
         return plain_delay_s(frame, num_bytes, now_s)
 
-    config = aggregation_comparison.METHODS[method]
-    documents = aggregation_comparison.share_documents(agreed.device_share)
+    config = comparison.METHODS[method]
+    documents = comparison.share_documents(agreed.device_share)
     noted = replace(world, extra_delay_s=noted_delay_s)
     peers = VirtualPeers(*certain_pair(agreed, SEED), config, noted, *documents)
-    [request] = aggregation_comparison.synthetic_requests(1, regime.num_tokens)
+    [request] = comparison.synthetic_requests(1, regime.num_tokens)
     decoded = peers.decode(request)
     return {"schedule": hash_of([frames, counts(peers.stats), *account_of(decoded)]), **figures([decoded])}
 

@@ -12,6 +12,8 @@ from support.statistics import fits
 from support.tiny_models import random_prompt
 
 from outrider.core.values import DecodeRequest
+from outrider.decoding.acceptance.quantized import PEER_BITS, unbiased_grid
+from outrider.decoding.acceptance.sampling import Sampling, probabilities
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import (
     acceptance_rates,
@@ -21,10 +23,8 @@ from outrider.decoding.aggregation.rule import (
 )
 from outrider.decoding.aggregation.virtual import PeerCompute, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
-from outrider.decoding.grid import PEER_BITS, unbiased_grid
-from outrider.decoding.replay import ReplayModel
-from outrider.decoding.sampling import Sampling, probabilities
-from outrider.runtime.held_out import load_pair
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.runtime.datasets.held_out import load_pair
 
 TEXTS = 400
 TEMPERATURE = 2.0

@@ -19,8 +19,8 @@ from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.service import FrameService, VerifierService, serve_frames
-from outrider.runtime.decoders import connect_decoder
+from outrider.decoding.drivers.verifier_service import FrameService, VerifierService, serve_frames
+from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 from outrider.wire.server import RouterServer

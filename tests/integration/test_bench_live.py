@@ -11,11 +11,11 @@ import pytest
 from support.toys import JPEG
 
 from outrider.core.values import Decoded, LinkState, Prompt, RoundStats, Verified
-from outrider.decoding.service import VerifierService, serve_frames
-from outrider.runtime import bench_live, bench_overhead
-from outrider.runtime.comparison import synthetic_models
-from outrider.runtime.paced import PacedService
-from outrider.runtime.regimes import Regime, load_regimes
+from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.evaluation.common.paced_models import PacedService
+from outrider.evaluation.decoding import live, overhead
+from outrider.evaluation.decoding.comparison import synthetic_models
+from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.wire.server import RouterServer
 
 
@@ -47,8 +47,8 @@ def test_live_figures(quick: Regime) -> None:
     pair = synthetic_models(quick, seed=0)
     prompts = [Prompt("find the silver bottle", JPEG)]
     with serving(PacedService(pair.target, quick.compute())) as endpoint:
-        alone = bench_live.measure_live(endpoint, quick, "ar", pair, prompts, None)
-        drafted = bench_live.measure_live(endpoint, quick, "sd", pair, prompts, alone.tokens_per_s)
+        alone = live.measure_live(endpoint, quick, "ar", pair, prompts, None)
+        drafted = live.measure_live(endpoint, quick, "sd", pair, prompts, alone.tokens_per_s)
     assert alone.speedup_vs_ar == 1.0
     assert 0.0 < alone.tokens_per_s <= 1.0 / quick.step_s
     assert drafted.tokens_per_round > 1.5
@@ -56,7 +56,7 @@ def test_live_figures(quick: Regime) -> None:
 
 
 def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:
-    watch = bench_live.Stopwatch()
+    watch = live.Stopwatch()
     for start_s in (1.0, 5.0):
         watch.on_verified(Verified((1, 2), "", start_s))
         watch.on_verified(Verified((3, 4, 5), "", start_s + 1.5))
@@ -65,16 +65,16 @@ def test_stopwatch_leaves_out_the_first_tokens_of_each_text() -> None:
 
 
 def test_overhead_of_rounds_over_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_overhead, "TEXT_TOKENS", 30)
-    with serving(bench_overhead.synthetic_service()) as endpoint:
-        waiting = bench_overhead.measure_overhead(endpoint, "sd", texts=1)
-        streaming = bench_overhead.measure_overhead(endpoint, "outrider", texts=1)
-        sampled = bench_overhead.measure_overhead(endpoint, "dssd", texts=1, temperature=1.0)
-        lines = bench_overhead.profile_edge(endpoint, texts=1)
+    monkeypatch.setattr(overhead, "TEXT_TOKENS", 30)
+    with serving(overhead.synthetic_service()) as endpoint:
+        waiting = overhead.measure_overhead(endpoint, "sd", texts=1)
+        streaming = overhead.measure_overhead(endpoint, "outrider", texts=1)
+        sampled = overhead.measure_overhead(endpoint, "dssd", texts=1, temperature=1.0)
+        lines = overhead.profile_edge(endpoint, texts=1)
     assert sampled.rounds >= 6 and sampled.median_ms > 0.0
     assert waiting.rounds >= 6 and waiting.p90_ms >= waiting.median_ms > 0.0
     assert streaming.rounds >= 6 and streaming.edge_cpu_ms > 0.0
-    assert any(line.function.startswith("decoding/edge.py") for line in lines)
+    assert any(line.function.startswith("decoding/edge/machine.py") for line in lines)
 
 
 def test_only_what_has_to_follow_one_another_is_taken_off_a_round() -> None:
@@ -82,12 +82,12 @@ def test_only_what_has_to_follow_one_another_is_taken_off_a_round() -> None:
         RoundStats(index, 4, 3, 4, 0.02, 0.05, 0.06, index, index + 0.1, 40, 30) for index in range(2)
     )
     text = Decoded("", (), True, 1.0, 0.0, 2, (first, second), LinkState.CONNECTED)
-    assert bench_overhead.round_overheads_ms(text, waits=True) == pytest.approx([30.0])
-    assert bench_overhead.round_overheads_ms(text, waits=False) == pytest.approx([50.0])
+    assert overhead.round_overheads_ms(text, waits=True) == pytest.approx([30.0])
+    assert overhead.round_overheads_ms(text, waits=False) == pytest.approx([50.0])
 
 
 def test_profile_shows_our_own_functions_only() -> None:
     profile = cProfile.Profile()
     profile.runcall(load_regimes)
-    lines = bench_overhead.own_lines(profile)
-    assert any(line.function == "runtime/regimes.py:load_regimes" for line in lines)
+    lines = overhead.own_lines(profile)
+    assert any(line.function == "evaluation/decoding/regimes.py:load_regimes" for line in lines)

@@ -9,18 +9,19 @@ import torch
 from support.captured import stand_in_for_cuda
 from support.tiny_models import add_exits, build_tiny_pair
 
-from outrider.core.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.frames import Peer
+from outrider.core.language.prompt import PromptContext, render_prompt
 from outrider.core.link_profile import LinkProfile
-from outrider.core.prompt import PromptContext, render_prompt
+from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.fleet import Fleet, FleetText, FleetWorld
+from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import GivenUp, Judgement, PrefillTarget, SessionKey, Verify
-from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
-from outrider.decoding.workers import TargetWorker
-from outrider.models import QwenModel, load_model, steps
-from outrider.runtime.decoders import local_decoder
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld
+from outrider.models import QwenModel, load_model
+from outrider.models.backbone import cuda_graph_steps
+from outrider.runtime.wiring.decoders import local_decoder
 from outrider.wire.codec import encode, wire_bytes
 
 
@@ -78,7 +79,7 @@ def with_exits(path):
 def captured(loaded: QwenModel, monkeypatch) -> QwenModel:
     """The same weights, run as a GPU runs them."""
     stand_in_for_cuda(monkeypatch)
-    monkeypatch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+    monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
     parts = loaded.name, loaded.tokenizer, loaded.text, loaded.vision, loaded.max_length, loaded.card
     return QwenModel(*parts, loaded.exit_heads, sessions=3, static_steps=True)
 

@@ -29,10 +29,10 @@ from outrider.core.errors import (
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, LinkState, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.runtime.decoders import connect_decoder, serve_verifier
-from outrider.runtime.probe import probe_verifier
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.probe import probe_verifier
 from outrider.wire.codec import encode, wire_bytes
 from outrider.wire.keys import add_robots, create_keys, revoke_robots
 
@@ -43,12 +43,12 @@ LEAST_BYTES_UP = wire_bytes(encode(Draft(1, 1, 0, None, b"")))
 # In the place of the models' package, whose libraries take seconds to import and serve no toy.
 SERVE_TOY = f"""
 import sys, types
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
 models = types.ModuleType("outrider.models")
 models.load_model = lambda *_, **__: ToyModel(ToySettings(seed={SEED}, eos_bias=-9.0))
 models.constrain = None
 sys.modules["outrider.models"] = models
-from outrider.runtime.decoders import serve
+from outrider.runtime.wiring.decoders import serve
 serve(sys.argv[1])
 """
 

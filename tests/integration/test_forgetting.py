@@ -11,15 +11,15 @@ import pytest
 from support.memories import WordEmbedder
 from support.tiny_models import random_prompt
 
-from outrider.core.prompt import PromptContext, render_prompt
+from outrider.core.language.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Place, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.driver import LinkedDecoder
-from outrider.memory.store import MemoryStore, StoreLimits
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.memory.store.store import MemoryStore, StoreLimits
 from outrider.models import load_model
-from outrider.runtime.decoders import local_decoder
-from outrider.runtime.forgetting import MindfulDecoder
-from outrider.runtime.paths import models_folder
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
+from outrider.runtime.wiring.decoders import local_decoder
 
 JPEG = random_prompt(1).jpeg
 REMEMBERED = "saw silver lamp far left 2.0 m"

@@ -15,9 +15,9 @@ from outrider.core.errors import ProtocolError
 from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Refused
 from outrider.core.values import LinkState
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.service import VerifierService
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.protocol.limits import CloudLimits
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
 NUM_FRAMES = 100_000

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from outrider import cli
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.decoding.config import DecodingConfig
-from outrider.runtime import held_out, one_process
-from outrider.runtime.one_process import run_in_one_process
+from outrider.runtime.datasets import held_out
+from outrider.runtime.no_ros import one_process
+from outrider.runtime.no_ros.one_process import run_in_one_process
 
 PAIR = DecodingConfig(drafters=("model", "suffix"))
 FILES = {"report.json", "rounds.jsonl", "trajectory.png"}

@@ -15,22 +15,22 @@ from support.simulated_robot import SimulatedSide
 
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, Place, Verified
+from outrider.decoding.acceptance.varints import encode_varints
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.varints import encode_varints
 from outrider.memory.corpus import EmbeddedCorpus
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
-from outrider.memory.ranking import sign_code
-from outrider.memory.store import MemoryStore
+from outrider.memory.store.ranking import sign_code
+from outrider.memory.store.store import MemoryStore
 from outrider.models import load_model
-from outrider.runtime.answers import open_peer_answers
-from outrider.runtime.decoders import connect_decoder, serve_verifier
-from outrider.runtime.errand import Errand
-from outrider.runtime.goal_run import GoalSettings
-from outrider.runtime.knowledge import Knowledge, load_reader
-from outrider.runtime.paths import models_folder
-from outrider.runtime.ports import free_port
-from outrider.runtime.recollection import Recollection
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.answers import open_peer_answers
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.mission import Errand
+from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
+from outrider.runtime.wiring.knowledge import Knowledge, load_reader
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec, vocabulary

@@ -7,11 +7,11 @@ from itertools import islice
 import pytest
 
 from outrider.core.ports import LanguageModel
-from outrider.decoding.replay import ReplayModel
-from outrider.runtime import aggregation_gain
-from outrider.runtime.bench_drafting import TextSet, share_right
-from outrider.runtime.held_out import load_reader_model
-from outrider.runtime.household_questions import household_questions
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.evaluation.aggregation import question_corpus
+from outrider.evaluation.pair.drafting import TextSet, share_right
+from outrider.runtime.datasets.held_out import load_reader_model
+from outrider.runtime.datasets.household_questions import household_questions
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def test_most_questions_to_households_it_never_saw_are_answered_word_for_word(re
 
 
 def test_documents_on_both_sides_answer_what_neither_side_can(reader, monkeypatch) -> None:
-    monkeypatch.setattr(aggregation_gain, "NUM_TOWNS", 1)
-    gain = aggregation_gain.measure_readers_gain(reader, seed=7)
+    monkeypatch.setattr(question_corpus, "NUM_TOWNS", 1)
+    gain = question_corpus.measure_readers_gain(reader, seed=7)
     together = gain["both, aggregated"]
     assert together.exact_match >= 0.9
     for alone in (gain["the device alone"], gain["the cloud alone"]):

@@ -18,12 +18,12 @@ from support.toys import own_text, request, toy_pair
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.values import Verified
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.limits import CloudLimits
 from outrider.models import load_model
-from outrider.runtime.decoders import connect_decoder
-from outrider.runtime.ports import free_port
-from outrider.runtime.replicas import RayPlacement, serve_replicas
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.runtime.wiring.replicas import RayPlacement, serve_replicas
 
 pytest.importorskip("ray")
 SETTINGS = ToySettings(seed=1, eos_bias=-9.0)
@@ -31,8 +31,8 @@ TOKENS = 400
 ASKED_TO_END = """
 import os, signal, sys, threading
 from functools import partial
-from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.runtime.replicas import serve_replicas
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.runtime.wiring.replicas import serve_replicas
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda number, frame: stop.set())

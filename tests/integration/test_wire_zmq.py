@@ -23,12 +23,12 @@ from outrider.core.errors import LinkError
 from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.digest import prompt_digest
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.service import VerifierService, serve_frames
-from outrider.runtime.decoders import connect_decoder
-from outrider.runtime.probe import probe_verifier
-from outrider.runtime.verifier import Verifier, log_figures, open_verifier
+from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import prompt_digest
+from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.runtime.wiring.probe import probe_verifier
+from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
 from outrider.wire.codec import encode
 from outrider.wire.gate import GateLimits
 from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
@@ -295,7 +295,7 @@ def test_the_place_of_a_robot_that_died_in_mid_text_goes_to_who_needs_one(
     monkeypatch, endpoint, peer_sockets
 ):
     """The verifier waits for its drafts, and would have nothing to tell it for two minutes."""
-    monkeypatch.setattr("outrider.decoding.places.PROBE_S", 0.1)
+    monkeypatch.setattr("outrider.decoding.cloud.admission.PROBE_S", 0.1)
     asked = request(max_new_tokens=24, deadline_s=60.0)
     config = DecodingConfig(strategy="sd", silence_s=0.05)
     with answering(endpoint, GateLimits(vanished_s=0.2), CloudLimits(max_sessions=1)) as server:

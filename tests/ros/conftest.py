@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime.ros_env import free_domain
+from outrider.runtime.node_graph.ros_env import free_domain
 
 # Not on a domain where another session of tests, or a demo, is running already: their topics would mix.
 os.environ["ROS_DOMAIN_ID"] = str(free_domain())
@@ -25,7 +25,7 @@ pytest.importorskip("outrider_interfaces")
 
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
-from outrider.nodes.base import ThreadedExecutor, spin_once, spin_until  # noqa: E402
+from outrider.nodes.common.node import ThreadedExecutor, spin_once, spin_until  # noqa: E402
 
 WAIT_S = 20.0
 

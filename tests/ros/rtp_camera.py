@@ -6,7 +6,7 @@ import time
 import av
 import numpy as np
 
-from outrider.nodes.live_source import RTP_GROUP
+from outrider.nodes.camera.live_source import RTP_GROUP
 
 WIDTH, HEIGHT, RATE_HZ = 640, 360, 30
 

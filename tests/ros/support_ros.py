@@ -19,9 +19,9 @@ from rclpy.action import ActionClient
 from sensor_msgs.msg import Image, LaserScan
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.navigation.pilot import PilotSettings
-from outrider.nodes import convert, qos
-from outrider.nodes.action_node import ActionNode
+from outrider.navigation.motion.pilot import PilotSettings
+from outrider.nodes.base.action_node import ActionNode
+from outrider.nodes.common import convert, qos
 
 PERIOD_S = 0.02
 PATIENCE_S = 5.0

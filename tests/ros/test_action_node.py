@@ -22,9 +22,10 @@ from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.values import Velocity
-from outrider.navigation.pilot import Ending
-from outrider.nodes import convert, go2_api, qos
-from outrider.nodes.action_node import IDLE_PERIOD_S, ActionNode
+from outrider.navigation.motion.pilot import Ending
+from outrider.nodes.base.action_node import IDLE_PERIOD_S, ActionNode
+from outrider.nodes.common import convert, qos
+from outrider.nodes.go2 import go2_api
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

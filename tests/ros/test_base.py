@@ -15,14 +15,14 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.waitable import NumberOfEntities, Waitable
 
-from outrider.nodes.base import OutriderNode, spin_once
-from outrider.runtime.ros_env import free_domain, ros_environment
+from outrider.nodes.common.node import OutriderNode, spin_once
+from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 
 pytestmark = pytest.mark.ros
 BUSY_NODE = """
 import sys
 from rclpy.callback_groups import ReentrantCallbackGroup
-from outrider.nodes.base import OutriderNode, ThreadedExecutor, run_node
+from outrider.nodes.common.node import OutriderNode, ThreadedExecutor, run_node
 
 class Busy(OutriderNode):
     spec_name = "markers"
@@ -38,7 +38,7 @@ sys.exit(run_node(Busy, make_executor=lambda: ThreadedExecutor(num_threads=4)))
 
 SLOW_NODE = """
 import sys, time
-from outrider.nodes.base import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode, run_node
 
 class Slow(OutriderNode):
     spec_name = "markers"
@@ -163,7 +163,7 @@ def test_a_mission_that_cannot_leave_the_graph_keeps_its_exit_status() -> None:
 
 def test_a_process_ends_in_time_with_the_status_it_was_given() -> None:
     code = (
-        "import ctypes; from outrider.nodes.ending import end_process_after;"
+        "import ctypes; from outrider.nodes.common.process_exit import end_process_after;"
         "end_process_after(0.05, 130); ctypes.PyDLL(None).sleep(600)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 130
@@ -222,7 +222,14 @@ def test_a_node_outlives_an_action_server_that_goes_while_it_waits_and_no_other_
 
 
 def test_arguments_that_ros_does_not_take_are_one_line() -> None:
-    command = [sys.executable, "-m", "outrider.nodes.action_node", "--ros-args", "--params-file", "none.yaml"]
+    command = [
+        sys.executable,
+        "-m",
+        "outrider.nodes.base.action_node",
+        "--ros-args",
+        "--params-file",
+        "none.yaml",
+    ]
     ended = subprocess.run(command, env=ros_environment(free_domain()), text=True, capture_output=True)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
     last = ended.stderr.splitlines()[-1]

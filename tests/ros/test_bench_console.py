@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.bench_console import bench_console
+from outrider.evaluation.robot.bench_console import bench_console
 
 pytestmark = pytest.mark.ros
 

@@ -21,12 +21,14 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from unitree_api.msg import Request
 
 from outrider.core.errors import FrameError, OutriderError
-from outrider.nodes import camera_node, convert, go2_api, live_source, qos
-from outrider.nodes.camera_node import CameraNode
-from outrider.nodes.go2_client import ServiceClient
-from outrider.nodes.live_source import LiveSource, open_rtp
-from outrider.nodes.picture_topic import Form, readable_form, unreadable_form
-from outrider.nodes.videohub import Videohub
+from outrider.nodes.camera import camera_node, live_source
+from outrider.nodes.camera.camera_node import CameraNode
+from outrider.nodes.camera.live_source import LiveSource, open_rtp
+from outrider.nodes.camera.picture_topic import Form, readable_form, unreadable_form
+from outrider.nodes.camera.videohub import Videohub
+from outrider.nodes.common import convert, qos
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.go2_client import ServiceClient
 
 pytestmark = pytest.mark.ros
 STAMP = convert.time_of(12.5)

@@ -16,8 +16,8 @@ from support.browsers import open_browser
 from support.consoles import Page, wait_until
 
 from outrider.core.values import Pose2D
-from outrider.runtime.episode import stands_at_target
-from outrider.runtime.ports import free_port
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.episode import stands_at_target
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 

@@ -25,17 +25,17 @@ from support_ros import PatientAction
 from outrider.console import messages as m
 from outrider.console.robot import GoalEnd
 from outrider.core.errors import OutriderError
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Pose2D, Velocity
-from outrider.nodes import convert, qos
-from outrider.nodes.console_messages import picture_of, sights_of
-from outrider.nodes.console_node import INACTIVE, ConsoleNode
-from outrider.nodes.goal_sender import Sent
-from outrider.nodes.memory_node import MemoryNode
-from outrider.nodes.navigator_node import NavigatorNode
-from outrider.nodes.server_watch import ServerWatch
-from outrider.nodes.simulation_node import SimulationNode
-from outrider.runtime.edge import Edge
+from outrider.nodes.common import convert, qos
+from outrider.nodes.navigator.goal_sender import Sent
+from outrider.nodes.navigator.memory_node import MemoryNode
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.navigator.server_watch import ServerWatch
+from outrider.nodes.observers.console_messages import picture_of, sights_of
+from outrider.nodes.observers.console_node import INACTIVE, ConsoleNode
+from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 WORDS = Vocabulary({"colour": ("red",), "kind": ("chair",)})

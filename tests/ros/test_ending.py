@@ -15,9 +15,9 @@ from outrider_interfaces.msg import MotionReport, VerifiedText
 from std_srvs.srv import SetBool
 from support_ros import FakeBase, result_of
 
-from outrider.nodes import qos
-from outrider.runtime.endings import ENDING_SIGNALS, PARENT_VARIABLE
-from outrider.runtime.ros_env import ros_environment
+from outrider.nodes.common import qos
+from outrider.runtime.common.endings import ENDING_SIGNALS, PARENT_VARIABLE
+from outrider.runtime.node_graph.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 SOON_S = 10.0
@@ -166,7 +166,7 @@ def test_a_node_of_a_process_that_is_gone_already_does_not_begin() -> None:
         gone.wait()
     env = {**ros_environment(), PARENT_VARIABLE: str(gone.pid)}
     ended = subprocess.run(
-        [sys.executable, "-m", "outrider.nodes.action_node"], env=env, capture_output=True, timeout=60
+        [sys.executable, "-m", "outrider.nodes.base.action_node"], env=env, capture_output=True, timeout=60
     )
     assert ended.returncode == 1 and ended.stderr == b""
 
@@ -174,7 +174,7 @@ def test_a_node_of_a_process_that_is_gone_already_does_not_begin() -> None:
 def test_under_nohup_the_end_of_the_terminal_is_no_end() -> None:
     code = (
         "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from outrider.nodes.ending import Ending\n"
+        "from outrider.nodes.common.process_exit import Ending\n"
         "ending = Ending(); os.kill(os.getpid(), signal.SIGHUP); print(ending.asked.is_set())\n"
         "os.kill(os.getpid(), signal.SIGQUIT); print(ending.asked.is_set())"
     )

@@ -12,11 +12,11 @@ import pytest
 from conftest import Client, NodeThread, wait_until
 from std_msgs.msg import Int32
 
-from outrider.nodes import gate as gate_module
-from outrider.nodes import qos
-from outrider.nodes.base import pace
-from outrider.nodes.gate import Gate
-from outrider.nodes.markers_node import MarkersNode
+from outrider.nodes.common import gate as gate_module
+from outrider.nodes.common import qos
+from outrider.nodes.common.gate import Gate
+from outrider.nodes.common.node import pace
+from outrider.nodes.observers.markers_node import MarkersNode
 
 
 class Listener(MarkersNode):

@@ -16,10 +16,10 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.nodes import convert, qos
-from outrider.nodes.gazebo_node import GazeboNode
-from outrider.nodes.gazebo_watchdog_node import GazeboWatchdogNode
-from outrider.runtime.ros_env import ros_environment
+from outrider.nodes.common import convert, qos
+from outrider.nodes.simulation.gazebo_node import GazeboNode
+from outrider.nodes.simulation.gazebo_watchdog_node import GazeboWatchdogNode
+from outrider.runtime.node_graph.ros_env import ros_environment
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import ObjectSpec
 
@@ -86,7 +86,7 @@ def test_the_base_is_told_to_stand_when_the_deadman_s_process_is_killed(
         Twist, "gazebo/cmd_vel", lambda m: told.append((time.monotonic(), m.linear.x)), qos.COMMAND
     )
     run_node(GazeboWatchdogNode)
-    command = [sys.executable, "-m", "outrider.nodes.gazebo_node"]
+    command = [sys.executable, "-m", "outrider.nodes.simulation.gazebo_node"]
     with subprocess.Popen(command, env=ros_environment()) as deadman:
         try:
             forward = convert.twist_message(Velocity(0.3))

@@ -7,7 +7,7 @@ from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
-from outrider.nodes import go2_api
+from outrider.nodes.go2 import go2_api
 
 pytestmark = pytest.mark.ros
 VELOCITY = Velocity(0.3, -0.1, 0.5)

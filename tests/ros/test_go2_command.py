@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from outrider.core.values import Velocity
-from outrider.nodes import go2_api
-from outrider.nodes.go2_client import ServiceClient
-from outrider.nodes.go2_command import Go2Command
-from outrider.nodes.go2_condition import Go2Condition
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.go2_client import ServiceClient
+from outrider.nodes.go2.go2_command import Go2Command
+from outrider.nodes.go2.go2_condition import Go2Condition
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.03

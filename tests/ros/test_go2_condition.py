@@ -13,8 +13,9 @@ from test_go2_command import AHEAD, PERIOD_S, Robot, standing
 from unitree_api.msg import Request, Response
 
 from outrider.core.values import Velocity
-from outrider.nodes import go2_api, qos
-from outrider.nodes.go2_condition import (
+from outrider.nodes.common import qos
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.go2_condition import (
     LOW_STATE_TOPIC,
     OTHERS_S,
     SLOW_STATE_TOPIC,

@@ -16,11 +16,12 @@ from support_ros import FakeBase, PatientAction, Speaker
 from unitree_api.msg import Request, Response
 
 from outrider.core.values import Velocity
-from outrider.nodes import convert, go2_api, qos
-from outrider.nodes.action_node import ActionNode
-from outrider.nodes.camera_node import CameraNode
-from outrider.nodes.pictures import decode_picture
-from outrider.nodes.simulation_node import SimulationNode
+from outrider.nodes.base.action_node import ActionNode
+from outrider.nodes.camera.camera_node import CameraNode
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.pictures import decode_picture
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.simulation.simulation_node import SimulationNode
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

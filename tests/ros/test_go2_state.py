@@ -15,13 +15,13 @@ from sensor_msgs.msg import BatteryState
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.nodes import convert, qos
-from outrider.nodes.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC
-from outrider.nodes.go2_state_node import Go2StateNode, Speedometer, sample_of
+from outrider.nodes.common import convert, qos
+from outrider.nodes.go2.go2_condition import LOW_STATE_TOPIC, STATE_TOPIC
+from outrider.nodes.go2.go2_state_node import Go2StateNode, Speedometer, sample_of
 
 unitree_go = pytest.importorskip("unitree_go.msg")
 
-from outrider.nodes.simulated_go2 import state_message  # noqa: E402
+from outrider.nodes.go2.simulated_go2 import state_message  # noqa: E402
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

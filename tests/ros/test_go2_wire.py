@@ -14,10 +14,11 @@ from nav_msgs.msg import Odometry as OdometryMsg
 from sensor_msgs.msg import Image
 from support_ros import FakeBase, Speaker
 
-from outrider.nodes import convert, go2_api, qos
-from outrider.nodes.action_node import ActionNode
-from outrider.nodes.camera_node import CameraNode
-from outrider.nodes.go2_state_node import Go2StateNode
+from outrider.nodes.base.action_node import ActionNode
+from outrider.nodes.camera.camera_node import CameraNode
+from outrider.nodes.common import convert, qos
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.go2_state_node import Go2StateNode
 
 pytest.importorskip("cyclonedds", reason="needs the extra go2_wire")
 pytest.importorskip("unitree_go")

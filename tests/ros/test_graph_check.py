@@ -11,10 +11,10 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from support_ros import FakeBase
 
-from outrider.nodes import qos
-from outrider.nodes.action_node import ActionNode
-from outrider.nodes.graph_check import take_view
-from outrider.runtime.graph_health import Check, Grade, judge_graph
+from outrider.nodes.base.action_node import ActionNode
+from outrider.nodes.bringup.graph_check import take_view
+from outrider.nodes.common import qos
+from outrider.runtime.diagnosis.graph_health import Check, Grade, judge_graph
 
 pytestmark = pytest.mark.ros
 

@@ -17,15 +17,15 @@ from outrider_interfaces.msg import VerifiedText
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
-from outrider.nodes.end_stages import is_alive
-from outrider.nodes.end_trials import held_from
-from outrider.nodes.kill_scene import Sample, Scene, wait_for
-from outrider.nodes.kill_trials import driven, kill_in, last_action, to_zero_s
-from outrider.runtime.paths import models_folder
-from outrider.runtime.process_ends import chosen_ends, evaluate_ends
-from outrider.runtime.process_kills import evaluate_kills
-from outrider.runtime.ros_env import ros_environment
-from outrider.runtime.simulated_base import MAX_LAG_S
+from outrider.evaluation.kills.end_stages import is_alive
+from outrider.evaluation.kills.end_trials import held_from
+from outrider.evaluation.kills.kill_scene import Sample, Scene, wait_for
+from outrider.evaluation.kills.kill_trials import driven, kill_in, last_action, to_zero_s
+from outrider.evaluation.kills.process_ends import chosen_ends, evaluate_ends
+from outrider.evaluation.kills.process_kills import evaluate_kills
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.mission.simulated_base import MAX_LAG_S
+from outrider.runtime.node_graph.ros_env import ros_environment
 
 pytestmark = pytest.mark.ros
 NEAR_SEED = 23

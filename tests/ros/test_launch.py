@@ -13,8 +13,8 @@ launch = pytest.importorskip("launch")
 pytest.importorskip("launch_ros")
 
 from outrider.core.errors import ConfigError  # noqa: E402
-from outrider.runtime.endings import COULD_NOT_START  # noqa: E402
-from outrider.runtime.graphs import (  # noqa: E402
+from outrider.runtime.common.endings import COULD_NOT_START  # noqa: E402
+from outrider.runtime.node_graph.node_graphs import (  # noqa: E402
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
     ROBOT_GRAPH,
@@ -22,9 +22,9 @@ from outrider.runtime.graphs import (  # noqa: E402
     TELEOP_GRAPH,
     Graph,
 )
-from outrider.runtime.node_specs import NODES  # noqa: E402
-from outrider.runtime.parameter_values import graph_parameters  # noqa: E402
-from outrider.runtime.restarts import MOST  # noqa: E402
+from outrider.runtime.node_graph.node_specs import NODES  # noqa: E402
+from outrider.runtime.node_graph.parameter_values import graph_parameters  # noqa: E402
+from outrider.runtime.node_graph.restarts import MOST  # noqa: E402
 
 pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
@@ -68,7 +68,7 @@ def test_a_launch_file_starts_its_graph(
 def test_without_gazebo_the_launch_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from outrider.nodes.launching import gazebo_processes
+    from outrider.nodes.bringup.launching import gazebo_processes
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
@@ -77,7 +77,7 @@ def test_without_gazebo_the_launch_says_what_to_install(
 
 
 def test_topics_get_other_names_where_asked() -> None:
-    from outrider.nodes.launching import remappings
+    from outrider.nodes.bringup.launching import remappings
 
     assert remappings("") == []
     assert remappings("scan=/lidar/scan odom=o") == [("scan", "/lidar/scan"), ("odom", "o")]
@@ -89,7 +89,7 @@ def test_topics_get_other_names_where_asked() -> None:
 def test_a_parameter_file_of_ones_own_goes_over_the_shipped_one_and_under_the_arguments(
     tmp_path: Path,
 ) -> None:
-    from outrider.nodes.launching import describe
+    from outrider.nodes.bringup.launching import describe
 
     own = tmp_path / "own.yaml"
     own.write_text("action: {ros__parameters: {use_scan: false, robot_avoidance: true}}\n")
@@ -120,7 +120,7 @@ def performed(graph: Graph, group: dict[str, object] | None = None, **given: str
     """The nodes of a launch file for given arguments, within a group of another launch file."""
     from launch_ros.actions import Node
 
-    from outrider.nodes.launching import describe
+    from outrider.nodes.bringup.launching import describe
 
     context = launch.LaunchContext()
     names = (*graph.arguments, "namespace", "params_file", "remap")
@@ -205,7 +205,7 @@ def exits(actions: list[Any], node: Any, status: int) -> list[Any]:
 def test_a_node_that_dies_is_started_again_for_some_times_where_that_is_safe() -> None:
     from launch.events.process import ShutdownProcess
 
-    from outrider.nodes.launching import _follow, _node
+    from outrider.nodes.bringup.launching import _follow, _node
 
     for name, spec in NODES.items():
         node = _node(name, "", dict(spec.checked({})), [])
@@ -224,7 +224,7 @@ def test_the_end_of_what_a_run_is_for_ends_the_launch(name: str) -> None:
     from launch.actions import EmitEvent
     from launch.events import Shutdown
 
-    from outrider.nodes.launching import _follow, _node
+    from outrider.nodes.bringup.launching import _follow, _node
 
     spec = NODES[name]
     node = _node(name, "", dict(spec.checked({})), [])

@@ -14,20 +14,20 @@ from outrider_interfaces.msg import VerifiedText
 from support_ros import FakeBase, PatientAction
 
 from outrider.core.errors import OutriderError
-from outrider.nodes import qos
-from outrider.nodes.base import OutriderNode
-from outrider.nodes.camera_node import CameraNode
-from outrider.nodes.console_node import ConsoleNode
-from outrider.nodes.gazebo_node import GazeboNode
-from outrider.nodes.gazebo_watchdog_node import GazeboWatchdogNode
-from outrider.nodes.go2_state_node import Go2StateNode
-from outrider.nodes.markers_node import MarkersNode
-from outrider.nodes.memory_node import MemoryNode
-from outrider.nodes.navigator_node import NavigatorNode
-from outrider.nodes.record_node import RecordNode
-from outrider.nodes.simulation_node import SimulationNode
-from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.ports import free_port
+from outrider.nodes.camera.camera_node import CameraNode
+from outrider.nodes.common import qos
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.go2.go2_state_node import Go2StateNode
+from outrider.nodes.navigator.memory_node import MemoryNode
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.navigator.verifier_node import VerifierNode
+from outrider.nodes.observers.console_node import ConsoleNode
+from outrider.nodes.observers.markers_node import MarkersNode
+from outrider.nodes.observers.record_node import RecordNode
+from outrider.nodes.simulation.gazebo_node import GazeboNode
+from outrider.nodes.simulation.gazebo_watchdog_node import GazeboWatchdogNode
+from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.common.ports import free_port
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

@@ -16,13 +16,13 @@ from outrider_interfaces.msg import SimulationState, VerifiedText
 from support_ros import Goals
 
 from outrider.core.values import Pose2D
-from outrider.nodes import convert, qos
-from outrider.runtime.episode import stands_at_target
-from outrider.runtime.graphs import SIM_GRAPH
-from outrider.runtime.parameter_values import graph_parameters, write_parameter_file
-from outrider.runtime.ports import free_port
-from outrider.runtime.ros_env import ros_environment
-from outrider.runtime.supervisor import Supervisor
+from outrider.nodes.common import convert, qos
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
+from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
+from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 

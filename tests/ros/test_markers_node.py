@@ -12,8 +12,8 @@ from outrider_interfaces.msg import VerifiedText
 from visualization_msgs.msg import Marker, MarkerArray
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.nodes import convert, qos
-from outrider.nodes.markers_node import MarkersNode, broken, goal_of
+from outrider.nodes.common import convert, qos
+from outrider.nodes.observers.markers_node import MarkersNode, broken, goal_of
 
 pytestmark = pytest.mark.ros
 TEXT = "move forward medium\napproach: silver bottle left 90 at 2.0 m; red chair ahead at 3.0 m, not silver."

@@ -17,18 +17,18 @@ from support.memories import another_reader
 from support_ros import Goals, PatientAction, result_of
 
 from outrider.core.errors import OutriderError
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.memory import schema
-from outrider.nodes import convert, qos
-from outrider.nodes.memory_node import MemoryNode
-from outrider.nodes.navigator_node import NavigatorNode
-from outrider.nodes.simulation_node import SimulationNode
-from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.edge import Edge
-from outrider.runtime.knowledge import opened_corpus
-from outrider.runtime.memories import open_memory
-from outrider.runtime.ports import free_port
+from outrider.memory.store import schema
+from outrider.nodes.common import convert, qos
+from outrider.nodes.navigator.memory_node import MemoryNode
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.navigator.verifier_node import VerifierNode
+from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring.knowledge import opened_corpus
+from outrider.runtime.wiring.memory_stores import open_memory
+from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 HOME = "flat"

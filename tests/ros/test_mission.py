@@ -25,11 +25,11 @@ from rich.console import Console
 from support_ros import PatientAction
 
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
-from outrider.nodes.mission_node import MissionNode
-from outrider.nodes.navigator_node import NavigatorNode
-from outrider.nodes.simulation_node import SimulationNode
-from outrider.runtime.edge import Edge
-from outrider.runtime.live_view import LiveState, LiveView
+from outrider.nodes.navigator.mission_node import MissionNode
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.reports.live_view import LiveState, LiveView
+from outrider.runtime.wiring.robot_pair import Edge
 from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros
@@ -283,7 +283,7 @@ def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
         stopping.set()
         seen.append(arguments[-1]())
 
-    monkeypatch.setattr("outrider.runtime.report.write_film", film)
+    monkeypatch.setattr("outrider.runtime.reports.report.write_film", film)
     navigator.answer.set()
     mission = mission_of(tmp_path)
     threading.Thread(target=lambda: (navigator.asked.wait(30.0), navigator.leave())).start()

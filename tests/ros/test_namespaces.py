@@ -16,14 +16,14 @@ from support_ros import Goals
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Pose2D
-from outrider.nodes import convert, qos
-from outrider.runtime.episode import stands_at_target
-from outrider.runtime.graphs import SIM_GRAPH
-from outrider.runtime.namespaces import apart
-from outrider.runtime.parameter_values import graph_parameters, laid_over, write_parameter_file
-from outrider.runtime.ports import free_port
-from outrider.runtime.ros_env import ros_environment
-from outrider.runtime.supervisor import Supervisor
+from outrider.nodes.common import convert, qos
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.node_graph.namespaces import apart
+from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
+from outrider.runtime.node_graph.parameter_values import graph_parameters, laid_over, write_parameter_file
+from outrider.runtime.node_graph.ros_env import ros_environment
+from outrider.runtime.node_graph.supervisor import Supervisor
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -117,7 +117,7 @@ def test_two_robots_carry_out_their_own_goals_and_neither_moves_by_the_others_te
 def test_memories_of_robots_in_namespaces_lie_apart(
     run_node: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outrider.nodes.memory_node import MemoryNode
+    from outrider.nodes.navigator.memory_node import MemoryNode
 
     monkeypatch.setenv("OUTRIDER_MEMORY", str(tmp_path / "memory.db"))
 

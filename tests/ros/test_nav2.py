@@ -17,12 +17,13 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from support_ros import FakeBase, Speaker
 
-from outrider.core.actions import Motion
+from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, Velocity
-from outrider.nodes import convert, nav2_command, qos
-from outrider.nodes.action_node import ActionNode
-from outrider.nodes.base import OutriderNode
-from outrider.nodes.nav2_command import covered_share, target_of
+from outrider.nodes.base import nav2_command
+from outrider.nodes.base.action_node import ActionNode
+from outrider.nodes.base.nav2_command import covered_share, target_of
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import OutriderNode
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

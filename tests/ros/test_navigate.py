@@ -21,17 +21,18 @@ from sensor_msgs.msg import Image
 from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Pose2D
-from outrider.navigation.pilot import Ending
-from outrider.nodes import convert, navigator_node, qos
-from outrider.nodes.client_watch import LOOK_PERIOD_S, LOOKS
-from outrider.nodes.navigator_node import NO_CLIENT, NavigatorNode
-from outrider.nodes.simulation_node import SimulationNode
-from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.edge import Edge, EdgeSettings
-from outrider.runtime.goal_run import GoalSettings, StepState, StepUpdate
-from outrider.runtime.ports import free_port
+from outrider.navigation.motion.pilot import Ending
+from outrider.nodes.common import convert, qos
+from outrider.nodes.navigator import navigator_node
+from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, LOOKS
+from outrider.nodes.navigator.navigator_node import NO_CLIENT, NavigatorNode
+from outrider.nodes.navigator.verifier_node import VerifierNode
+from outrider.nodes.simulation.simulation_node import SimulationNode
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.goal_run import GoalSettings, StepState, StepUpdate
+from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator
 
 pytestmark = pytest.mark.ros

@@ -10,8 +10,8 @@ import pytest
 from sensor_msgs.msg import CompressedImage, Image
 
 from outrider.core.errors import FrameError
-from outrider.nodes import convert
-from outrider.nodes.pictures import LAYOUTS, rgb_of_opencv
+from outrider.nodes.common import convert
+from outrider.nodes.common.pictures import LAYOUTS, rgb_of_opencv
 
 pytestmark = pytest.mark.ros
 HEIGHT, WIDTH = 8, 12

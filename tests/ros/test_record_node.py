@@ -21,12 +21,12 @@ from std_msgs.msg import Bool
 from support_ros import FakeBase, Goals, PatientAction, Speaker, StillCamera
 
 from outrider.core.errors import ConfigError, OutriderError
-from outrider.nodes import qos
-from outrider.nodes.message_definitions import full_definition, message_class
-from outrider.nodes.navigator_node import NavigatorNode
-from outrider.nodes.record_node import RecordNode
-from outrider.runtime.edge import Edge
-from outrider.runtime.recording import read_steps
+from outrider.nodes.common import qos
+from outrider.nodes.navigator.navigator_node import NavigatorNode
+from outrider.nodes.observers.message_definitions import full_definition, message_class
+from outrider.nodes.observers.record_node import RecordNode
+from outrider.runtime.reports.recording import read_steps
+from outrider.runtime.wiring.robot_pair import Edge
 
 pytestmark = pytest.mark.ros
 TURN = "turn left small\nlook: nothing"

@@ -11,11 +11,11 @@ from outrider_interfaces.msg import MotionReport
 
 from outrider.core.errors import FrameError
 from outrider.core.values import LinkState, Odometry, Pose2D, Velocity
-from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
-from outrider.nodes import convert
-from outrider.nodes.robot_side import RosRobotSide
-from outrider.nodes.topic_watch import TopicWatch
-from outrider.runtime.goal_run import StepState, StepUpdate
+from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
+from outrider.nodes.common import convert
+from outrider.nodes.common.topic_watch import TopicWatch
+from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.runtime.mission.goal_run import StepState, StepUpdate
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.1

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from std_msgs.msg import Bool
 
-from outrider.nodes import qos
-from outrider.nodes.safety_trials import WIRES
-from outrider.nodes.virtual_dds import VirtualDomain
-from outrider.runtime import safety
-from outrider.runtime.safety import FAULTS, GO2_FAULTS, Fault, run_safety, run_trial
+from outrider.evaluation.robot import safety
+from outrider.evaluation.robot.safety import FAULTS, GO2_FAULTS, Fault, run_safety, run_trial
+from outrider.evaluation.robot.safety_trials import WIRES
+from outrider.evaluation.robot.virtual_dds import VirtualDomain
+from outrider.nodes.common import qos
 from outrider.simulation.homes import generate_home
 
 pytestmark = pytest.mark.ros

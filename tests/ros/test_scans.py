@@ -16,7 +16,7 @@ from support_ros import FakeBase, PatientAction, Speaker
 from tf2_msgs.msg import TFMessage
 
 from outrider.core.values import Pose2D, RangeScan
-from outrider.nodes import convert, qos
+from outrider.nodes.common import convert, qos
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]

@@ -19,7 +19,7 @@ from std_msgs.msg import Bool, Empty, String
 from support_ros import FakeBase, PatientAction, Speaker
 
 from outrider.core.values import Velocity
-from outrider.nodes import convert, qos
+from outrider.nodes.common import convert, qos
 
 pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
@@ -248,7 +248,7 @@ def test_a_latched_stop_among_latched_releases_engages(
 
 def test_types_are_watched_where_nothing_is_read_too(ros: None) -> None:
     """The name is known by what a node says it is, before remappings."""
-    from outrider.nodes.topic_watch import TopicWatch
+    from outrider.nodes.common.topic_watch import TopicWatch
 
     node = rclpy.create_node("reader", cli_args=["--ros-args", "-r", "camera/image_raw:=/cam/image"])
     watch = TopicWatch(node)

@@ -13,9 +13,9 @@ from conftest import Client, NodeThread, wait_until
 from diagnostic_msgs.msg import DiagnosticArray
 
 from outrider.core.errors import OutriderError
-from outrider.nodes.verifier_node import VerifierNode
-from outrider.runtime.ports import free_port
-from outrider.runtime.probe import probe_verifier
+from outrider.nodes.navigator.verifier_node import VerifierNode
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring.probe import probe_verifier
 
 pytestmark = pytest.mark.ros
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.core.ports import Array
-from outrider.decoding.acceptance import Outcome, judge_decided
+from outrider.decoding.acceptance.coupled import Draw, decide, draws_on
+from outrider.decoding.acceptance.rejection import Outcome, judge_decided
+from outrider.decoding.acceptance.sampling import perturbed
 from outrider.decoding.config import Sampling
-from outrider.decoding.decisions import Draw, decide, draws_on
-from outrider.decoding.sampling import perturbed
 
 
 def choose(logits: Array, sampling: Sampling, position: int) -> int:

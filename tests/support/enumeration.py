@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 from outrider.core.ports import Array
-from outrider.decoding.randomness import Purpose
+from outrider.decoding.acceptance.counter_rng import Purpose
 
 Result = TypeVar("Result", bound=Hashable)
 

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from outrider.core.ports import Embedder, Tokenizer
-from outrider.decoding.varints import encode_varints
-from outrider.memory.ranking import sign_code
+from outrider.decoding.acceptance.varints import encode_varints
+from outrider.memory.store.ranking import sign_code
 
 WORD_LETTERS = 5
 TOKEN_RUN = 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import LanguageModel
 from outrider.core.values import DecodeRequest
+from outrider.decoding.acceptance.counter_rng import CounterChance
+from outrider.decoding.acceptance.sampling import probabilities
 from outrider.decoding.aggregation.config import AggregationConfig, document_sampling
 from outrider.decoding.aggregation.rule import FULL_SHARE, aggregate, likeliest, make_draft, owner
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, VirtualPeers
-from outrider.decoding.randomness import CounterChance
-from outrider.decoding.sampling import probabilities
 from outrider.wire.codec import encode, wire_bytes
 
 

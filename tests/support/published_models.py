@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from support.tiny_models import build_tokenizer
 
-from outrider.models.checkpoint import ARCHITECTURES, read_config
+from outrider.models.checkpoint.weights import ARCHITECTURES, read_config
 
 VOCABULARY = 151_665
 """That the published tokenizers know; the checkpoints have rows for more."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from outrider.core.ports import Array
-from outrider.decoding import acceptance, packing, sparse
-from outrider.decoding.randomness import Chance, Purpose
+from outrider.decoding.acceptance import packing, rejection, sparse
+from outrider.decoding.acceptance.counter_rng import Chance, Purpose
 
 Rows = Callable[[tuple[int, ...]], Array]
 """A model: from a text to the gridded distribution of its next token."""
@@ -48,17 +48,17 @@ class Round:
             return kept
         at, draft_row = len(text) + outcome.accepted, rows[outcome.accepted]
         if self.scheme == "split":
-            return (*kept, acceptance.resample(self._row_down(outcome.residue), draft_row, at, chance))
+            return (*kept, rejection.resample(self._row_down(outcome.residue), draft_row, at, chance))
         return (*kept, self._resample_sparse(outcome.residue, draft_row, at, chance))
 
     def _judge(
         self, target_probs: Array, draft_probs: Array, draft: tuple[int, ...], position: int, chance: Chance
-    ) -> acceptance.Outcome:
+    ) -> rejection.Outcome:
         if self.scheme == "rejection":
             rows = self._rows_up(draft_probs)
-            return acceptance.judge_rejection(target_probs, rows, draft, position, chance, self.with_bonus)
+            return rejection.judge_rejection(target_probs, rows, draft, position, chance, self.with_bonus)
         scalars = self._scalars_up([float(row[x]) for row, x in zip(draft_probs, draft, strict=True)])
-        return acceptance.judge_split(target_probs, scalars, draft, position, chance, self.with_bonus)
+        return rejection.judge_split(target_probs, scalars, draft, position, chance, self.with_bonus)
 
     def _resample_sparse(self, target_row: Array, draft_row: Array, position: int, chance: Chance) -> int:
         first = 0
@@ -69,7 +69,7 @@ class Round:
             if token is not None:
                 return token
             first = residue.draws.end
-        return acceptance.resample(target_row, draft_row, position, chance)
+        return rejection.resample(target_row, draft_row, position, chance)
 
     def _rows_up(self, rows: Array) -> Array:
         return packing.unpack_draft_rows(packing.pack_draft_rows(rows), *rows.shape) if self.packed else rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from outrider.core.actions import ActionTable
+from outrider.core.language.actions import ActionTable
 from outrider.core.values import Decoded, DecodeRequest, Odometry
 from outrider.memory.observer import Observer
-from outrider.navigation.driving import carry_out
-from outrider.navigation.floor_map import FloorMap
-from outrider.navigation.pilot import Ending, MotionEnd
-from outrider.runtime.goal_run import Frame, StepState, StepUpdate
+from outrider.navigation.motion.driving import carry_out
+from outrider.navigation.motion.pilot import Ending, MotionEnd
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.goal_run import Frame, StepState, StepUpdate
 from outrider.simulation.simulator import Simulator
 
 

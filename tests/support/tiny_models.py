@@ -18,11 +18,11 @@ from transformers import (
     Qwen2VLForConditionalGeneration,
 )
 
-from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
-from outrider.core.prompt import PromptContext, Step, render_prompt
+from outrider.core.language.prompt import PromptContext, Step, render_prompt
+from outrider.core.sensors.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.values import Prompt
 from outrider.models import load_model
-from outrider.models.exits import ExitAdapters, write_exits
+from outrider.models.backbone.early_exits import ExitAdapters, write_exits
 
 SPECIAL_TOKENS = [
     "<|endoftext|>",

@@ -6,8 +6,8 @@ from support.choices import choose
 
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import Sampling
-from outrider.decoding.digest import extend_digest, prompt_digest
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 JPEG = b"\xff\xd8 a frame"
 

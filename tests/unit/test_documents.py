@@ -13,7 +13,7 @@ import typer
 
 from outrider.cli import app
 from outrider.core.frames import CloudFrame, EdgeFrame
-from outrider.runtime.node_specs import NODES
+from outrider.runtime.node_graph.node_specs import NODES
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -17,18 +17,71 @@ SIBLINGS = {
     "training",
     "console",
 }
-LAYERS = {"core": 0, **dict.fromkeys(SIBLINGS, 1), "runtime": 2, "nodes": 3, "cli": 3, "__main__": 4}
+LAYERS = {
+    "core": 0,
+    **dict.fromkeys(SIBLINGS, 1),
+    "runtime": 2,
+    "nodes": 3,
+    "evaluation": 4,
+    "cli": 5,
+    "__main__": 6,
+}
+"""A part may import those below it; of `runtime` and above, only `cli` imports `evaluation`."""
+
+ROOMS: dict[str, tuple[set[str], ...]] = {
+    "runtime": (
+        {".", "common"},
+        {"wiring"},
+        {"mission"},
+        {"datasets", "reports"},
+        {"node_graph"},
+        {"diagnosis", "no_ros"},
+    ),
+    "evaluation": (
+        {".", "common"},
+        {"aggregation", "decoding", "robot"},
+        {"kills", "pair", "serving"},
+        {"models"},
+    ),
+    "navigation": ({"."}, {"sensing"}, {"goal", "motion"}),
+    "nodes": (
+        {".", "common"},
+        {"bringup", "go2", "navigator"},
+        {"base", "camera", "observers", "simulation"},
+    ),
+    "decoding": (
+        {"drafting.retrieval", "protocol"},
+        {".", "fakes"},
+        {"acceptance", "adaptive"},
+        {"cloud", "drafting", "execution"},
+        {"edge"},
+        {"drivers"},
+        {"aggregation", "simulation"},
+    ),
+    "models": (
+        {"quantization"},
+        {"backbone"},
+        {"inputs"},
+        {"checkpoint"},
+        {"footprint", "text"},
+        {"onnx"},
+        {"."},
+    ),
+    "core": ({"."}, {"files", "language", "sensors"}),
+    "memory": ({"language"}, {"store"}, {"."}),
+}
+"""The rooms of a part, lowest floor first; "." is what lies beside them. Imports go down, never along."""
 OWNERS = {
     "transformers": {"models", "training"},
-    "torch": {"models", "training", "decoding"},
+    "torch": {"models", "training", "decoding", "evaluation"},
     "zmq": {"wire"},
     "mujoco": {"simulation"},
-    "rclpy": {"nodes"},
-    "outrider_interfaces": {"nodes"},
+    "rclpy": {"nodes", "evaluation"},
+    "outrider_interfaces": {"nodes", "evaluation"},
     "launch": {"nodes"},
     "launch_ros": {"nodes"},
-    "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime"},
-    "mcap": {"runtime", "nodes"},
+    "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime", "evaluation"},
+    "mcap": {"runtime", "nodes", "evaluation"},
     "mcap_ros2": {"runtime"},
     "apsw": {"memory"},
     "sqlite_vec": {"memory"},
@@ -38,8 +91,9 @@ OWNERS = {
     "uvicorn": {"console"},
     "ray": {"runtime"},
     "prometheus_client": {"runtime"},
-    "websockets": {"console"},
+    "websockets": {"console", "evaluation"},
 }
+MOST_FILES = 15
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")
 
 
@@ -69,8 +123,8 @@ def objection(part: str, module: str) -> str | None:
             return f"{part} may not import {other}"
     if part not in OWNERS.get(top, {part}):
         return f"{top} belongs to {', '.join(sorted(OWNERS[top]))}, not to {part}"
-    if top.endswith(ROS_MESSAGES) and part != "nodes":
-        return f"ROS messages belong to nodes, not to {part}"
+    if top.endswith(ROS_MESSAGES) and part not in ("nodes", "evaluation"):
+        return f"ROS messages belong to nodes and evaluation, not to {part}"
     return None
 
 
@@ -92,14 +146,66 @@ def test_every_part_has_its_place():
     assert parts <= set(LAYERS)
 
 
+def room_of(module: str) -> str:
+    """The room of a module of the package, as a dotted path: of `outrider.a.b.c` it is `a.b`."""
+    path = SOURCE.joinpath(*module.split(".")[1:])
+    return ".".join((path if path.is_dir() else path.parent).relative_to(SOURCE).parts)
+
+
+def floor_of(room: str) -> int:
+    part, _, within = room.partition(".")
+    return next(floor for floor, rooms in enumerate(ROOMS[part]) if (within or ".") in rooms)
+
+
+def targets(node: ast.ImportFrom) -> Iterator[str]:
+    """The modules and packages that an import of names takes them from."""
+    for alias in node.names:
+        path = SOURCE.joinpath(*str(node.module).split(".")[1:], alias.name)
+        within = path.is_dir() or path.with_suffix(".py").is_file()
+        yield f"{node.module}.{alias.name}" if within else str(node.module)
+
+
+def test_no_import_goes_up_or_along_between_rooms():
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        here = ".".join(file.parent.relative_to(SOURCE).parts)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("outrider."):
+                continue
+            for there in map(room_of, targets(node)):
+                within = part_of(file) == there.partition(".")[0] in ROOMS and there != here
+                if within and floor_of(there) >= floor_of(here):
+                    found.append(f"{file.relative_to(SOURCE)}:{node.lineno}: {here} imports {there}")
+    assert found == []
+
+
+def test_every_room_has_its_floor():
+    rooms = {".".join(p.parent.relative_to(SOURCE).parts) for p in SOURCE.rglob("*.py")}
+    within = {room for room in rooms if room.partition(".")[0] in ROOMS}
+    assert within == {
+        part if room == "." else f"{part}.{room}"
+        for part, floors in ROOMS.items()
+        for floor in floors
+        for room in floor
+    }
+    assert {room for room in rooms - within if "." in room} == set()
+
+
+def test_no_folder_is_a_heap():
+    folders = {file.parent for file in SOURCE.rglob("*.py")}
+    assert [folder for folder in folders if len(list(folder.glob("*.py"))) > MOST_FILES] == []
+
+
 @pytest.mark.parametrize(
     ("part", "module"),
     [
         ("core", "outrider.navigation.limits"),
         ("navigation", "outrider.simulation.homes"),
         ("decoding", "outrider.wire.codec"),
-        ("wire", "outrider.runtime.paths"),
-        ("runtime", "outrider.nodes.base"),
+        ("wire", "outrider.runtime.common.paths"),
+        ("runtime", "outrider.nodes.common.node"),
+        ("runtime", "outrider.evaluation.robot.safety"),
+        ("nodes", "outrider.evaluation.robot.safety"),
         ("runtime", "outrider.cli"),
         ("decoding", "zmq"),
         ("runtime", "mujoco"),
@@ -126,9 +232,9 @@ def test_the_test_objects(part, module):
         ("core", "outrider.core.values"),
         ("navigation", "outrider.core.values"),
         ("runtime", "outrider.wire.codec"),
-        ("nodes", "outrider.runtime.graphs"),
+        ("nodes", "outrider.runtime.node_graph.node_graphs"),
         ("nodes", "sensor_msgs.msg"),
-        ("cli", "outrider.runtime.evaluation"),
+        ("cli", "outrider.evaluation.robot.navigation"),
         ("wire", "zmq"),
         ("models", "torch"),
     ],

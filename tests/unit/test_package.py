@@ -12,7 +12,7 @@ import pytest
 import setuptools
 
 ROOT = Path(__file__).resolve().parents[2]
-LAUNCH_AND_NODES = (*(ROOT / "launch").glob("*.py"), *(ROOT / "src/outrider/nodes").glob("*.py"))
+LAUNCH_AND_NODES = (*(ROOT / "launch").glob("*.py"), *(ROOT / "src/outrider/nodes").rglob("*.py"))
 NOT_OF_ROS = {"cv2", "mcap", "mujoco", "numpy", "outrider", "rich", "__future__"}
 # Used where they are installed; stand-ins take their place elsewhere.
 OPTIONAL = {"unitree_api", "unitree_go"}

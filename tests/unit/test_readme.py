@@ -14,7 +14,13 @@ import pytest
 import typer
 
 from outrider.cli import app
-from outrider.runtime.graphs import CLOUD_GRAPH, GAZEBO_GRAPH, ROBOT_GRAPH, SIM_GRAPH, TELEOP_GRAPH
+from outrider.runtime.node_graph.node_graphs import (
+    CLOUD_GRAPH,
+    GAZEBO_GRAPH,
+    ROBOT_GRAPH,
+    SIM_GRAPH,
+    TELEOP_GRAPH,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -29,7 +35,10 @@ GRAPHS = {
 
 
 def tree() -> list[Path]:
-    """The paths of the section Tree; a line lies in the folder that it is indented under."""
+    """The paths of the section Tree; a line lies in the folder that it is indented under.
+
+    A line of folders alone names all of them.
+    """
     paths: list[Path] = []
     folders: list[tuple[int, Path]] = [(0, ROOT)]
     for line in README.partition("\n## Tree\n")[2].splitlines():
@@ -38,7 +47,11 @@ def tree() -> list[Path]:
             continue
         while len(folders) > 1 and folders[-1][0] >= indent:
             folders.pop()
-        path = folders[-1][1] / line.split()[0]
+        words = line.split()
+        if len(words) > 1 and all(word.endswith("/") for word in words):
+            paths += [folders[-1][1] / word for word in words]
+            continue
+        path = folders[-1][1] / words[0]
         paths.append(path)
         if path.is_dir():
             folders.append((indent, path))

@@ -15,7 +15,7 @@ app.callback()(showing_life("bench"))
 @app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
 def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
-    from outrider.runtime.latency import bench_latency
+    from outrider.evaluation.pair.latency import bench_latency
 
     bench_latency(frames, seed, models, json_file)
 
@@ -34,7 +34,7 @@ def bench_aggregation(
     models: Models = None,
 ) -> None:
     """Two peers with documents of their own write one text: DRAGON, its baselines, and the coupled rule."""
-    from outrider.runtime.bench_aggregation import bench_aggregation
+    from outrider.evaluation.aggregation.bench import bench_aggregation
 
     bench_aggregation(tuple(regime or ()), texts, seed, models, json_file, plots, live)
 
@@ -50,7 +50,7 @@ def bench_console(
     models: Models = None,
 ) -> None:
     """What viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
-    from outrider.runtime.bench_console import bench_console
+    from outrider.evaluation.robot.bench_console import bench_console
 
     bench_console(viewers, blocks, frames, e_stops, seed, models, json_file)
 
@@ -90,7 +90,7 @@ def bench_decoding(
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
     from outrider.core.errors import ConfigError
-    from outrider.runtime.bench_decoding import bench_decoding, bench_policy
+    from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
 
     if ablate or number is not None:
         if plots or ablations or live or drafters != "model":
@@ -114,7 +114,7 @@ def bench_idle(
     json_file: Json = None,
 ) -> None:
     """What every node takes of a core while the sensors publish and no goal runs: what a battery pays."""
-    from outrider.runtime.bench_idle import bench_idle
+    from outrider.evaluation.robot.bench_idle import bench_idle
 
     bench_idle(seconds, json_file)
 
@@ -133,7 +133,7 @@ def bench_drafting(
     models: Models = None,
 ) -> None:
     """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
-    from outrider.runtime.bench_drafting import bench_drafting
+    from outrider.evaluation.pair.drafting import bench_drafting
 
     bench_drafting(episodes, frames, questions, num_draft_tokens, seed, models, json_file, plots)
 
@@ -147,7 +147,7 @@ def bench_serving(
     models: Models = None,
 ) -> None:
     """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
-    from outrider.runtime.bench_serving import bench_serving
+    from outrider.evaluation.serving.bench import bench_serving
 
     bench_serving(frames, seed, models, json_file, plots)
 
@@ -161,7 +161,7 @@ def bench_memory(
     json_file: Json = None,
 ) -> None:
     """Whether the memory finds what was told, how fast, and whether it survives kill -9."""
-    from outrider.runtime.bench_memory import bench_memory
+    from outrider.evaluation.robot.bench_memory import bench_memory
 
     bench_memory(records, kills, seed, encrypted, json_file)
 
@@ -184,6 +184,6 @@ def bench_models(
     models: Models = None,
 ) -> None:
     """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
-    from outrider.runtime.bench_models import bench_models
+    from outrider.evaluation.models.bench import bench_models
 
     bench_models(frames, seed, models, json_file, plots, graph_layers, device, step_layers)

@@ -18,7 +18,7 @@ def corpus_fill(
     corpus: Corpus = "",
 ) -> None:
     """Take in texts, paragraph by paragraph; what is known already is not kept twice."""
-    from outrider.runtime.knowledge import fill_corpus, opened_corpus
+    from outrider.runtime.wiring.knowledge import fill_corpus, opened_corpus
 
     with opened_corpus(corpus) as opened:
         typer.echo(fill_corpus(opened, source))
@@ -31,7 +31,7 @@ def corpus_search(
     corpus: Corpus = "",
 ) -> None:
     """The passages that answer a question best."""
-    from outrider.runtime.knowledge import opened_corpus
+    from outrider.runtime.wiring.knowledge import opened_corpus
 
     with opened_corpus(corpus) as opened:
         for found in opened.recall(query, limit):
@@ -41,7 +41,7 @@ def corpus_search(
 @app.command("list")
 def corpus_list(corpus: Corpus = "") -> None:
     """Every passage, a line each."""
-    from outrider.runtime.knowledge import opened_corpus
+    from outrider.runtime.wiring.knowledge import opened_corpus
 
     with opened_corpus(corpus) as opened:
         for passage in opened.passages():
@@ -54,7 +54,7 @@ def corpus_forget(
     corpus: Corpus = "",
 ) -> None:
     """Forget passages for good."""
-    from outrider.runtime.knowledge import opened_corpus
+    from outrider.runtime.wiring.knowledge import opened_corpus
 
     with opened_corpus(corpus) as opened:
         typer.echo(f"forgot {opened.forget_matching(' '.join(words))} passages")

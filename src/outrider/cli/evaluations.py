@@ -29,7 +29,7 @@ def eval_navigation(
     legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
-    from outrider.runtime.evaluation import evaluate_navigation
+    from outrider.evaluation.robot.navigation import evaluate_navigation
 
     evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs)
 
@@ -39,7 +39,7 @@ def eval_lossless(
     frames: Frames = 500, seed: Seed = 0, json_file: Json = None, models: Models = None
 ) -> None:
     """Whether the pair's text is the target's own, token for token; exit status 1 if it is not."""
-    from outrider.runtime.lossless import evaluate_lossless
+    from outrider.evaluation.pair.lossless import evaluate_lossless
 
     figures = evaluate_lossless(frames, seed, models, json_file)
     raise typer.Exit(0 if figures["lossless"] else 1)
@@ -48,7 +48,7 @@ def eval_lossless(
 @app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
 def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """How often the target's early exits foretell its verdict, and what they cost."""
-    from outrider.runtime.exit_quality import evaluate_exits
+    from outrider.evaluation.pair.exit_quality import evaluate_exits
 
     evaluate_exits(frames, seed, models, json_file)
 
@@ -60,7 +60,7 @@ def eval_safety(
     json_file: Json = None,
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
-    from outrider.runtime.safety import run_safety
+    from outrider.evaluation.robot.safety import run_safety
 
     raise typer.Exit(run_safety(injections, seed, json_file))
 
@@ -90,8 +90,8 @@ def eval_kills(
 
     Under kill -9 texts stay the target's own, and goals are reached. Takes a machine with nothing else to do.
     """
-    from outrider.runtime.process_ends import chosen_ends, evaluate_ends
-    from outrider.runtime.process_kills import evaluate_kills
+    from outrider.evaluation.kills.process_ends import chosen_ends, evaluate_ends
+    from outrider.evaluation.kills.process_kills import evaluate_kills
 
     ends = chosen_ends(kinds)
     verifier_kills = verifier if verifier is not None else 0 if kinds else 50

@@ -24,7 +24,7 @@ def memory_add(
     store_key_file: StoreKey = "",
 ) -> None:
     """Tell the robot something to remember."""
-    from outrider.runtime.memories import add_memory, open_memory
+    from outrider.runtime.wiring.memory_stores import add_memory, open_memory
 
     with open_memory(store, store_key_file) as memory:
         typer.echo(add_memory(memory, text, shareable, at, home))
@@ -39,7 +39,7 @@ def memory_list(
     store_key_file: StoreKey = "",
 ) -> None:
     """The newest memories."""
-    from outrider.runtime.memories import make_filter, open_memory, print_records
+    from outrider.runtime.wiring.memory_stores import make_filter, open_memory, print_records
 
     with open_memory(store, store_key_file) as memory:
         print_records(memory.newest(limit, make_filter(private, since)))
@@ -58,7 +58,7 @@ def memory_search(
     store_key_file: StoreKey = "",
 ) -> None:
     """The memories that answer a question best, by meaning and by words."""
-    from outrider.runtime.memories import make_filter, open_memory, search_memory
+    from outrider.runtime.wiring.memory_stores import make_filter, open_memory, search_memory
 
     with open_memory(store, store_key_file) as memory:
         search_memory(memory, query, limit, make_filter(private, since, near, home, radius))
@@ -76,7 +76,7 @@ def memory_forget(
 
     Where another process reads the file, the command says so, and the bytes go once that has ended.
     """
-    from outrider.runtime.memories import forget_memory, open_memory
+    from outrider.runtime.wiring.memory_stores import forget_memory, open_memory
 
     with open_memory(store, store_key_file) as memory:
         typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
@@ -89,7 +89,7 @@ def memory_export(
     store_key_file: StoreKey = "",
 ) -> None:
     """Every memory as a line of JSON, the oldest first; a file of them is the user's alone to read."""
-    from outrider.runtime.memories import export_memory, open_memory
+    from outrider.runtime.wiring.memory_stores import export_memory, open_memory
 
     with open_memory(store, store_key_file) as memory:
         export_memory(memory, file)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from outrider.core.terminal import Pulse
-from outrider.core.writing import checked_file, checked_folder
+from outrider.core.files.terminal import Pulse
+from outrider.core.files.writing import checked_file, checked_folder
 
 Models = Annotated[
     Path | None,

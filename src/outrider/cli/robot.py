@@ -86,12 +86,12 @@ def demo(
     ] = False,
 ) -> None:
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
-    from outrider.runtime.words import check_told
+    from outrider.runtime.mission.words import check_told
 
     check_told(instruction, models, remembers=bool(store))  # at once; the rest takes longer to import
     if no_ros:
         from outrider.decoding.config import DecodingConfig, drafter_names
-        from outrider.runtime.one_process import check_needs_no_ros, run_in_one_process
+        from outrider.runtime.no_ros.one_process import check_needs_no_ros, run_in_one_process
 
         check_needs_no_ros(
             endpoint=endpoint,
@@ -125,7 +125,7 @@ def demo(
                 video=video,
             )
         )
-    from outrider.runtime.supervisor import run_demo
+    from outrider.runtime.node_graph.supervisor import run_demo
 
     raise typer.Exit(
         run_demo(
@@ -163,7 +163,7 @@ def words(
     ] = "models/draft",
 ) -> None:
     """List what can be said to a model."""
-    from outrider.runtime.words import vocabulary_of, words_text
+    from outrider.runtime.mission.words import vocabulary_of, words_text
 
     typer.echo(words_text(model, vocabulary_of(model)))
 
@@ -174,8 +174,8 @@ def record(
     namespace: Namespace = "",
 ) -> None:
     """Record what the nodes of this ROS domain publish, until interrupted."""
-    from outrider.runtime.namespaces import checked_namespace
-    from outrider.runtime.supervisor import run_recorder
+    from outrider.runtime.node_graph.namespaces import checked_namespace
+    from outrider.runtime.node_graph.supervisor import run_recorder
 
     raise typer.Exit(run_recorder(file, checked_namespace(namespace)))
 
@@ -201,7 +201,7 @@ def replay(
 ) -> None:
     """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one."""
     from outrider.decoding.config import DecodingConfig, drafter_names
-    from outrider.runtime.replay import replay
+    from outrider.runtime.reports.replay import replay
 
     config = DecodingConfig(
         strategy=strategy,
@@ -236,7 +236,7 @@ def console(
     ] = "hidden",
 ) -> None:
     """The robot in a browser: see, command in words, drive by hand, stop."""
-    from outrider.runtime.teleop import run_console, run_simulated
+    from outrider.runtime.node_graph.teleop import run_console, run_simulated
 
     settings: dict[str, bool | int | float | str] = {
         "host": host,
@@ -286,8 +286,8 @@ def verifier(
     ] = 0,
 ) -> None:
     """Serve the target model to robots until interrupted."""
-    from outrider.runtime.decoders import serve
-    from outrider.runtime.paths import model_folder
+    from outrider.runtime.common.paths import model_folder
+    from outrider.runtime.wiring.decoders import serve
 
     serve(
         endpoint,
@@ -325,7 +325,7 @@ def graphs(
     threads: Annotated[int, typer.Option(min=1, help="Threads of the arithmetic.")] = 1,
 ) -> None:
     """Build a draft model's static graphs ahead of a robot with draft_runtime:=graphs and these options."""
-    from outrider.runtime.static_graphs import build_graphs
+    from outrider.runtime.wiring.prebuild_graphs import build_graphs
 
     build_graphs(model, precision, provider, max_length, threads)
 
@@ -345,10 +345,10 @@ def ask(
 ) -> None:
     """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
     if answers == "aggregate":  # first, for what answers takes seconds to import
-        from outrider.runtime.probe import probe_verifier
+        from outrider.runtime.wiring.probe import probe_verifier
 
         probe_verifier(endpoint, timeout_s=1.5, key_file=key_file)
-    from outrider.runtime.answers import ask_once
+    from outrider.runtime.mission.answers import ask_once
 
     typer.echo(
         ask_once(question, answers, endpoint, str(key_file or ""), link, answer_model, store, store_key_file)
@@ -361,6 +361,6 @@ def doctor(
     key_file: KeyFile = None,
 ) -> None:
     """Check the installation, the ROS graph and the link to the verifier, and say what to do."""
-    from outrider.runtime.doctor import run
+    from outrider.runtime.diagnosis.doctor import run
 
     raise typer.Exit(run(endpoint, key_file))

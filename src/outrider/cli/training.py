@@ -26,8 +26,8 @@ def train_data(
 ) -> None:
     """Render homes and write down what the expert says, in resumable shards."""
 
-    from outrider.core.terminal import tracked
-    from outrider.runtime.shards import write_dataset
+    from outrider.core.files.terminal import tracked
+    from outrider.runtime.datasets.shards import write_dataset
 
     for _ in tracked(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
         pass
@@ -39,7 +39,7 @@ def train_tokenizer(
     models: Annotated[Path, typer.Option(help="Where tokenizer/ is written.")] = Path("out/models"),
 ) -> None:
     """Learn the tokenizer that both small models share."""
-    from outrider.runtime.teaching import make_tokenizer
+    from outrider.runtime.datasets.training_runs import make_tokenizer
 
     typer.echo(f"{make_tokenizer(data, models / 'tokenizer')} tokens in {models / 'tokenizer'}")
 
@@ -61,7 +61,7 @@ def train_model(
     processes: Processes = 1,
 ) -> None:
     """Train a model by imitation of the expert and export it; resumable."""
-    from outrider.runtime.teaching import make_model
+    from outrider.runtime.datasets.training_runs import make_model
     from outrider.training.imitation import TrainingConfig
 
     config = TrainingConfig(
@@ -78,7 +78,7 @@ def train_reader(
     seed: Seed = 0,
 ) -> None:
     """Train the tiny model that answers questions from memories in its prompt; resumable."""
-    from outrider.runtime.teaching import make_reader
+    from outrider.runtime.datasets.training_runs import make_reader
 
     typer.echo(str(make_reader(run, models, steps, seed)))
 
@@ -106,8 +106,8 @@ def train_exits(
     ] = 2048,
 ) -> None:
     """Train early exits for a target with the model itself frozen: minutes on one core for the small one."""
-    from outrider.runtime.paths import model_folder
-    from outrider.runtime.teaching import make_exits
+    from outrider.runtime.common.paths import model_folder
+    from outrider.runtime.datasets.training_runs import make_exits
     from outrider.training.exits import ExitsConfig
 
     config = ExitsConfig(tuple(layer or ()), rank=rank, frames=frames, seed=seed, memory_mb=memory_mb)

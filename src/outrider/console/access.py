@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import HOME_FOLDER, make_private_folder, open_private, read_private
+from outrider.core.files.private_files import HOME_FOLDER, make_private_folder, open_private, read_private
 
 DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
 MIN_TOKEN_CHARACTERS = 16

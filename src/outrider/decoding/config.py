@@ -17,9 +17,9 @@ from outrider.core.frames import (
 )
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.values import Prompt
-from outrider.decoding.digest import prompt_digest
-from outrider.decoding.refusals import check_wanted
-from outrider.decoding.retrieval.drafts import CALIBRATION, MODEL, source_names
+from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, MODEL, source_names
+from outrider.decoding.protocol.prefix_digest import prompt_digest
+from outrider.decoding.protocol.refusals import check_wanted
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 ACCEPTANCES = ("greedy", "coupled", "rejection", "split", "sparse")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.core.prompt import direction_words, metres_words
+from outrider.core.language.prompt import direction_words, metres_words
 from outrider.core.values import Place, Pose2D, Record, RecordKind
-from outrider.memory.ageing import is_possible
+from outrider.memory.store.ageing import is_possible
 
 HERE_M = 0.5
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from outrider.core.errors import MemoryStoreError
 from outrider.core.ports import Embedder
 from outrider.core.values import Recalled, Visibility
-from outrider.memory.records import checked_text
-from outrider.memory.store import MemoryStore
+from outrider.memory.store.records import checked_text
+from outrider.memory.store.store import MemoryStore
 
 PASSAGE_CHARACTERS = 300
 TEXT_SUFFIXES = (".txt", ".md")

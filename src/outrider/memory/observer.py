@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from outrider.core.values import Pose2D, Record
-from outrider.memory.scene import place_of, things_seen
-from outrider.memory.store import MemoryStore
+from outrider.memory.language.scene import place_of, things_seen
+from outrider.memory.store.store import MemoryStore
 
 StepName = tuple[str, int]
 

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outrider.models.card import ModelCard, read_card
+    from outrider.models.checkpoint.card import ModelCard, read_card
     from outrider.models.constrained import ConstrainedModel, constrain
     from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
     from outrider.models.reference import ReferenceGenerator
     from outrider.models.session import QwenModel, QwenSession
-    from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
+    from outrider.models.text.tokenizer import QwenTokenizer, load_tokenizer
 
 __all__ = [
     "ConstrainedModel",

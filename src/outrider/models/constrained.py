@@ -13,8 +13,8 @@ from collections.abc import Generator, Sequence
 import torch
 from torch import Tensor
 
-from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ModelError
+from outrider.core.language.actions import ACTION_TEXTS
 from outrider.core.ports import (
     Chunk,
     ExitInfo,

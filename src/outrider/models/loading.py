@@ -9,10 +9,17 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precision
-from outrider.models.batch import DECODE_ROWS, next_span
-from outrider.models.cache import CacheShape
-from outrider.models.card import ModelCard, read_card, write_figures
-from outrider.models.checkpoint import (
+from outrider.models.backbone.batch import DECODE_ROWS, next_span
+from outrider.models.backbone.early_exits import ExitAdapters, read_exits, write_exits
+from outrider.models.backbone.kv_cache import CacheShape
+from outrider.models.backbone.out_of_memory import tells_out_of_memory
+from outrider.models.backbone.text_stack import TextStack
+from outrider.models.checkpoint.card import ModelCard, read_card, write_figures
+from outrider.models.checkpoint.files import weight_files
+from outrider.models.checkpoint.hub import model_name
+from outrider.models.checkpoint.preprocessor_config import read_preprocessing
+from outrider.models.checkpoint.torchao_format import check_products
+from outrider.models.checkpoint.weights import (
     build_text_stack,
     build_vision_encoder,
     check_checkpoint,
@@ -23,24 +30,17 @@ from outrider.models.checkpoint import (
     text_shape,
     whole_dtype,
 )
-from outrider.models.exits import ExitAdapters, read_exits, write_exits
-from outrider.models.files import weight_files
-from outrider.models.foreign import check_products
-from outrider.models.graphs.language import GraphLanguage
-from outrider.models.graphs.model import GraphModel
-from outrider.models.graphs.providers import find_provider
-from outrider.models.graphs.slots import BRANCH_SLOTS
-from outrider.models.graphs.store import GraphRequest, are_built, find_graphs
-from outrider.models.hub import model_name
-from outrider.models.images import Preprocessing
-from outrider.models.memory import SessionBytes, check_graph_memory, check_memory
-from outrider.models.out_of_memory import tells_out_of_memory
-from outrider.models.preprocessing import read_preprocessing
+from outrider.models.footprint.footprint import SessionBytes, check_graph_memory, check_memory
+from outrider.models.footprint.step_footprint import StepWidths, choice_bytes, steps_bytes
+from outrider.models.inputs.images import Preprocessing
+from outrider.models.onnx.language import GraphLanguage
+from outrider.models.onnx.model import GraphModel
+from outrider.models.onnx.providers import find_provider
+from outrider.models.onnx.slots import BRANCH_SLOTS
+from outrider.models.onnx.store import GraphRequest, are_built, find_graphs
+from outrider.models.quantization.int4_tiles import LEAST_CAPABILITY
 from outrider.models.session import QwenModel, plan_caches
-from outrider.models.step_memory import StepWidths, choice_bytes, steps_bytes
-from outrider.models.text_stack import TextStack
-from outrider.models.tiles import LEAST_CAPABILITY
-from outrider.models.tokenizer import QwenTokenizer, load_tokenizer
+from outrider.models.text.tokenizer import QwenTokenizer, load_tokenizer
 
 Role = Literal["target", "draft"]
 

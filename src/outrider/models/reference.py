@@ -12,10 +12,10 @@ from transformers import GenerationConfig
 from outrider.core.errors import ModelError
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 from outrider.core.values import Prompt
-from outrider.models.checkpoint import read_checkpoint
-from outrider.models.images import decode_jpeg, fit_to_model, patchify
-from outrider.models.preprocessing import read_preprocessing
-from outrider.models.tokenizer import load_tokenizer
+from outrider.models.checkpoint.preprocessor_config import read_preprocessing
+from outrider.models.checkpoint.weights import read_checkpoint
+from outrider.models.inputs.images import decode_jpeg, fit_to_model, patchify
+from outrider.models.text.tokenizer import load_tokenizer
 
 
 class ReferenceGenerator:

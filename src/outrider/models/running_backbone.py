@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outrider.core.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX
 from outrider.core.training_data import Example
 from outrider.core.values import Prompt
+from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
-from outrider.models.text_stack import RmsNorm, TextStack
 
 
 class LastNorm:

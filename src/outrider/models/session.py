@@ -20,18 +20,18 @@ from outrider.core.ports import (
     reader_of,
 )
 from outrider.core.values import Prompt, Successors
-from outrider.models.attention import Segment
-from outrider.models.batch import Appended, next_span, run_together
-from outrider.models.cache import CachePool, CacheShape, StaticCache
-from outrider.models.card import ModelCard
-from outrider.models.exits import ExitHeads
-from outrider.models.layout import PromptLayout, lay_out_parts, require_room
-from outrider.models.out_of_memory import telling_out_of_memory
-from outrider.models.positions import text_positions
-from outrider.models.steps import BLOCK_SEQUENCES, StepCache, run_stepped
-from outrider.models.text_stack import TextShape, TextStack
-from outrider.models.tokenizer import QwenTokenizer
-from outrider.models.vision import VisionEncoder
+from outrider.models.backbone.attention import Segment
+from outrider.models.backbone.batch import Appended, next_span, run_together
+from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, StepCache, run_stepped
+from outrider.models.backbone.early_exits import ExitHeads
+from outrider.models.backbone.kv_cache import CachePool, CacheShape, StaticCache
+from outrider.models.backbone.mrope import text_positions
+from outrider.models.backbone.out_of_memory import telling_out_of_memory
+from outrider.models.backbone.text_stack import TextShape, TextStack
+from outrider.models.checkpoint.card import ModelCard
+from outrider.models.inputs.vision import VisionEncoder
+from outrider.models.text.prompt_layout import PromptLayout, lay_out_parts, require_room
+from outrider.models.text.tokenizer import QwenTokenizer
 
 PREFILL_ROWS = 128
 """A prompt runs in equal parts of so many rows at most, between which other sessions may have their turn."""

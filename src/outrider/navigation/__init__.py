@@ -1,0 +1,1 @@
+"""From verified text to safe motion; no ROS, no model, no clock of its own."""

@@ -1,0 +1,1 @@
+"""Thin ROS 2 nodes: each converts, delegates and publishes."""

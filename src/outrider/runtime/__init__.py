@@ -1,0 +1,1 @@
+"""The composition root: puts the parts together from plain settings."""

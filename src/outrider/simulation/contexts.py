@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrider.core.actions import SIZES
-from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
-from outrider.core.prompt import (
+from outrider.core.language.actions import SIZES
+from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
+from outrider.core.language.prompt import (
     HISTORY_STEPS,
     MEMORY_SLOTS,
     PromptContext,

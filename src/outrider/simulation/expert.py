@@ -15,8 +15,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from outrider.core.actions import STOP
-from outrider.core.prompt import (
+from outrider.core.language.actions import STOP
+from outrider.core.language.prompt import (
     PromptContext,
     SeenMemory,
     direction_words,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrider.core.camera import CAMERA_FORWARD_M
 from outrider.core.errors import SimulationError
+from outrider.core.sensors.camera import CAMERA_FORWARD_M
 from outrider.core.values import Pose2D
 from outrider.simulation.vocabulary import COLOURS, KINDS, ObjectSpec
 

@@ -14,8 +14,8 @@ import mujoco
 import numpy as np
 import onnxruntime
 
-from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import SimulationError
+from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.simulation.homes import Home
 from outrider.simulation.mjcf import SOLID, compiled, home_spec

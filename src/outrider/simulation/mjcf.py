@@ -7,7 +7,7 @@ import math
 import mujoco
 import numpy as np
 
-from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
+from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.simulation.homes import WALL_HEIGHT, WALL_THICKNESS, Home, HomeObject, Rect
 from outrider.simulation.vocabulary import COLOUR_RGB
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import ConfigError
-from outrider.core.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
+from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
+from outrider.core.sensors.lidar import LIDAR_FRAME, LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
 from outrider.simulation.homes import Home
 from outrider.simulation.mjcf import BODY_LENGTH_M, BODY_WIDTH_M, ROBOT_GROUP, build_model

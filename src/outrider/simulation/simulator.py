@@ -10,7 +10,7 @@ import cv2
 import mujoco
 import numpy as np
 
-from outrider.core.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
+from outrider.core.sensors.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.simulation.homes import Home
 from outrider.simulation.mjcf import TIMESTEP_S, build_model

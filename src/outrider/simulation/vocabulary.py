@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 
 KINDS = ("ball", "bin", "bottle", "box", "chair", "cone", "cup", "lamp", "table", "vase")
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "silver", "black")

@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from outrider.core.errors import ConfigError
-from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.training_data import CELL_COLUMNS, CELL_LABELS, CELL_ROWS, Example, Query, Shard
 
 ACTION_WEIGHT = 4.0

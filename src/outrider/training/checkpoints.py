@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from outrider.core.writing import make_folder, replace_file
+from outrider.core.files.writing import make_folder, replace_file
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
-from outrider.core.terminal import tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.training_data import Example
 from outrider.training.batches import Packer, read_shard, shard_paths
 from outrider.training.imitation import learning_rate

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoTokenizer
 
 from outrider.core.errors import ConfigError
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 from outrider.training.architecture import build_model
 
 WEIGHTS_PREFIX = "model."

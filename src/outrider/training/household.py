@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from outrider.core.questions import question_prompt
+from outrider.core.language.questions import question_prompt
 
 PEOPLE = ("anna", "ben", "clara", "david", "emma", "felix", "grace", "hugo", "iris", "jonas", "karla", "leo")
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -12,7 +12,7 @@ import torch.distributed as distributed
 import torch.multiprocessing as multiprocessing
 from transformers import AutoTokenizer
 
-from outrider.core.writing import make_folder
+from outrider.core.files.writing import make_folder
 from outrider.training.imitation import Trainer, TrainingConfig
 
 

@@ -19,7 +19,7 @@ import torch.nn.functional as functional
 from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ConfigError
-from outrider.core.prompt import END_OF_TEXT
+from outrider.core.language.prompt import END_OF_TEXT
 from outrider.training.architecture import build_model
 from outrider.training.checkpoints import save_checkpoint
 from outrider.training.export import write_card

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from transformers import PreTrainedTokenizerFast
 
-from outrider.core.actions import ACTION_TEXTS
-from outrider.core.prompt import END_OF_TEXT
+from outrider.core.language.actions import ACTION_TEXTS
+from outrider.core.language.prompt import END_OF_TEXT
 from outrider.core.training_data import Query
 
 ANSWER_SHARE = 0.999

@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from outrider.core.writing import make_folder
+from outrider.core.files.writing import make_folder
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",

@@ -15,8 +15,8 @@ import zmq
 from zmq.utils import z85
 
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import make_private_folder, open_private, read_private
-from outrider.core.writing import writing_to
+from outrider.core.files.private_files import make_private_folder, open_private, read_private
+from outrider.core.files.writing import writing_to
 
 SERVER_KEY_FILE = "verifier.key"
 _KEY_BYTES = 32

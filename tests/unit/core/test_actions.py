@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from outrider.core.actions import ACTION_TEXTS, ActionTable, Answer, Motion, split_answer
+from outrider.core.language.actions import ACTION_TEXTS, ActionTable, Answer, Motion, split_answer
 
 TABLE = ActionTable()
 

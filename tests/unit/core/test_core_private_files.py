@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import (
+from outrider.core.files.private_files import (
     keep_private,
     make_private_folder,
     open_private,
@@ -98,7 +98,7 @@ def test_devices_may_be_written(tmp_path: Path) -> None:
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode) and mode_of(Path("/dev/null")) == 0o666
     (tmp_path / "link").symlink_to("/dev/null")
     write_private(tmp_path / "link", "text")
-    script = "from pathlib import Path; from outrider.core.private_files import *; "
+    script = "from pathlib import Path; from outrider.core.files.private_files import *; "
     script += "write_private(Path('/dev/stdout'), 'told')"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert said.stdout == "told"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from outrider.core.errors import FrameError
-from outrider.core.jpeg import jpeg_size
+from outrider.core.sensors.jpeg import jpeg_size
 
 
 def encoded(width: int, height: int, *options: int) -> bytes:

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from outrider.core.prompt import (
+from outrider.core.language.prompt import (
     HISTORY_STEPS,
     IMAGE_PLACEHOLDER,
     MEMORY_SLOTS,

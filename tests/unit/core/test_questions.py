@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.core.errors import ConfigError
-from outrider.core.questions import FUNCTION_WORDS, Slots, question_of, question_prompt
+from outrider.core.language.questions import FUNCTION_WORDS, Slots, question_of, question_prompt
 
 QUESTION = "tell me where my hearing aid is"
 

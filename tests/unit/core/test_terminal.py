@@ -7,8 +7,8 @@ import time
 import pytest
 from rich.table import Table
 
-from outrider.core import terminal
-from outrider.core.terminal import Pulse, make_console, tracked
+from outrider.core.files import terminal
+from outrider.core.files.terminal import Pulse, make_console, tracked
 
 
 def test_a_piped_table_is_not_cut(

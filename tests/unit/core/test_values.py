@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.core.camera import GO2_FRONT_CAMERA, SIM_CAMERA
+from outrider.core.sensors.camera import GO2_FRONT_CAMERA, SIM_CAMERA
 from outrider.core.values import Decoded, Pose2D, RoundStats, wrap_angle
 
 

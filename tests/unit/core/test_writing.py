@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.writing import checked_file, checked_folder, replace_file, writing_to
+from outrider.core.files.writing import checked_file, checked_folder, replace_file, writing_to
 
 
 def test_places_that_can_be_written_are_handed_back_with_their_folders_made(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_file_is_private_and_whole_whenever_its_process_is_killed(tmp_path: Pa
     file.write_text("0" * 4_000_000)
     file.chmod(0o644)
     code = (
-        "import sys; from pathlib import Path; from outrider.core.writing import replace_file\n"
+        "import sys; from pathlib import Path; from outrider.core.files.writing import replace_file\n"
         "for digit in '123456789' * 1000:\n"
         "    replace_file(Path(sys.argv[1]), digit.encode() * 4_000_000); print(digit, flush=True)"
     )

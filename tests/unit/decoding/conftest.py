@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.pace import Pace
+from outrider.decoding.adaptive.policy import Pace
 
 
 @pytest.fixture

@@ -15,11 +15,17 @@ from support.enumeration import outcomes, texts
 from support.rounds import Pair, Round
 
 from outrider.core.errors import ProtocolError
-from outrider.decoding import acceptance, sparse
+from outrider.decoding.acceptance import rejection, sparse
+from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
+from outrider.decoding.acceptance.quantized import (
+    DRAFT_BITS,
+    TARGET_BITS,
+    draft_distribution,
+    on_grid,
+    target_distribution,
+)
+from outrider.decoding.acceptance.schemes import certain_row
 from outrider.decoding.config import Sampling
-from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, draft_distribution, on_grid, target_distribution
-from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.schemes import certain_row
 
 TOLERANCE = 1e-12
 SHAPES = {
@@ -165,11 +171,11 @@ def test_a_head_alone_would_bias_the_text(shape, num_head):
 
     def program(chance):
         drafted = chance.pick(draft, Purpose.DRAFT, 0)
-        if acceptance.count_accepted(target[None], [float(draft[drafted])], [drafted], 0, chance):
+        if rejection.count_accepted(target[None], [float(draft[drafted])], [drafted], 0, chance):
             return drafted
         kept = torch.zeros_like(target)
         kept[head] = target[head]
-        return acceptance.resample(kept, draft, 0, chance)
+        return rejection.resample(kept, draft, 0, chance)
 
     found = torch.zeros_like(target)
     for token, prob in outcomes(program).items():
@@ -186,7 +192,7 @@ def test_the_inverted_ratio_would_bias_the_text():
         ratio = float(draft[drafted] / target[drafted])
         if chance.happens(min(1.0, ratio), Purpose.ACCEPT, 0):
             return drafted
-        return acceptance.resample(target, draft, 0, chance)
+        return rejection.resample(target, draft, 0, chance)
 
     wrong = outcomes(program)
     assert max(abs(wrong[token] - float(target[token])) for token in wrong) > 0.1
@@ -209,9 +215,9 @@ def test_impossible_reports_are_refused():
     target, _ = rows_of("mixed")
     chance = CounterChance(0)
     with pytest.raises(ProtocolError, match="probability 0"):
-        acceptance.judge_split(target[None], [0.0], [1], 3, chance, False)
+        rejection.judge_split(target[None], [0.0], [1], 3, chance, False)
     with pytest.raises(ProtocolError, match="the same"):
-        acceptance.resample(target, target, 3, chance)
+        rejection.resample(target, target, 3, chance)
     residue = sparse.sparse_residue(target, 3, chance, 4, 2)
     with pytest.raises(ProtocolError, match="the same"):
         sparse.resample_sparse(residue, target, 3, chance)
@@ -219,6 +225,6 @@ def test_impossible_reports_are_refused():
 
 def test_a_choice_follows_a_whole_draft_only_where_there_is_a_bonus() -> None:
     decided = [(4, 1.0), (5, 2.0), (6, 0.5)]
-    assert acceptance.judge_decided(decided, (4, 5))[:2] == (2, 6)
-    assert acceptance.judge_decided(decided, (4, 5), with_bonus=False)[:2] == (2, None)
-    assert acceptance.judge_decided(decided, (4, 9), with_bonus=False)[:2] == (1, 5)
+    assert rejection.judge_decided(decided, (4, 5))[:2] == (2, 6)
+    assert rejection.judge_decided(decided, (4, 5), with_bonus=False)[:2] == (2, None)
+    assert rejection.judge_decided(decided, (4, 9), with_bonus=False)[:2] == (1, 5)

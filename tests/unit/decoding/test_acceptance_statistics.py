@@ -12,11 +12,11 @@ from support.enumeration import texts
 from support.rounds import Pair, Round
 from support.statistics import fits
 
+from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
+from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
 from outrider.decoding.config import Sampling
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.grid import draft_distribution, target_distribution
-from outrider.decoding.randomness import CounterChance, Purpose
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 LENGTH = 2
 NUM_SEEDS = 900

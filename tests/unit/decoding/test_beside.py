@@ -11,23 +11,23 @@ from support.toys import toy_pair
 from outrider.core.frames import Draft, Verdict
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.cloud.target_sequence import TargetText
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.digest import common_length
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import (
     ExitHint,
     Judgement,
     SessionKey,
     Verify,
 )
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.pace import Pace
-from outrider.decoding.service import VerifierService
-from outrider.decoding.session import TargetText
-from outrider.decoding.synthetic import SyntheticSettings, synthetic_pair
-from outrider.decoding.token_runs import Run, pack_runs
-from outrider.decoding.toy import ToyModel
+from outrider.decoding.protocol.branch_codec import Run, pack_runs
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import common_length
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING
-from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 TEXT = own()

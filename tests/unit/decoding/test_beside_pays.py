@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.decoding.pace import Pace
+from outrider.decoding.adaptive.policy import Pace
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 

@@ -13,6 +13,9 @@ from outrider.core.errors import OutOfMemoryError
 from outrider.core.ports import Chunk
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import Sampling
+from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.execution.workers import TargetWorker
+from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import (
     ExitHint,
     GivenUp,
@@ -21,9 +24,6 @@ from outrider.decoding.jobs import (
     SessionKey,
     Verify,
 )
-from outrider.decoding.sequence import CachedSequence
-from outrider.decoding.toy import ToyModel
-from outrider.decoding.workers import TargetWorker
 
 TEXT = own()
 KEY = SessionKey(ALICE, 1)

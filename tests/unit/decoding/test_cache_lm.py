@@ -7,7 +7,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Prompt
-from outrider.decoding.cache_lm import CacheModel, WordTokenizer
+from outrider.decoding.fakes.cache_lm import CacheModel, WordTokenizer
 
 LESSONS = ("tom likes tea .", "sue likes tea .", "tom likes jam .")
 WORDS = WordTokenizer(["tom", "sue", "ann", "likes", "tea", "jam", "figs", "who"])

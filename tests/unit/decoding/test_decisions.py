@@ -10,9 +10,9 @@ import torch
 from support.choices import choose
 from support.held import Held
 
-from outrider.decoding import decisions, philox
-from outrider.decoding.config import Sampling
-from outrider.decoding.decisions import (
+from outrider.decoding.acceptance import coupled, philox
+from outrider.decoding.acceptance.counter_rng import Purpose, uniforms
+from outrider.decoding.acceptance.coupled import (
     Draw,
     Draws,
     columns_of,
@@ -25,10 +25,10 @@ from outrider.decoding.decisions import (
     noise_there,
     two_passes,
 )
-from outrider.decoding.philox import generator_keys, uniform_rows
-from outrider.decoding.randomness import Purpose, uniforms
-from outrider.decoding.sampling import perturbed
-from outrider.models.step_memory import CHOICE_WORKSPACE_BYTES
+from outrider.decoding.acceptance.philox import generator_keys, uniform_rows
+from outrider.decoding.acceptance.sampling import perturbed
+from outrider.decoding.config import Sampling
+from outrider.models.footprint.step_footprint import CHOICE_WORKSPACE_BYTES
 
 VOCABULARY = 203
 SAMPLINGS = (
@@ -139,7 +139,7 @@ def test_numbers_and_choices_made_in_parts_are_those_made_at_once(monkeypatch):
     decided, noise = decide_there(logits, draws), noise_there(keys, VOCABULARY)
     assert columns_of(decided)[0] == [choice for choice, _ in decide(logits, draws)]
     for at_once in (1, 2 * VOCABULARY, 4 * VOCABULARY + 1):
-        monkeypatch.setattr(decisions, "_NUMBERS_AT_ONCE", at_once)
+        monkeypatch.setattr(coupled, "_NUMBERS_AT_ONCE", at_once)
         monkeypatch.setattr(philox, "_BLOCKS_AT_ONCE", at_once // 4)
         assert torch.equal(decide_there(logits, draws), decided)
         assert torch.equal(noise_there(keys, VOCABULARY), noise)
@@ -149,7 +149,7 @@ def test_what_choosing_takes_is_what_is_said(monkeypatch):
     """Of many rows at once: here of fewer numbers, in parts as much smaller."""
     num_rows, vocab_size, smaller = 64, 4096, 256
     drawn = [Draw(Sampling(0.7, seed=seed), 3) for seed in range(num_rows)]
-    for module, name in ((decisions, "_NUMBERS_AT_ONCE"), (philox, "_BLOCKS_AT_ONCE")):
+    for module, name in ((coupled, "_NUMBERS_AT_ONCE"), (philox, "_BLOCKS_AT_ONCE")):
         monkeypatch.setattr(module, name, getattr(module, name) // smaller)
     keys = generator_keys([one.sampling.seed for one in drawn], [3] * num_rows, HOST)
     logits, said = torch.randn(num_rows, vocab_size), CHOICE_WORKSPACE_BYTES // smaller

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.decoding.bound import Conditions, best_tokens_per_s
 from outrider.decoding.theory import expected_tokens
+from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 
 BASE = Conditions(
     draft_token_s=0.07,

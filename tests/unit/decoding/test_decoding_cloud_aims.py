@@ -23,10 +23,10 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Cancel, Close
-from outrider.decoding.digest import extend_digest
+from outrider.decoding.adaptive.exit_calibration import Trust
+from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
-from outrider.decoding.service import VerifierService
-from outrider.decoding.trust import Trust
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 

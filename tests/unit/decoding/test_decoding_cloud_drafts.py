@@ -18,13 +18,13 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Draft, Opened, Resume, Unsettled, Verdict
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.packing import unpack_residue, unpack_target_row
-from outrider.decoding.schemes import NUM_DRAWS
-from outrider.decoding.service import VerifierService
-from outrider.decoding.token_runs import Run, pack_runs
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.acceptance.packing import unpack_residue, unpack_target_row
+from outrider.decoding.acceptance.schemes import NUM_DRAWS
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.branch_codec import Run, pack_runs
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 def test_a_draft_is_judged_once():

@@ -18,9 +18,9 @@ from cloud_machine import (
 
 from outrider.core.frames import Draft, Proposal
 from outrider.core.ports import Array
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.schemes import certain_row, pack_evidence
-from outrider.decoding.toy import ToySettings
+from outrider.decoding.acceptance.schemes import certain_row, pack_evidence
+from outrider.decoding.fakes.toy import ToySettings
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 
 def one_round(one: Speaking, text: tuple[int, ...], at: int) -> int:

@@ -18,8 +18,8 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Cancel, Close, Verdict
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.limits import CloudLimits
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
 

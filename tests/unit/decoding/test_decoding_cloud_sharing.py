@@ -40,16 +40,16 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.cloud import Reply
+from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.driver import LinkedDecoder
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.toy import ToySession
 from outrider.decoding.jobs import PrefillTarget, Unfinished, Verify
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.local import LocalLink
-from outrider.decoding.service import VerifierService
-from outrider.decoding.token_runs import Run, pack_runs
-from outrider.decoding.toy import ToySession
+from outrider.decoding.protocol.branch_codec import Run, pack_runs
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 

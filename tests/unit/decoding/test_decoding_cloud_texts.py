@@ -36,8 +36,8 @@ from outrider.core.frames import (
     Verdict,
 )
 from outrider.core.values import Prompt
-from outrider.decoding.digest import extend_digest, prompt_digest
-from outrider.decoding.places import PROBE_S
+from outrider.decoding.cloud.admission import PROBE_S
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 
 def test_a_lost_prefix_is_never_continued_from_an_empty_cache():

@@ -6,11 +6,11 @@ import pytest
 from edge_machine import ROOT, draft, drafted, edge, grow, hint, prefill, verdict
 
 from outrider.core.frames import Draft, Opened
-from outrider.decoding.branch_pool import BranchPool
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.edge import Commit, EdgeMachine, Send
+from outrider.decoding.cloud.branch_cache import BranchPool
+from outrider.decoding.edge.machine import Commit, EdgeMachine, Send
 from outrider.decoding.jobs import Choices
-from outrider.decoding.token_runs import unpack_runs
+from outrider.decoding.protocol.branch_codec import unpack_runs
+from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 

@@ -9,7 +9,7 @@ from support.toys import JPEG
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import Cancel, Open, Opened, PrefillAgain, Refused, Rules, Verdict
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.edge import Commit, EdgeMachine, Send
+from outrider.decoding.edge.machine import Commit, EdgeMachine, Send
 from outrider.decoding.jobs import Choices
 
 

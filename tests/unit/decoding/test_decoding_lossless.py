@@ -15,14 +15,14 @@ from support.toys import greedy_token_after, own_text, request, toy_pair
 from outrider.core.errors import Cancelled
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import LinkState
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.cloud.target_sequence import TargetText
 from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
-from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.local import LocalLink
-from outrider.decoding.pace import Pace
-from outrider.decoding.service import VerifierService
-from outrider.decoding.session import TargetText
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
-from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 times = st.floats(0.0, 0.3)

@@ -15,10 +15,10 @@ from outrider.core.errors import ConfigError, FrameError
 from outrider.core.frames import Opened, Pong, Refused
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.digest import DigestedText, common_length, extend_digest, prompt_digest
-from outrider.decoding.patience import Patience
-from outrider.decoding.sequence import CachedSequence
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
+from outrider.decoding.protocol.retry_timer import Patience
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from support.statistics import fits
 from support.toys import request
 
-from outrider.core.endings import has_ended
 from outrider.core.frames import MAX_SEED, Frame, Resume
+from outrider.core.language.endings import has_ended
 from outrider.core.values import Prompt
-from outrider.decoding import schemes
+from outrider.decoding.acceptance import schemes
+from outrider.decoding.acceptance.quantized import target_distribution
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.digest import extend_digest, prompt_digest
-from outrider.decoding.grid import target_distribution
-from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.decoding.virtual import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.simulation.decoder import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 LENGTH = 3

@@ -8,8 +8,7 @@ import torch
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import Prompt
-from outrider.decoding.digest import common_length
-from outrider.decoding.synthetic import (
+from outrider.decoding.fakes.synthetic import (
     FIRST_ID,
     STRATA,
     Place,
@@ -20,6 +19,7 @@ from outrider.decoding.synthetic import (
     exit_agreement,
     synthetic_pair,
 )
+from outrider.decoding.protocol.prefix_digest import common_length
 from outrider.decoding.theory import acceptance_rate
 
 PROMPT = Prompt("find the silver bottle", b"\xff\xd8")

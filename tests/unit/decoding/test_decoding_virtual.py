@@ -12,10 +12,10 @@ from outrider.core.frames import Peer
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.device_queue import DeviceQueue
 from outrider.decoding.jobs import SessionKey, Verify
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.tuning import AdaptiveTuning
-from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
 
 COMPUTE = ComputeProfile(
     draft_prefill_s=0.1, draft_token_s=0.01, target_prefill_s=0.3, verify_s=0.05, verify_token_s=0.001

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.branch_pool import BranchPool
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
-from outrider.decoding.token_runs import Run, pack_runs, unpack_runs
+from outrider.decoding.cloud.branch_cache import BranchPool
+from outrider.decoding.drafting.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
+from outrider.decoding.protocol.branch_codec import Run, pack_runs, unpack_runs
+from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 DIGEST, LENGTH = 77, 5

@@ -13,13 +13,13 @@ from outrider.core.errors import Cancelled, LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import Array, Chunk, ExitReader, Pause
 from outrider.core.values import Decoded, LinkState, Verified
-from outrider.decoding.cloud import Reply
+from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig, Sampling
-from outrider.decoding.device_queue import DeviceQueue
-from outrider.decoding.driver import LinkedDecoder, ignore_verified, never_cancelled
-from outrider.decoding.service import VerifierService
-from outrider.decoding.toy import ToyModel
-from outrider.decoding.virtual import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder, ignore_verified, never_cancelled
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.toy import ToyModel
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.device_queue import DeviceQueue
 
 DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03
 

@@ -6,14 +6,14 @@ import pytest
 from edge_machine import ROOT, edge, grow, prefill
 from support.toys import own_text, request
 
-from outrider.core.endings import has_ended, until_end
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Opened
+from outrider.core.language.endings import has_ended, until_end
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.toy import ToyModel, ToySettings
-from outrider.decoding.virtual import VirtualDecoder, VirtualWorld
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.protocol.prefix_digest import extend_digest
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 TARGET = ToyModel(ToySettings(seed=3, end_ids=(0, 3, 7, 11), exit_agreement=(0.5, 0.9)))

@@ -14,18 +14,18 @@ from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding import cloud
-from outrider.decoding.cloud import Reply
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.cloud import machine
+from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
-from outrider.decoding.fleet import Fleet, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.execution.workers import OnHint
+from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudJob, CloudResult, Verify
-from outrider.decoding.joining import Candidate, worth_joining
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.pace import Pace
-from outrider.decoding.toy import ToyModel
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
-from outrider.decoding.virtual import ComputeProfile
-from outrider.decoding.workers import OnHint
 from outrider.wire.codec import encode, wire_bytes
 
 TEXTS = 3
@@ -150,7 +150,7 @@ def test_who_is_ready_is_left_out_of_so_many_batches_and_a_lone_target_of_none(
         seen.extend(candidates)
         return worth_joining(candidates, *others)
 
-    monkeypatch.setattr(cloud, "worth_joining", noted)
+    monkeypatch.setattr(machine, "worth_joining", noted)
     run_loaded(strategy, 16, 1.0, most_left_out=most)
     assert max(one.left_out for one in seen) == (most if waits else 0)
     assert any(one.can_wait for one in seen) == waits

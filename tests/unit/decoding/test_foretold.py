@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.foretold import Foretold, Left, learn_from_left
+from outrider.decoding.adaptive.exit_calibration import heard_after
+from outrider.decoding.adaptive.foretold import Foretold, Left, learn_from_left
+from outrider.decoding.adaptive.policy import Pace
 from outrider.decoding.jobs import ExitHint, Word
-from outrider.decoding.pace import Pace
-from outrider.decoding.trust import heard_after
 from outrider.decoding.tuning import AdaptiveTuning
 
 DRAFT = (1, 2, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.pace import Pace
+from outrider.decoding.adaptive.policy import Pace
 
 STEP_S = 0.05
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from outrider.core.errors import ProtocolError
 from outrider.core.varints import read_varints, skip_varints, write_varints
-from outrider.decoding import packing
-from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
-from outrider.decoding.randomness import CounterChance
-from outrider.decoding.sparse import SparseResidue, head_of, sparse_residue, tail_draws
-from outrider.decoding.varints import decode_varints, encode_varints
+from outrider.decoding.acceptance import packing
+from outrider.decoding.acceptance.counter_rng import CounterChance
+from outrider.decoding.acceptance.quantized import DRAFT_BITS, TARGET_BITS, counts_of, on_grid
+from outrider.decoding.acceptance.sparse import SparseResidue, head_of, sparse_residue, tail_draws
+from outrider.decoding.acceptance.varints import decode_varints, encode_varints
 
 VOCABULARY = 9
 masses = st.sampled_from([0.0, 0.0, 1e-9, 1e-3, 0.2, 1.0])

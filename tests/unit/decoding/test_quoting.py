@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.questions import question_prompt
+from outrider.core.language.questions import question_prompt
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
+from outrider.decoding.aggregation.quoting import QuotingModel, best_document
 from outrider.decoding.aggregation.virtual import PeerWorld, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
-from outrider.decoding.quoting import QuotingModel, best_document
+from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.models import load_tokenizer
-from outrider.runtime.aggregation_regimes import frame_bytes
-from outrider.runtime.paths import models_folder
+from outrider.runtime.common.paths import models_folder
 
 HAMMER = "my old hammer #1."
 REPAIRS = "hammers are repaired by hugo at the harbour."

@@ -18,10 +18,16 @@ from support.closed_forms import (
 from support.statistics import fits
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.decoding.acceptance.counter_rng import gumbel_noise
+from outrider.decoding.acceptance.quantized import (
+    DRAFT_BITS,
+    TARGET_BITS,
+    counts_of,
+    on_grid,
+    target_distribution,
+)
+from outrider.decoding.acceptance.sampling import perturbed, probabilities, unchecked_scores
 from outrider.decoding.config import Sampling
-from outrider.decoding.grid import DRAFT_BITS, TARGET_BITS, counts_of, on_grid, target_distribution
-from outrider.decoding.randomness import gumbel_noise
-from outrider.decoding.sampling import perturbed, probabilities, unchecked_scores
 
 logit_rows = st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=8).map(torch.tensor)
 distributions = st.lists(st.sampled_from([0.0, 0.01, 0.5, 1.0, 3.0]), min_size=4, max_size=4).filter(any)

@@ -12,11 +12,11 @@ from cloud_machine import ALICE, PROMPT, ROOT, TRUSTING, draft, opening
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
+from outrider.decoding.aggregation.combined_service import JointService
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
-from outrider.decoding.digest import extend_digest
-from outrider.decoding.joint import JointService
-from outrider.decoding.service import FrameService, Listener, VerifierService, serve_frames
+from outrider.decoding.drivers.verifier_service import FrameService, Listener, VerifierService, serve_frames
+from outrider.decoding.protocol.prefix_digest import extend_digest
 
 TARGET, _ = toy_pair(1, 1.0, eos_bias=-9.0)
 TEXT = own_text(TARGET, request(PROMPT.text, 20))

@@ -11,8 +11,10 @@ from support.toys import own_text, toy_pair
 from outrider.core.frames import Peer
 from outrider.core.ports import Array, Chunk
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding import judging
 from outrider.decoding.config import Sampling
+from outrider.decoding.execution import batch_verification
+from outrider.decoding.execution.workers import TargetWorker
+from outrider.decoding.fakes.toy import ToyModel, ToySession
 from outrider.decoding.jobs import (
     ExitHint,
     GivenUp,
@@ -22,8 +24,6 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
-from outrider.decoding.toy import ToyModel, ToySession
-from outrider.decoding.workers import TargetWorker
 
 TEXT = own()
 
@@ -217,7 +217,7 @@ def test_what_fails_beside_the_forward_is_the_jobs_failure(monkeypatch, failing)
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(judging, failing, fail)
+        patch.setattr(batch_verification, failing, fail)
         assert work.run(jobs, never) == [error, error]
         assert work.run(jobs[:1], never) == [error]
     assert all(stands(judged, TEXT[:4]) for judged in work.run(jobs, never))

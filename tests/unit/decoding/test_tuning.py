@@ -13,14 +13,14 @@ from msgspec import structs
 from outrider.core.errors import ConfigError
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning, ExitPriors
-from outrider.runtime.comparison import (
+from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
     synthetic_models,
     synthetic_requests,
     world_of,
 )
-from outrider.runtime.regimes import load_regimes, with_dear_rows
+from outrider.evaluation.decoding.regimes import load_regimes, with_dear_rows
 
 REGIMES = list(load_regimes(["fsd-rtx-llama2", "fsd-go2-cheap-exits", "picospec-llama-humaneval"]).values())
 REGIMES += map(with_dear_rows, load_regimes(["picospec-qwen-humaneval"]).values())

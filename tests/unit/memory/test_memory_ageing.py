@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.memories import WordEmbedder
 
 from outrider.core.values import Place
-from outrider.memory.ageing import DAY_S, Passed, longest_step_s
 from outrider.memory.answers import seen_answer
-from outrider.memory.store import MemoryStore, StoreLimits
+from outrider.memory.store.ageing import DAY_S, Passed, longest_step_s
+from outrider.memory.store.store import MemoryStore, StoreLimits
 
 NOW_S = 1_790_000_000.0
 YEAR_S = 365 * DAY_S

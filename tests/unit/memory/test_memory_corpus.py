@@ -13,7 +13,7 @@ from support.memories import WordEmbedder
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Visibility
 from outrider.memory.corpus import PASSAGE_CHARACTERS, EmbeddedCorpus, passages_of, read_folder
-from outrider.memory.fleet import FleetCorpus, is_fleet
+from outrider.memory.qdrant_corpus import FleetCorpus, is_fleet
 
 KEYS = "Keys are cut at the kiosk in Mill Street."
 

@@ -13,8 +13,8 @@ import pytest
 from support.memories import WordEmbedder
 
 from outrider.core.errors import MemoryStoreError
-from outrider.memory import schema
-from outrider.memory.store import MemoryStore
+from outrider.memory.store import schema
+from outrider.memory.store.store import MemoryStore
 
 
 def open_store(path: Path, key_file: Path | None = None) -> MemoryStore:

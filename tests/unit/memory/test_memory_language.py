@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from outrider.core.grammar import COMMANDS, FIND_PHRASINGS
+from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.values import Place, Pose2D, Record, RecordKind, Visibility
 from outrider.memory.answers import place_words, seen_answer, time_words
-from outrider.memory.landmarks import landmark_of
-from outrider.memory.language import Ask, AskSeen, Find, Remember, understand
-from outrider.memory.scene import Seen, place_of, things_seen
+from outrider.memory.language.landmarks import landmark_of
+from outrider.memory.language.scene import Seen, place_of, things_seen
+from outrider.memory.language.utterances import Ask, AskSeen, Find, Remember, understand
 
 SHAREABLE = Visibility.SHAREABLE
 

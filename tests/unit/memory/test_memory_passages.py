@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.memories import WordEmbedder
 
 from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.passages import PASSAGE_LENGTH, passage_spans
-from outrider.memory.store import MemoryStore
+from outrider.memory.language.passages import PASSAGE_LENGTH, passage_spans
+from outrider.memory.store.store import MemoryStore
 
 FILLER = "Today we cleaned the windows, watered the plants, went for a walk and read the newspaper. " * 18
 END = "The garage code is written behind the mirror."

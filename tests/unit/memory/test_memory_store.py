@@ -10,8 +10,8 @@ from support.memories import WordEmbedder
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Place, RecordKind, Sighting, Visibility
-from outrider.memory.records import RecordFilter
-from outrider.memory.store import MemoryStore, StoreLimits
+from outrider.memory.store.records import RecordFilter
+from outrider.memory.store.store import MemoryStore, StoreLimits
 
 DAY_S = 86_400.0
 NOW_S = 1_700_000_000.0

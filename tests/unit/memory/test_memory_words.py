@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from support.memories import WordEmbedder
 
 from outrider.memory.corpus import EmbeddedCorpus
-from outrider.memory.fleet import FleetCorpus
-from outrider.memory.ranking import own_words
-from outrider.memory.store import MemoryStore
-from outrider.memory.words import folded, holds_all, search_words, words_of
+from outrider.memory.language.words import folded, holds_all, search_words, words_of
+from outrider.memory.qdrant_corpus import FleetCorpus
+from outrider.memory.store.ranking import own_words
+from outrider.memory.store.store import MemoryStore
 
 # A note, and words of it as somebody may write them later.
 NOTES = {

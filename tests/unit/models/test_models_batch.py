@@ -14,7 +14,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk, Reading, finish
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
-from outrider.models.batch import next_span
+from outrider.models.backbone.batch import next_span
 from outrider.models.session import PREFILL_ROWS
 
 PROMPTS = [random_prompt(1), random_prompt(2), Prompt("find the cup", b""), random_prompt(3)]

@@ -11,10 +11,10 @@ from support.tiny_models import random_prompt
 from outrider.core.ports import Chunk, Pause
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
-from outrider.decoding.workers import DraftWorker
 from outrider.models import QwenModel, QwenSession, load_model, session
-from outrider.runtime.decoders import local_decoder
+from outrider.runtime.wiring.decoders import local_decoder
 
 SAMPLING = Sampling(1.0, 1.0, 3)
 

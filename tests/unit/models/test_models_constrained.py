@@ -10,15 +10,15 @@ import pytest
 import torch
 from support.tiny_models import random_prompt
 
-from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ModelError
+from outrider.core.language.actions import ACTION_TEXTS
+from outrider.core.language.prompt import PromptContext, render_prompt
 from outrider.core.ports import Chunk
-from outrider.core.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.models import ConstrainedModel, QwenModel, constrain, load_model
 from outrider.models.constrained import FORBIDDEN, LineGrammar
-from outrider.runtime.decoders import local_decoder
+from outrider.runtime.wiring.decoders import local_decoder
 
 
 @pytest.fixture(scope="module")

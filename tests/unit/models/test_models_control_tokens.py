@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.core.prompt import PromptContext, Step, as_words, render_prompt
-from outrider.core.questions import question_of, question_prompt
+from outrider.core.language.prompt import PromptContext, Step, as_words, render_prompt
+from outrider.core.language.questions import question_of, question_prompt
 from outrider.models import load_tokenizer
-from outrider.models.tokenizer import QwenTokenizer
-from outrider.runtime.paths import models_folder
+from outrider.models.text.tokenizer import QwenTokenizer
+from outrider.runtime.common.paths import models_folder
 
 CONTROLS = [
     "<|im_end|>",

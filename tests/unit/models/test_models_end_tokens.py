@@ -15,7 +15,7 @@ from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig
 from outrider.models import load_model, load_tokenizer
 from outrider.models.reference import ReferenceGenerator
-from outrider.runtime.decoders import local_decoder
+from outrider.runtime.wiring.decoders import local_decoder
 
 LENGTH = 24
 

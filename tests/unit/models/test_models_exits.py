@@ -15,9 +15,9 @@ from transformers import Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ModelError
 from outrider.models import QwenModel, QwenSession, load_model
-from outrider.models.batch import DECODE_ROWS, SPAN_STEP, decode_slices
-from outrider.models.exits import EXITS_FILE, ExitAdapters, write_exits
-from outrider.models.images import Preprocessing, decode_jpeg, patchify
+from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP, decode_slices
+from outrider.models.backbone.early_exits import EXITS_FILE, ExitAdapters, write_exits
+from outrider.models.inputs.images import Preprocessing, decode_jpeg, patchify
 
 LAYERS = (1, 3)
 TOKEN_IDS = torch.arange(3, 150, 4)
@@ -116,7 +116,7 @@ def test_nothing_of_the_exits_is_computed_unasked(model: QwenModel, monkeypatch:
 def test_an_exit_speaks_before_the_deeper_layers_run(
     model: QwenModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outrider.models import text_stack
+    from outrider.models.backbone import text_stack
 
     session, order = prefilled(model), []
     transform = text_stack.transform

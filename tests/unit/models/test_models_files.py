@@ -14,9 +14,15 @@ from support.tiny_models import TARGET_SIZE, build_tokenizer, random_modules, ra
 from transformers import Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ModelError
-from outrider.models import hub, load_model
-from outrider.models.files import WEIGHTS_FILE, WEIGHTS_INDEX_FILE, check_weight_files, weight_files
-from outrider.models.graphs.store import GraphRequest
+from outrider.models import load_model
+from outrider.models.checkpoint import hub
+from outrider.models.checkpoint.files import (
+    WEIGHTS_FILE,
+    WEIGHTS_INDEX_FILE,
+    check_weight_files,
+    weight_files,
+)
+from outrider.models.onnx.store import GraphRequest
 
 
 def save(folder: Path, seed: int, shards: bool = False, dtype: torch.dtype = torch.float32) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.models.free_memory import available_bytes
+from outrider.models.footprint.free_memory import available_bytes
 
 GB = 2**30
 

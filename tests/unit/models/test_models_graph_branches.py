@@ -14,13 +14,13 @@ from outrider.core.errors import ConfigError, OutOfMemoryError
 from outrider.core.ports import Chunk
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
-from outrider.decoding.workers import DraftWorker
 from outrider.models import QwenModel, load_exact_model, load_graph_model, load_model
-from outrider.models.graphs import blocks
-from outrider.models.graphs.model import GraphModel
-from outrider.models.graphs.slots import BRANCH_SLOTS, Node, SlotTree
-from outrider.runtime.decoders import local_decoder
+from outrider.models.onnx import blocks
+from outrider.models.onnx.model import GraphModel
+from outrider.models.onnx.slots import BRANCH_SLOTS, Node, SlotTree
+from outrider.runtime.wiring.decoders import local_decoder
 
 LAYERS = 2
 LENGTH = 512

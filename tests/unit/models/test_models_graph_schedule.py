@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.models.graphs.schedule import (
+from outrider.models.onnx.schedule import (
     CAUTION,
     Profile,
     plan_switch,

@@ -15,12 +15,13 @@ from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
 from outrider.core.model_options import PROVIDERS, Precision
 from outrider.core.ports import Chunk
 from outrider.core.values import Prompt
-from outrider.models import QwenModel, load_exact_model, load_graph_model, memory
-from outrider.models.graphs import blocks as graph_blocks
-from outrider.models.graphs import providers
-from outrider.models.graphs.export import GraphBuilder
-from outrider.models.graphs.model import GraphModel
-from outrider.models.matrices import ForeignMatrix
+from outrider.models import QwenModel, load_exact_model, load_graph_model
+from outrider.models.footprint import footprint
+from outrider.models.onnx import blocks as graph_blocks
+from outrider.models.onnx import providers
+from outrider.models.onnx.export import GraphBuilder
+from outrider.models.onnx.model import GraphModel
+from outrider.models.quantization.matrices import ForeignMatrix
 
 GENERATED = 24
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8", "int4")
@@ -253,12 +254,12 @@ def test_too_little_memory_is_said_before_building_and_before_loading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("OUTRIDER_CACHE", str(tmp_path))
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2.0**30)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: 2.0**30)
     with pytest.raises(OutOfMemoryError, match=r"needs \d+\.\d GB to build as static graphs in int4"):
         load_graph_model(folder, max_length=5_000_000)
     assert not list(tmp_path.iterdir())
     load_graph_model(folder)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1e4)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: 1e4)
     with pytest.raises(OutOfMemoryError, match="to load as static graphs in int4"):
         load_graph_model(folder)
 

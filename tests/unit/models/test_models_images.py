@@ -9,7 +9,7 @@ from support.tiny_models import random_jpeg
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil, smart_resize
 
 from outrider.core.errors import FrameError
-from outrider.models.images import Preprocessing, decode_jpeg, fit_to_model, model_size, patchify
+from outrider.models.inputs.images import Preprocessing, decode_jpeg, fit_to_model, model_size, patchify
 
 SHIPPED = Preprocessing()
 

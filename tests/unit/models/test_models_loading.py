@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from support.tiny_models import SENTENCES, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.core.grammar import Vocabulary
+from outrider.core.language.grammar import Vocabulary
 from outrider.core.pairs import check_pair
 from outrider.models import QwenModel, load_model, load_tokenizer, read_card
-from outrider.models.hub import model_name
+from outrider.models.checkpoint.hub import model_name
 
 
 @pytest.fixture

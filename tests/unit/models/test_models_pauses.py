@@ -11,9 +11,10 @@ from support.captured import Event, Graph, stand_in_for_cuda
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.ports import Chunk, LanguageModel
-from outrider.models import QwenModel, load_graph_model, load_model, steps
+from outrider.models import QwenModel, load_graph_model, load_model
+from outrider.models.backbone import cuda_graph_steps
+from outrider.models.backbone.cuda_graph_steps import GraphLauncher
 from outrider.models.constrained import constrain
-from outrider.models.steps import GraphLauncher
 
 LAYERS = 3
 
@@ -99,7 +100,7 @@ def test_little_of_a_captured_step_runs_on_past_the_pause_that_ends_it(
     replay = Graph.replay
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(Event, "query", lambda event: False)
-    monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
+    monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", GraphLauncher)
     monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
     model = stepped(build_tiny_model(tmp_path / "draft", TinySize(layers=16)))
     session = model.open_session()

@@ -14,10 +14,10 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
-from outrider.models.foreign import check_products
-from outrider.models.integers import INT4_GROUP, round_to_integers
-from outrider.models.matrices import ForeignMatrix
-from outrider.models.packing import pack
+from outrider.models.checkpoint.torchao_format import check_products
+from outrider.models.quantization.integers import INT4_GROUP, round_to_integers
+from outrider.models.quantization.matrices import ForeignMatrix
+from outrider.models.quantization.matrix_choice import pack
 
 PACKED: tuple[Precision, ...] = ("int8", "int4")
 

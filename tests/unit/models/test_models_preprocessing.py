@@ -17,8 +17,12 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.models import ReferenceGenerator, load_graph_model, load_model
-from outrider.models.images import Preprocessing, fit_to_model, model_size, patchify, smart_resize
-from outrider.models.preprocessing import PREPROCESSOR_FILE, PROCESSOR_FILE, read_preprocessing
+from outrider.models.checkpoint.preprocessor_config import (
+    PREPROCESSOR_FILE,
+    PROCESSOR_FILE,
+    read_preprocessing,
+)
+from outrider.models.inputs.images import Preprocessing, fit_to_model, model_size, patchify, smart_resize
 
 PUBLISHED = {
     "min_pixels": 3136,

@@ -15,8 +15,8 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PROVIDERS, Precision
 from outrider.models import QwenModel, load_exact_model, load_graph_model
-from outrider.models.graphs import providers
-from outrider.models.graphs.model import GraphModel
+from outrider.models.onnx import providers
+from outrider.models.onnx.model import GraphModel
 
 GENERATED = 16
 HALF_PRECISION = ("qnn",)

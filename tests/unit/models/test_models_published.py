@@ -13,18 +13,14 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ModelError, OutOfMemoryError
 from outrider.core.model_options import PRECISIONS
-from outrider.decoding.refusals import reason_of
-from outrider.models import (
-    ReferenceGenerator,
-    cache,
-    checkpoint,
-    hub,
-    layout,
-    load_model,
-    memory,
-)
-from outrider.models.files import weight_files
-from outrider.runtime.paths import model_folder
+from outrider.decoding.protocol.refusals import reason_of
+from outrider.models import ReferenceGenerator, load_model
+from outrider.models.backbone import kv_cache
+from outrider.models.checkpoint import hub, weights
+from outrider.models.checkpoint.files import weight_files
+from outrider.models.footprint import footprint
+from outrider.models.text import prompt_layout
+from outrider.runtime.common.paths import model_folder
 
 TOKENS = 12
 
@@ -81,7 +77,7 @@ def test_a_name_that_cannot_be_downloaded_says_what_to_do(monkeypatch: pytest.Mo
 def test_too_little_memory_is_said_before_anything_is_loaded(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_bytes", lambda: 100e3)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: 100e3)
     with pytest.raises(ModelError, match=r"needs 0\.\d GB to load as fp32, and 0\.\d GB are free"):
         load_model(tiny_model_folder / "target")
 
@@ -90,7 +86,7 @@ def test_the_caches_of_all_sessions_are_part_of_the_memory_said(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2 layers of keys and values of 2 heads, 8 wide, in fp32: 256 bytes a token."""
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2.0**30)
+    monkeypatch.setattr(footprint, "available_bytes", lambda: 2.0**30)
     said = r"needs 1\.5 GB to load as fp32, and 1\.0 GB are free: .*max_sessions or max_length.*take 1\.5 GB"
     with pytest.raises(ModelError, match=said):
         load_model(tiny_model_folder / "target", sessions=64, max_length=100_000)
@@ -100,19 +96,19 @@ def test_the_caches_of_all_sessions_are_part_of_the_memory_said(
 def test_weights_and_caches_must_fit_on_the_gpu(
     tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "available_on", lambda device: 3e9)
+    monkeypatch.setattr(footprint, "available_on", lambda device: 3e9)
     folder, gpu = tiny_model_folder / "target", torch.device("cuda")
-    caches = memory.SessionBytes(8, 4096, 2**31)
-    memory.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
-    monkeypatch.setattr(memory, "available_on", lambda device: 2e9)
+    caches = footprint.SessionBytes(8, 4096, 2**31)
+    footprint.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
+    monkeypatch.setattr(footprint, "available_on", lambda device: 2e9)
     with pytest.raises(ModelError, match=r"needs 2\.0 GB to load as bf16, and 1\.9 GB are free on cuda"):
-        memory.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
-    monkeypatch.setattr(memory, "available_on", lambda device: 3e9)
-    stepped = memory.SessionBytes(8, 4096, 2**31, 2**29, 2**29)
+        footprint.check_memory(folder, weight_files(folder), "bf16", caches, gpu)
+    monkeypatch.setattr(footprint, "available_on", lambda device: 3e9)
+    stepped = footprint.SessionBytes(8, 4096, 2**31, 2**29, 2**29)
     with pytest.raises(
         ModelError, match=r"needs 3\.0 GB .* take 2\.0 GB, their static steps 0\.5 GB, the choice"
     ):
-        memory.check_memory(folder, weight_files(folder), "bf16", stepped, gpu)
+        footprint.check_memory(folder, weight_files(folder), "bf16", stepped, gpu)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +121,7 @@ def test_memory_that_is_gone_while_loading_is_said(
     def full(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(checkpoint, "safe_open", full)
+    monkeypatch.setattr(weights, "safe_open", full)
     with pytest.raises(ModelError, match=r"not enough memory to load .*target: close other programs"):
         load_model(tiny_model_folder / "target")
 
@@ -141,14 +137,14 @@ def test_a_session_without_room_is_refused_and_the_others_go_on(
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache.torch, "zeros", full)
+        patch.setattr(kv_cache.torch, "zeros", full)
         with pytest.raises(
             OutOfMemoryError, match="open another session: wait, or lower max_sessions"
         ) as told:
             model.open_session()
     assert reason_of(told.value) == "busy"
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "prompt_positions", full)
+        patch.setattr(prompt_layout, "prompt_positions", full)
         with pytest.raises(OutOfMemoryError, match="take in a prompt"):
             model.open_session().prefill(random_prompt(2))
     assert torch.equal(session.prefill(random_prompt(1)), expected)
@@ -157,11 +153,11 @@ def test_a_session_without_room_is_refused_and_the_others_go_on(
 
 @pytest.mark.parametrize(("precision", "expected"), [("fp32", 4.0), ("bf16", 2.0), ("int8", 2.0)])
 def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
-    tmp_path: Path, precision: memory.Precision, expected: float
+    tmp_path: Path, precision: footprint.Precision, expected: float
 ) -> None:
     layers = {f"layers.{i}.mlp.weight": torch.zeros(100, 100, dtype=torch.bfloat16) for i in range(50)}
     save_file(layers, tmp_path / "model.safetensors")
-    needed = memory.bytes_needed(weight_files(tmp_path), precision).loading
+    needed = footprint.bytes_needed(weight_files(tmp_path), precision).loading
     assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
 
 
@@ -169,5 +165,5 @@ def test_integers_of_torchao_are_kept_as_they_are(tmp_path: Path) -> None:
     integers = {f"layers.{i}.up_proj._weight_qdata": torch.zeros(9, 9, dtype=torch.int8) for i in range(5)}
     save_file(integers, tmp_path / "model.safetensors")
     for precision in PRECISIONS:
-        needed = memory.bytes_needed(weight_files(tmp_path), precision)
-        assert needed == memory.WeightBytes(loading=5 * 81, kept=5 * 81)
+        needed = footprint.bytes_needed(weight_files(tmp_path), precision)
+        assert needed == footprint.WeightBytes(loading=5 * 81, kept=5 * 81)

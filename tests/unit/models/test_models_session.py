@@ -11,13 +11,13 @@ from support.tiny_models import random_jpeg, random_prompt
 from transformers import Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ConfigError, FrameError
-from outrider.core.prompt import PROMPT_PREFIX
+from outrider.core.language.prompt import PROMPT_PREFIX
 from outrider.core.values import Prompt
 from outrider.models import QwenModel, QwenSession, load_model
-from outrider.models.batch import DECODE_ROWS, SPAN_STEP
-from outrider.models.images import Preprocessing, decode_jpeg, patchify
+from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP
+from outrider.models.backbone.text_stack import TextStack
+from outrider.models.inputs.images import Preprocessing, decode_jpeg, patchify
 from outrider.models.session import PREFILL_ROWS
-from outrider.models.text_stack import TextStack
 
 GENERATED = 30
 

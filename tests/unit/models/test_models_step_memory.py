@@ -7,12 +7,12 @@ import torch
 from support.held import Held
 
 from outrider.core.model_options import Precision
-from outrider.models.cache import CachePool, CacheShape
-from outrider.models.checkpoint import whole_dtype
+from outrider.evaluation.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
+from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens, step_spans
+from outrider.models.backbone.kv_cache import CachePool, CacheShape
+from outrider.models.checkpoint.weights import whole_dtype
+from outrider.models.footprint.step_footprint import StepWidths, buffer_bytes, steps_bytes
 from outrider.models.loading import session_bytes
-from outrider.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
-from outrider.models.step_memory import StepWidths, buffer_bytes, steps_bytes
-from outrider.models.steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens, step_spans
 
 
 def widths_of(made_up: Widths) -> StepWidths:

@@ -14,12 +14,11 @@ from support.tiny_models import TinySize, add_exits, build_tiny_model, random_pr
 
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk, ExitReader, ModelSession, Reading
-from outrider.models import QwenModel, load_model, steps
-from outrider.models.attention import Segment
-from outrider.models.batch import DECODE_ROWS, SPAN_STEP
-from outrider.models.cache import CachePool, CacheShape
-from outrider.models.matrices import DenseMatrix
-from outrider.models.steps import (
+from outrider.models import QwenModel, load_model
+from outrider.models.backbone import cuda_graph_steps
+from outrider.models.backbone.attention import Segment
+from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP
+from outrider.models.backbone.cuda_graph_steps import (
     LOOKS_AT_WORK,
     MOST_AHEAD,
     STEP_ROWS,
@@ -30,6 +29,8 @@ from outrider.models.steps import (
     StepTokens,
     step_span,
 )
+from outrider.models.backbone.kv_cache import CachePool, CacheShape
+from outrider.models.quantization.matrices import DenseMatrix
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +207,7 @@ def test_captured_steps_say_what_direct_ones_say(model: QwenModel, monkeypatch: 
     """Graphs are captured once and replayed for other tokens, positions, sequences and lengths."""
     direct = stepping(model)
     stand_in_for_cuda(monkeypatch)
-    monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
+    monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", GraphLauncher)
     captured = stepping(model)
     said: list[list[torch.Tensor]] = []
     for each in (direct, captured):
@@ -231,7 +232,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
     replay = Graph.replay
     stand_in_for_cuda(monkeypatch)
     monkeypatch.setattr(Event, "query", lambda event: False)
-    monkeypatch.setattr(steps, "DirectLauncher", GraphLauncher)
+    monkeypatch.setattr(cuda_graph_steps, "DirectLauncher", GraphLauncher)
     monkeypatch.setattr(Graph, "replay", lambda graph: (launched.append(graph), replay(graph)))
     return launched
 
@@ -279,7 +280,7 @@ def test_where_all_is_queued_at_once_the_queue_grows_short_again(
     session = stepping(deep).open_session()
     session.prefill(random_prompt(1))
     session.forward([7, 8])
-    monkeypatch.setattr(steps, "LOOKS_AT_WORK", 3)
+    monkeypatch.setattr(cuda_graph_steps, "LOOKS_AT_WORK", 3)
     monkeypatch.setattr(Event, "query", lambda event: True)
     while queued_past_exits(session, launches)[0] < 10:
         session.truncate(session.length - 1)

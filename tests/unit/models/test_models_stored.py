@@ -18,9 +18,9 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.core.ports import Chunk
 from outrider.models import QwenModel, ReferenceGenerator, load_exact_model, load_graph_model, load_model
-from outrider.models.matrices import DenseMatrix, Int4Matrix, JoinedMatrix
-from outrider.models.memory import bytes_needed
-from outrider.models.stored import StoredFormat, _order, integer_weight
+from outrider.models.checkpoint.awq_gptq import StoredFormat, _order, integer_weight
+from outrider.models.footprint.footprint import bytes_needed
+from outrider.models.quantization.matrices import DenseMatrix, Int4Matrix, JoinedMatrix
 
 SIZE = TinySize(hidden=128, layers=2, vision_layers=1, spare_rows=0)
 AWQ_NIBBLES = (0, 2, 4, 6, 1, 3, 5, 7)

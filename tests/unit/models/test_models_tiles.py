@@ -15,14 +15,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import Precision
-from outrider.models import QwenModel, check_model, load_model, packing, steps, tiles
-from outrider.models.integers import IntegerWeight, round_to_integers
-from outrider.models.made_up import Widths, made_up_stack
-from outrider.models.matrices import Int4Matrix, Int8Matrix
-from outrider.models.packing import pack
-from outrider.models.steps import Fused, SegmentedStep, StepTokens, project
-from outrider.models.tiled import TiledInt4Matrix, TiledInt8Matrix
-from outrider.models.tiles import GROUPS, widest_group
+from outrider.evaluation.models.made_up import Widths, made_up_stack
+from outrider.models import QwenModel, check_model, load_model
+from outrider.models.backbone import cuda_graph_steps
+from outrider.models.backbone.cuda_graph_steps import Fused, SegmentedStep, StepTokens, project
+from outrider.models.quantization import int4_tiles, matrix_choice
+from outrider.models.quantization.int4_tiled import TiledInt4Matrix, TiledInt8Matrix
+from outrider.models.quantization.int4_tiles import GROUPS, widest_group
+from outrider.models.quantization.integers import IntegerWeight, round_to_integers
+from outrider.models.quantization.matrices import Int4Matrix, Int8Matrix
+from outrider.models.quantization.matrix_choice import pack
 
 TILED = {8: TiledInt8Matrix, 4: TiledInt4Matrix}
 HOST = torch.device("cpu")
@@ -33,7 +35,7 @@ PRECISION_OF: dict[int, Precision] = {8: "int8", 4: "int4"}
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is packed for a GPU runs here."""
     stand_in_for_the_kernels(monkeypatch)
-    monkeypatch.setitem(packing.PACKED, "cpu", packing.PACKED["cuda"])
+    monkeypatch.setitem(matrix_choice.PACKED, "cpu", matrix_choice.PACKED["cuda"])
 
 
 def seeded(*shape: int) -> torch.Tensor:
@@ -65,7 +67,7 @@ def test_outputs_packed_in_parts_are_packed_as_at_once(
     """Rounding is done in the same parts."""
     made = []
     for at_once in (64, 8):
-        monkeypatch.setattr(tiles, "_NUMBERS_AT_ONCE", at_once * 96)
+        monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once * 96)
         tiled = TILED[bits].of(round_to_integers(seeded(21, 96), bits), HOST)
         made.append([tiled.tiles.packed, tiled.tiles.scales_and_zeros, tiled.columns(torch.arange(21))])
     assert all(torch.equal(one, other) for one, other in zip(*made, strict=True))
@@ -78,7 +80,7 @@ def test_packing_takes_little_beside_what_it_makes(
 ) -> None:
     """From another place: only what is made, and a part at a time, is ever on the device."""
     at_once = 2**16
-    monkeypatch.setattr(tiles, "_NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once)
     # What torch's own operation takes is its own; it has but the part's numbers to take it for.
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", shaped)
     monkeypatch.setattr(IntegerWeight, "to", copied)
@@ -217,7 +219,7 @@ def test_tiles_are_fused_and_captured_as_whole_weights_are(
         assert torch.equal(fused.run({cache.index: given}, None), expected)
         with monkeypatch.context() as patch:
             stand_in_for_cuda(patch)
-            patch.setattr(steps, "DirectLauncher", steps.GraphLauncher)
+            patch.setattr(cuda_graph_steps, "DirectLauncher", cuda_graph_steps.GraphLauncher)
             captured = SegmentedStep(model.text, None, cache.block, 64)
             assert torch.equal(captured.run({cache.index: given}, None), expected)
     assert len(compilations) == 2 * len(PRECISION_OF)
@@ -235,7 +237,7 @@ def test_torchs_own_operation_is_traced_once_for_all_layers(
         return lambda *given: [torch.zeros(one.meta["example_value"].shape) for one in outputs]
 
     monkeypatch.setattr(torch, "_convert_weight_to_int4pack", convert)
-    monkeypatch.setitem(packing.PACKED, "cpu", packing.PACKED["cuda"])
+    monkeypatch.setitem(matrix_choice.PACKED, "cpu", matrix_choice.PACKED["cuda"])
     stack = made_up_stack(Widths(128, 256, 2, 1, num_layers=3, vocab_size=64), PRECISION_OF[bits])
     rotation, traced_project = stack.rotary.at(torch.arange(16).expand(3, -1)), Fused(project, backend=trace)
     for layer in stack.layers:
@@ -253,7 +255,7 @@ def test_a_gpu_without_the_product_is_named_before_a_weight_is_read(
         monkeypatch.setattr(torch.version, "cuda", cuda)
 
     free: dict[str, Any] = {"free": 1e12}
-    monkeypatch.setattr("outrider.models.memory.available_on", lambda device: free["free"])
+    monkeypatch.setattr("outrider.models.footprint.footprint.available_on", lambda device: free["free"])
     gpu((7, 5))
     with pytest.raises(ConfigError, match=r"compute capability 7\.5.*int4.*8\.0 on: use precision=bf16"):
         check_model(folder, precision="int4", device="cuda")

@@ -14,8 +14,8 @@ from transformers import TorchAoConfig
 from outrider.core.errors import ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, ReferenceGenerator, load_graph_model, load_model
-from outrider.models.checkpoint import ARCHITECTURES
-from outrider.models.matrices import ForeignMatrix
+from outrider.models.checkpoint.weights import ARCHITECTURES
+from outrider.models.quantization.matrices import ForeignMatrix
 
 quantization = pytest.importorskip("torchao.quantization")
 

@@ -11,7 +11,7 @@ from support.tiny_models import random_prompt
 from torch import Tensor
 
 from outrider.models import ReferenceGenerator, load_graph_model, load_model
-from outrider.models.graphs.model import GraphModel
+from outrider.models.onnx.model import GraphModel
 from outrider.models.session import QwenModel
 
 TOKENS = 8

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.camera_check import FOCAL_PX, HEIGHT_PX, WIDTH_PX, MirrorCheck, RepeatWatch
+from outrider.navigation.motion.camera_check import FOCAL_PX, HEIGHT_PX, WIDTH_PX, MirrorCheck, RepeatWatch
 from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from flatland import Flatland, box, wall
 
-from outrider.core.actions import Motion
+from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.navigation.controller import Command, MotionController
-from outrider.navigation.driving import carry_out
 from outrider.navigation.limits import MotionLimits
+from outrider.navigation.motion.controller import Command, MotionController
+from outrider.navigation.motion.driving import carry_out
 
 STEP_S = 0.05
 

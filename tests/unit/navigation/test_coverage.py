@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from flatland import Flatland, box, wall
 
-from outrider.core.actions import Motion
+from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D, RangeScan
-from outrider.navigation.coverage import Coverage, coverage
-from outrider.navigation.driving import carry_out
 from outrider.navigation.limits import Footprint
+from outrider.navigation.motion.driving import carry_out
+from outrider.navigation.sensing.coverage import Coverage, coverage
 
 AHEAD, LEFT, RIGHT = Motion(forward_m=0.5), Motion(turn_rad=math.pi / 4), Motion(turn_rad=-math.pi / 4)
 

@@ -7,8 +7,8 @@ import math
 import pytest
 from support.floors import Floor
 
-from outrider.core.actions import ActionTable, split_answer
 from outrider.core.errors import MotionError
+from outrider.core.language.actions import ActionTable, split_answer
 from outrider.core.values import (
     Decoded,
     DecodeRequest,
@@ -19,8 +19,8 @@ from outrider.core.values import (
     Sighting,
     Velocity,
 )
-from outrider.navigation.floor_map import FloorMap
-from outrider.navigation.guide import Destination, Guide, LedDecoder, move_towards, turn_towards
+from outrider.navigation.goal.guide import Destination, Guide, LedDecoder, move_towards, turn_towards
+from outrider.navigation.sensing.floor_map import FloorMap
 
 TABLE = ActionTable()
 REQUEST = DecodeRequest(Prompt("", b""))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from outrider.navigation.hand_sources import HandSources
+from outrider.navigation.sensing.hand_sources import HandSources
 
 SILENCE_S = 0.3
 

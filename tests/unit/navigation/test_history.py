@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from outrider.core.prompt import Step, render_user_text
+from outrider.core.language.prompt import Step, render_user_text
 from outrider.core.values import Pose2D, Sighting
-from outrider.navigation.history import SearchHistory
+from outrider.navigation.goal.history import SearchHistory
 
 
 def turn_around(history: SearchHistory, x: float, y: float, yaw_deg: float = 0.0) -> None:

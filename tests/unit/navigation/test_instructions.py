@@ -3,8 +3,8 @@ import time
 import pytest
 
 from outrider.core.errors import InstructionError
-from outrider.core.grammar import Vocabulary
-from outrider.navigation.instructions import check_instruction
+from outrider.core.language.grammar import Vocabulary
+from outrider.navigation.goal.instructions import check_instruction
 
 WORDS = Vocabulary(
     {"colour": ("red", "silver", "green"), "kind": ("bottle", "chair", "bin", "cup", "lamp", "vase")}

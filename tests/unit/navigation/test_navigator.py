@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from outrider.core.actions import Motion
+from outrider.core.language.actions import Motion
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.navigator import Navigator, NavigatorSettings, Outcome
+from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
 
 
 def odometry(x: float = 0.0, y: float = 0.0, yaw: float = 0.0, stamp_s: float = 0.0) -> Odometry:

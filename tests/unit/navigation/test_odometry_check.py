@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from outrider.core.values import Pose2D, Velocity
-from outrider.navigation.odometry_check import SETTLE_S, OdometryCheck, OdometrySample
+from outrider.navigation.sensing.odometry_check import SETTLE_S, OdometryCheck, OdometrySample
 
 PERIOD_S = 0.05
 ROBOT_S = 1_700_000_000.0

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.odometry_track import KEPT, OdometryTrack
+from outrider.navigation.sensing.odometry_track import KEPT, OdometryTrack
 
 
 def at(time_s: float, x: float, yaw: float = 0.0) -> Odometry:

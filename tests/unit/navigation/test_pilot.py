@@ -8,7 +8,7 @@ import pytest
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.pilot import (
+from outrider.navigation.motion.pilot import (
     BASE_PATIENCE_S,
     MAX_MOTION_REAL_S,
     STOP_BURST_TICKS,

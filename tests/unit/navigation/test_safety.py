@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from outrider.core.errors import ConfigError
 from outrider.core.values import Velocity
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.safety import Deadman, clamp
+from outrider.navigation.motion.safety import Deadman, clamp
 
 LIMITS = MotionLimits()
 

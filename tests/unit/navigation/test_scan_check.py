@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity
-from outrider.navigation.clearance import free_ahead, scan_points
 from outrider.navigation.limits import Footprint
-from outrider.navigation.scan_check import FrozenScan, ScanCheck, ScanSample
-from outrider.navigation.transforms import StampedTransform, TransformTree
+from outrider.navigation.sensing.clearance import free_ahead, scan_points
+from outrider.navigation.sensing.scan_check import FrozenScan, ScanCheck, ScanSample
+from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
 
 RAYS = 180
 STEP = math.tau / RAYS

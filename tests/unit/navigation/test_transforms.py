@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from outrider.core.errors import TransformError
-from outrider.navigation.transforms import StampedTransform, TransformTree
+from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
 
 
 def put(tree, parent, child, x=0.0, yaw=0.0, stamp_s=0.0, static=True, quaternion=None):

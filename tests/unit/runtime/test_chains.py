@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from outrider.navigation.clearance import CONTACT_MARGIN_M
 from outrider.navigation.limits import Footprint
-from outrider.runtime.node_specs import ACTION
+from outrider.navigation.sensing.clearance import CONTACT_MARGIN_M
+from outrider.runtime.node_graph.node_specs import ACTION
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 

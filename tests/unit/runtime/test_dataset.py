@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from outrider.core.actions import Motion
+from outrider.core.language.actions import Motion
 from outrider.core.values import Pose2D
-from outrider.navigation.driving import carry_out
-from outrider.navigation.history import SearchHistory
-from outrider.runtime.dataset import home_examples, take_step
+from outrider.navigation.goal.history import SearchHistory
+from outrider.navigation.motion.driving import carry_out
+from outrider.runtime.datasets.dataset import home_examples, take_step
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.runtime.distros import DISTROS, FIRST_PYTHON, LAST_PYTHON, distro_name, stay_local
-from outrider.runtime.gazebo import release_of
+from outrider.runtime.node_graph.distros import DISTROS, FIRST_PYTHON, LAST_PYTHON, distro_name, stay_local
+from outrider.runtime.node_graph.gazebo import release_of
 from outrider.simulation.sdf import RELEASES
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,9 +15,9 @@ import pytest
 from support.toys import toy_pair
 
 from outrider.core.errors import LinkError
-from outrider.runtime import doctor
-from outrider.runtime.graph_health import Check, Grade
-from outrider.runtime.verifier import open_verifier
+from outrider.runtime.diagnosis import doctor
+from outrider.runtime.diagnosis.graph_health import Check, Grade
+from outrider.runtime.wiring.verifier import open_verifier
 from outrider.wire.keys import create_keys
 
 
@@ -59,7 +59,7 @@ def test_no_models_at_all_is_a_failure(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def doctor_models_folder(given: Path) -> Path:
-    from outrider.runtime.paths import models_folder
+    from outrider.runtime.common.paths import models_folder
 
     return models_folder(given)
 

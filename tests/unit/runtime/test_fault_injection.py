@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from outrider.navigation import controller, motion_bounds
-from outrider.runtime import safety, safety_world
-from outrider.runtime.safety import FAULTS, Fault, Trial, evaluate_safety, figures_of, run_trial
+from outrider.evaluation.robot import safety, safety_world
+from outrider.evaluation.robot.safety import FAULTS, Fault, Trial, evaluate_safety, figures_of, run_trial
+from outrider.navigation.motion import controller, motion_bounds
 from outrider.simulation.homes import generate_home
 
 HOME = generate_home(0, safety.TARGET, "in_view")

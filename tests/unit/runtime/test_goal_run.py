@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from outrider.core.errors import Cancelled, FrameError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Velocity, Verified
-from outrider.navigation.navigator import NavigatorSettings
-from outrider.navigation.pilot import Ending, MotionEnd
-from outrider.runtime.goal_run import (
+from outrider.navigation.goal.navigator import NavigatorSettings
+from outrider.navigation.motion.pilot import Ending, MotionEnd
+from outrider.runtime.mission.goal_run import (
     Frame,
     GoalError,
     GoalResult,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.runtime.graph_health import (
+from outrider.runtime.diagnosis.graph_health import (
     IMAGE,
     ODOMETRY,
     REPORT,
@@ -18,8 +18,8 @@ from outrider.runtime.graph_health import (
     Grade,
     judge_graph,
 )
-from outrider.runtime.graph_view import GraphView, Mismatch, NodeView, TopicView
-from outrider.runtime.topic_health import TWIST, TWIST_STAMPED, Endpoint
+from outrider.runtime.diagnosis.graph_view import GraphView, Mismatch, NodeView, TopicView
+from outrider.runtime.diagnosis.topic_health import TWIST, TWIST_STAMPED, Endpoint
 
 ACTION = NodeView("action", "action", values={"use_scan": "True", "command_interface": "twist"})
 NAVIGATOR = NodeView("navigator", "navigator")

@@ -6,8 +6,8 @@ from itertools import islice
 
 from support.memories import WordEmbedder
 
-from outrider.core.questions import parts_of
-from outrider.runtime.household_questions import NUM_RECALLED, household_questions
+from outrider.core.language.questions import parts_of
+from outrider.runtime.datasets.household_questions import NUM_RECALLED, household_questions
 from outrider.training.household import MOST_FACTS
 
 

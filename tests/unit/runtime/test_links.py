@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.links import load_network, named_networks
+from outrider.runtime.common.links import load_network, named_networks
 
 OWN = "lab: {source: a guess, rtt_ms: 10, up_mbps: 1, down_mbps: 2}\n"
 

@@ -14,13 +14,13 @@ from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import BusyError, ConfigError
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.service import VerifierService
-from outrider.runtime import decoders
-from outrider.runtime.decoders import connect_decoder, serve
-from outrider.runtime.metrics import metrics_page, only
-from outrider.runtime.ports import free_port
-from outrider.runtime.verifier import open_verifier
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring import decoders
+from outrider.runtime.wiring.decoders import connect_decoder, serve
+from outrider.runtime.wiring.metrics import metrics_page, only
+from outrider.runtime.wiring.verifier import open_verifier
 from outrider.wire.server import RouterServer, ServerCounters
 
 

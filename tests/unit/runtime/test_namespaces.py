@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.graphs import (
+from outrider.runtime.node_graph.namespaces import (
+    apart,
+    checked_namespace,
+    diagnostics_name,
+    has_own_tf,
+    spec_of_status,
+)
+from outrider.runtime.node_graph.node_graphs import (
     CLOUD_GRAPH,
     GAZEBO_GRAPH,
     ROBOT_GRAPH,
@@ -15,9 +22,8 @@ from outrider.runtime.graphs import (
     TELEOP_GRAPH,
     wanted_nodes,
 )
-from outrider.runtime.memories import default_store
-from outrider.runtime.namespaces import apart, checked_namespace, diagnostics_name, has_own_tf, spec_of_status
-from outrider.runtime.parameter_values import graph_parameters
+from outrider.runtime.node_graph.parameter_values import graph_parameters
+from outrider.runtime.wiring.memory_stores import default_store
 
 GRAPHS = (SIM_GRAPH, ROBOT_GRAPH, GAZEBO_GRAPH, TELEOP_GRAPH, CLOUD_GRAPH)
 ENDPOINT = "tcp://127.0.0.1:7777"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.graphs import ROBOT_GRAPH
-from outrider.runtime.node_specs import NODES
-from outrider.runtime.parameter_files import read_parameter_file, write_parameter_file
-from outrider.runtime.parameter_values import graph_parameters
+from outrider.runtime.node_graph.node_graphs import ROBOT_GRAPH
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.parameter_files import read_parameter_file, write_parameter_file
+from outrider.runtime.node_graph.parameter_values import graph_parameters
 
 MAX = "{ros__parameters: {max_forward_mps: 0.3}}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.runtime import paths
+from outrider.runtime.common import paths
 
 
 @pytest.fixture

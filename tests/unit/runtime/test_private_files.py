@@ -13,12 +13,12 @@ from support.memories import WordEmbedder
 
 from outrider.console.access import load_token
 from outrider.core.errors import ConfigError, MemoryStoreError
-from outrider.memory.store import MemoryStore
-from outrider.runtime.figures import write_figures
-from outrider.runtime.film import Shot
-from outrider.runtime.memories import export_memory
-from outrider.runtime.report import RunRecord, write_report
-from outrider.runtime.supervisor import Supervisor
+from outrider.memory.store.store import MemoryStore
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.runtime.reports.film import Shot
+from outrider.runtime.reports.report import RunRecord, write_report
+from outrider.runtime.wiring.memory_stores import export_memory
 from outrider.wire.keys import create_keys
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")

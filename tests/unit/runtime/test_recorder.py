@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from outrider.core.values import Pose2D, RoundStats
-from outrider.navigation.pilot import Ending, MotionEnd
-from outrider.runtime.goal_run import GoalError, GoalResult, StepState, StepUpdate
-from outrider.runtime.live_view import LiveState, LiveView
-from outrider.runtime.recorder import Recorder, Truth
-from outrider.runtime.verdict import Judgement, Verdict
+from outrider.navigation.motion.pilot import Ending, MotionEnd
+from outrider.runtime.mission.goal_run import GoalError, GoalResult, StepState, StepUpdate
+from outrider.runtime.reports.live_view import LiveState, LiveView
+from outrider.runtime.reports.recorder import Recorder, Truth
+from outrider.runtime.reports.verdict import Judgement, Verdict
 
 TEXT = "move forward small\nsee: the cup"
 DECODING = StepUpdate("s", 1, StepState.DECODING, text="move forward small\n")
@@ -112,7 +112,7 @@ def test_piped_lines_show_the_emulated_network_and_the_time_without_a_link() -> 
 
 def test_a_long_silence_is_broken_by_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     printed, now = StringIO(), [100.0]
-    monkeypatch.setattr("outrider.runtime.live_view.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("outrider.runtime.reports.live_view.time.monotonic", lambda: now[0])
     with LiveView(Console(file=printed, width=40)) as view:
         for now[0] in (100.0, 109.0, 111.0, 112.0, 122.0):
             view.show(LiveState("find the cup", now[0] - 100.0, DECODING, "lost"))

@@ -8,8 +8,8 @@ from concurrent.futures import wait
 from outrider.core.errors import LinkError
 from outrider.core.frames import CloudFrame, EdgeFrame, Open, Peer, Ping, PrefillAgain, Refused, Resume, Rules
 from outrider.core.values import LinkState
-from outrider.decoding.cloud import Reply
-from outrider.runtime.relay import RelayService
+from outrider.decoding.cloud.machine import Reply
+from outrider.runtime.wiring.relay import RelayService
 
 ALICE, BOB = Peer("", b"alice"), Peer("", b"bob")
 RULES = Rules("wait", "greedy", 0.0, 1.0, 0, 0, True, "none", "confidence")

@@ -14,10 +14,10 @@ from support.tapes import Tape
 from outrider.core.errors import ConfigError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.runtime.mcap_file import message_rates
-from outrider.runtime.ports import free_port
-from outrider.runtime.recording import RecordedStep, check_new, num_missing, read_steps
-from outrider.runtime.replay import compare, figures_of, replay, replay_steps
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.reports.mcap_file import message_rates
+from outrider.runtime.reports.recording import RecordedStep, check_new, num_missing, read_steps
+from outrider.runtime.reports.replay import compare, figures_of, replay, replay_steps
 
 TEXT = "turn left small\nlook: nothing"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError, ModelError
-from outrider.models import memory
-from outrider.runtime.decoders import serve
-from outrider.runtime.ports import free_port
-from outrider.runtime.replicas import actor_options, check_gpus, check_replicas, words_of
+from outrider.models.footprint import footprint
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.wiring.decoders import serve
+from outrider.runtime.wiring.replicas import actor_options, check_gpus, check_replicas, words_of
 
 FAILED = """The deployment failed to start 2 times in a row. Error:
 ray::ServeReplica.initialize_and_get_metadata() (pid=7)
@@ -69,8 +69,8 @@ def test_replicas_of_another_architecture_are_refused_before_ray_starts(
 def test_the_memory_of_one_machine_must_do_for_all_replicas(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needed = memory.bytes_needed([target / "model.safetensors"], "fp32").loading
-    monkeypatch.setattr(memory, "available_bytes", lambda: 2.5 * needed)
+    needed = footprint.bytes_needed([target / "model.safetensors"], "fp32").loading
+    monkeypatch.setattr(footprint, "available_bytes", lambda: 2.5 * needed)
     check_replicas(target, 2, max_length=128)
     with pytest.raises(ModelError, match="GB to load as fp32 3 times, and"):
         check_replicas(target, 3, max_length=128)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Pose2D, RoundStats
-from outrider.runtime.drawing import fit_view
-from outrider.runtime.film import FRAMES_PER_S, SPEED, Shot
-from outrider.runtime.report import (
+from outrider.runtime.reports.drawing import fit_view
+from outrider.runtime.reports.film import FRAMES_PER_S, SPEED, Shot
+from outrider.runtime.reports.report import (
     PoseRecord,
     RoundRecord,
     RunRecord,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.runtime.endings import COULD_NOT_START
-from outrider.runtime.node_specs import ACTION, MISSION, NODES, RECORD, SIMULATION
-from outrider.runtime.restarts import MOST, WITHIN_S, Restarts
+from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.node_graph.node_specs import ACTION, MISSION, NODES, RECORD, SIMULATION
+from outrider.runtime.node_graph.restarts import MOST, WITHIN_S, Restarts
 
 
 def test_nodes_that_the_robot_can_stand_without_are_started_again() -> None:

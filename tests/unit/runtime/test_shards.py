@@ -5,13 +5,13 @@ from itertools import cycle
 import msgspec
 import pytest
 
-from outrider.core.actions import split_answer
 from outrider.core.errors import ConfigError
+from outrider.core.language.actions import split_answer
 from outrider.core.training_data import Shard
 from outrider.core.values import Decoded, DecodeRequest, Verified
-from outrider.runtime import shards
-from outrider.runtime.driven import DRIVEN_STEPS, driven_examples
-from outrider.runtime.shards import NUM_SEEDS, ShardTask, write_dataset, write_shard
+from outrider.runtime.datasets import shards
+from outrider.runtime.datasets.dagger import DRIVEN_STEPS, driven_examples
+from outrider.runtime.datasets.shards import NUM_SEEDS, ShardTask, write_dataset, write_shard
 
 
 class Scripted:

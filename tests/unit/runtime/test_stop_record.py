@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.runtime.endings import PARENT_VARIABLE
-from outrider.runtime.stop_record import StopRecord
+from outrider.runtime.common.endings import PARENT_VARIABLE
+from outrider.runtime.node_graph.stop_record import StopRecord
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from outrider.runtime.endings import PARENT_VARIABLE
+from outrider.runtime.common.endings import PARENT_VARIABLE
 
 # As Gazebo's program does, it starts another.
 PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]
@@ -19,7 +19,7 @@ PROGRAM = ["sh", "-c", "sleep 60 & echo started; wait"]
 
 def run_tied(parent: int, command: list[str]) -> subprocess.Popen[str]:
     env = {**os.environ, PARENT_VARIABLE: str(parent)}
-    tied = [sys.executable, "-m", "outrider.runtime.tied", *command]
+    tied = [sys.executable, "-m", "outrider.runtime.common.tied", *command]
     return subprocess.Popen(tied, env=env, stdout=subprocess.PIPE, text=True)
 
 

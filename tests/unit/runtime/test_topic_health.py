@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.runtime.topic_health import (
+from outrider.runtime.diagnosis.topic_health import (
     TWIST,
     TWIST_STAMPED,
     Endpoint,

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from outrider.runtime.recording import RECORDED_TOPICS
+from outrider.runtime.reports.recording import RECORDED_TOPICS
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 TOPIC_KEYS = ("imageTopic", "calibrationTopic", "topicPath", "topicToRender", "value")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from outrider.core.prompt import PromptContext, Step, seen_memory
-from outrider.runtime.dataset import home_examples
+from outrider.core.language.prompt import PromptContext, Step, seen_memory
+from outrider.runtime.datasets.dataset import home_examples
 from outrider.simulation.expert import SearchedPlace, answer
 from outrider.simulation.perception import SeenDoor, SeenObject, View
 from outrider.simulation.vocabulary import ObjectSpec

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from outrider.core.errors import SimulationError
-from outrider.core.grammar import FIND_PHRASINGS, Instruction, parse
+from outrider.core.language.grammar import FIND_PHRASINGS, Instruction, parse
 from outrider.simulation.homes import PLACEMENTS, generate_home, in_camera_view
 from outrider.simulation.vocabulary import ObjectSpec, target_of, vocabulary
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from outrider.core.actions import ActionTable
 from outrider.core.errors import SimulationError
+from outrider.core.language.actions import ActionTable
 from outrider.core.values import Velocity, wrap_angle
-from outrider.navigation.driving import carry_out
+from outrider.navigation.motion.driving import carry_out
 from outrider.simulation import legs
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.legs import LeggedSimulator

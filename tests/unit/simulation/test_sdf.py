@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import yaml
 
-from outrider.core.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.core.errors import ConfigError
-from outrider.core.lidar import LIDAR_HEIGHT_M
+from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
+from outrider.core.sensors.lidar import LIDAR_HEIGHT_M
 from outrider.core.values import Pose2D
-from outrider.runtime.gazebo import bridge_text, prepare_gazebo, release_of
-from outrider.runtime.node_specs import GAZEBO
+from outrider.runtime.node_graph.gazebo import bridge_text, prepare_gazebo, release_of
+from outrider.runtime.node_graph.node_specs import GAZEBO
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model
 from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, world_sdf

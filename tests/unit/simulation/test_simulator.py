@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from outrider.core.actions import split_answer
-from outrider.core.prompt import PromptContext
+from outrider.core.language.actions import split_answer
+from outrider.core.language.prompt import PromptContext
 from outrider.core.values import Pose2D, Velocity
 from outrider.simulation.expert import answer, command_action
 from outrider.simulation.homes import generate_home

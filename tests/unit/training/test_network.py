@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.grammar import Vocabulary
-from outrider.core.prompt import PromptContext, Step, render_user_text
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.prompt import PromptContext, Step, render_user_text
 from outrider.core.training_data import Example, Query, Shard
 from outrider.training.architecture import build_model
 from outrider.training.batches import SHARDS_AT_ONCE, Packer, examples_forever, patchify, shard_paths

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outrider.core.errors import ConfigError
-from outrider.core.questions import parts_of
+from outrider.core.language.questions import parts_of
 from outrider.models import load_model
 from outrider.training import readers
 from outrider.training.household import ASKS, make_facts, make_lesson

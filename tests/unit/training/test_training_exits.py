@@ -17,15 +17,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from outrider.cli import app
-from outrider.core.actions import ACTION_TEXTS
 from outrider.core.errors import ConfigError
+from outrider.core.language.actions import ACTION_TEXTS
+from outrider.core.language.prompt import (
+    END_OF_TEXT,
+    PROMPT_PREFIX,
+    PROMPT_SUFFIX,
+    PromptContext,
+    render_user_text,
+)
 from outrider.core.model_options import Precision
-from outrider.core.prompt import END_OF_TEXT, PROMPT_PREFIX, PROMPT_SUFFIX, PromptContext, render_user_text
 from outrider.core.training_data import Example, Query, Shard
 from outrider.core.values import Prompt
 from outrider.models import load_model
 from outrider.models.running_backbone import RunningBackbone
-from outrider.runtime.teaching import make_exits
+from outrider.runtime.datasets.training_runs import make_exits
 from outrider.training import exits
 from outrider.training.architecture import build_model
 from outrider.training.exits import ExitNetwork, ExitsConfig, Fit, PackedBackbone, train_exits

@@ -13,7 +13,7 @@ from support.toys import JPEG
 
 from outrider.core import frames as f
 from outrider.core.errors import ProtocolError
-from outrider.decoding.token_runs import Run, pack_runs
+from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode, wire_bytes
 
 RULES = f.Rules("adaptive", "coupled", 0.7, 0.9, f.MAX_VOCABULARY, -(1 << 63), True, "useful", "confidence")

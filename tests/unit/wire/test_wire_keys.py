@@ -10,7 +10,7 @@ import os
 import pytest
 
 from outrider.core.errors import ConfigError
-from outrider.core.private_files import open_private
+from outrider.core.files.private_files import open_private
 from outrider.wire import keys
 from outrider.wire.endpoint import check_endpoint, is_loopback
 from outrider.wire.keys import (

@@ -15,9 +15,9 @@ from outrider.core.frames import (
     Synchronisation,
 )
 from outrider.core.values import Prompt
+from outrider.decoding.acceptance.philox import signed
 from outrider.decoding.config import Sampling, text_seed
-from outrider.decoding.philox import signed
-from outrider.decoding.refusals import check_wanted
+from outrider.decoding.protocol.refusals import check_wanted
 
 
 @dataclass(frozen=True)

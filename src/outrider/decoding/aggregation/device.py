@@ -20,8 +20,8 @@ from outrider.core.values import Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.scheduling import Profile
-from outrider.decoding.digest import prompt_digest
-from outrider.decoding.refusals import error_of
+from outrider.decoding.protocol.prefix_digest import prompt_digest
+from outrider.decoding.protocol.refusals import error_of
 
 
 class DeviceMachine:

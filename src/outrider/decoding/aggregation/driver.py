@@ -15,9 +15,9 @@ from outrider.decoding.aggregation.config import AggregationConfig, document_sam
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
-from outrider.decoding.driver import ignore_verified, never_cancelled
-from outrider.decoding.patience import Patience
-from outrider.decoding.refusals import with_own_model
+from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
+from outrider.decoding.protocol.refusals import with_own_model
+from outrider.decoding.protocol.retry_timer import Patience
 
 _POLL_S = 0.02
 _TEXT = "text"

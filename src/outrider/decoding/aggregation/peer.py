@@ -14,7 +14,6 @@ must write on from it.
 
 from __future__ import annotations
 
-from outrider.core.endings import has_ended
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import (
     FULL_SHARE,
@@ -25,7 +24,10 @@ from outrider.core.frames import (
     PeerSide,
     Settled,
 )
+from outrider.core.language.endings import has_ended
 from outrider.core.ports import Array
+from outrider.decoding.acceptance.counter_rng import CounterChance
+from outrider.decoding.acceptance.packing import pack_peer_rows, unpack_peer_rows
 from outrider.decoding.aggregation.rule import (
     PeerDraft,
     aggregate,
@@ -35,9 +37,7 @@ from outrider.decoding.aggregation.rule import (
     owner,
 )
 from outrider.decoding.aggregation.scheduling import Profile, next_aggregator
-from outrider.decoding.digest import DigestedText, extend_digest
-from outrider.decoding.packing import pack_peer_rows, unpack_peer_rows
-from outrider.decoding.randomness import CounterChance
+from outrider.decoding.protocol.prefix_digest import DigestedText, extend_digest
 
 _RIVALS_PER_POSITION = 4
 _MAX_US = (1 << 32) - 1

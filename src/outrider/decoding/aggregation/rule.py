@@ -29,8 +29,8 @@ import torch
 from outrider.core.errors import ConfigError
 from outrider.core.frames import FULL_SHARE, AggregationRule, PeerSide
 from outrider.core.ports import Array
-from outrider.decoding.grid import PEER_BITS, on_grid, unbiased_grid
-from outrider.decoding.randomness import Chance, CounterChance, Purpose, gumbel_noise, uniform
+from outrider.decoding.acceptance.counter_rng import Chance, CounterChance, Purpose, gumbel_noise, uniform
+from outrider.decoding.acceptance.quantized import PEER_BITS, on_grid, unbiased_grid
 
 SIDES: tuple[PeerSide, PeerSide] = ("device", "cloud")
 Rows = tuple[Array, Array]

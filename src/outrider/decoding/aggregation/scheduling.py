@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 
 from outrider.core.frames import AggregatorPolicy, PeerSide
+from outrider.decoding.adaptive.estimators import Mean
 from outrider.decoding.aggregation.rule import other_side
-from outrider.decoding.estimates import Mean
 
 PRIOR_RATE, PRIOR_TRIALS = 0.7, 4.0
 MEMORY = 0.995

@@ -32,12 +32,12 @@ from outrider.decoding.aggregation.config import document_sampling
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.rule import device_share
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
-from outrider.decoding.cloud import Reply
-from outrider.decoding.digest import prompt_digest
+from outrider.decoding.cloud.admission import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
+from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.jobs import SessionKey
-from outrider.decoding.limits import CloudLimits
-from outrider.decoding.places import Presence, busy_message, drop_idle, is_busy, make_room, to_probe
-from outrider.decoding.refusals import check_served, check_tokenizer, reason_of
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.prefix_digest import prompt_digest
+from outrider.decoding.protocol.refusals import check_served, check_tokenizer, reason_of
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from outrider.decoding.grid import PEER_BITS, unbiased_grid
-from outrider.decoding.packing import pack_peer_rows
+from outrider.decoding.acceptance.packing import pack_peer_rows
+from outrider.decoding.acceptance.quantized import PEER_BITS, unbiased_grid
 
 _OFFSETS = 8
 

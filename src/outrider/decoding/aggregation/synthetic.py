@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.synthetic import NUM_CHOICES, Place, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.fakes.synthetic import NUM_CHOICES, Place, SyntheticModel, certain_rows, mixed_bits
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
 

@@ -20,10 +20,10 @@ from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.service import AggregationService, Say, ServiceJob
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight, plain_context
-from outrider.decoding.cloud import Reply
-from outrider.decoding.digest import common_length
-from outrider.decoding.driver import ignore_verified, never_cancelled
+from outrider.decoding.cloud.machine import Reply
+from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
 from outrider.decoding.jobs import SessionKey
+from outrider.decoding.protocol.prefix_digest import common_length
 
 _PEER = Peer("", b"virtual")
 _SESSION = 1

@@ -12,12 +12,12 @@ from outrider.core.errors import Cancelled, ConfigError, LinkError, ModelError
 from outrider.core.frames import Drafted, Settled
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.acceptance.counter_rng import CounterChance
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import FULL_SHARE, owner
 from outrider.decoding.aggregation.virtual import PeerCompute, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
-from outrider.decoding.randomness import CounterChance
-from outrider.decoding.toy import ToyModel, ToySettings
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
 
 RULES = {"coupled": 1.0, "rejection": 1.0, "greedy": 0.0}
 ASKED = request(max_new_tokens=30, deadline_s=2000.0)

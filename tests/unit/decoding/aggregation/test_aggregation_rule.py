@@ -10,6 +10,9 @@ import torch
 from support.enumeration import outcomes, texts
 
 from outrider.core.errors import ConfigError
+from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
+from outrider.decoding.acceptance.packing import pack_peer_rows, unpack_peer_rows
+from outrider.decoding.acceptance.quantized import PEER_BITS, counts_of, on_grid, unbiased_grid
 from outrider.decoding.aggregation.rule import (
     FULL_SHARE,
     SIDES,
@@ -27,9 +30,6 @@ from outrider.decoding.aggregation.rule import (
     owner,
 )
 from outrider.decoding.aggregation.sizes import zipf_row_bytes
-from outrider.decoding.grid import PEER_BITS, counts_of, on_grid, unbiased_grid
-from outrider.decoding.packing import pack_peer_rows, unpack_peer_rows
-from outrider.decoding.randomness import CounterChance, Purpose
 
 TOLERANCE = 1e-12
 SHARES = [0, 1, FULL_SHARE // 5, FULL_SHARE // 2, FULL_SHARE - 1, FULL_SHARE]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.core.values import Successors
-from outrider.decoding.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.retrieval.suffix import SuffixDrafter
+from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.drafting.retrieval.suffix import SuffixDrafter
 
 END = 0
 KEYS, HANG, ARE, ON, THE, HOOK, LIE, SO = range(1, 9)

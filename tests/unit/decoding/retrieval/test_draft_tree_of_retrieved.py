@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outrider.core.values import Successors
-from outrider.decoding.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.retrieval.tree import TokenTree, Way, grown_tree
+from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.drafting.retrieval.tree import TokenTree, Way, grown_tree
 
 EOS = 0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.retrieval.continuation import Continuation, Credit
-from outrider.decoding.retrieval.drafts import RetrievedDrafts, expected_accepted
-from outrider.decoding.retrieval.lookup import PromptLookup
-from outrider.decoding.retrieval.suffix import SuffixDrafter
+from outrider.decoding.drafting.retrieval.continuation import Continuation, Credit
+from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts, expected_accepted
+from outrider.decoding.drafting.retrieval.lookup import PromptLookup
+from outrider.decoding.drafting.retrieval.suffix import SuffixDrafter
 
 END = 0
 

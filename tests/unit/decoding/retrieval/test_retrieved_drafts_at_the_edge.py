@@ -9,14 +9,14 @@ from outrider.core.errors import ConfigError
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, Prompt, Successors
 from outrider.decoding.config import DecodingConfig, drafter_names
-from outrider.decoding.digest import extend_digest, prompt_digest
-from outrider.decoding.driver import LinkedDecoder
-from outrider.decoding.edge import Commit, EdgeAction, EdgeMachine, Send
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Send
+from outrider.decoding.fakes.toy import ToyModel, ToySettings, ToyTokenizer
 from outrider.decoding.jobs import Choices, DraftTokens, PrefillDraft
-from outrider.decoding.local import LocalLink
-from outrider.decoding.service import VerifierService
-from outrider.decoding.token_runs import unpack_runs
-from outrider.decoding.toy import ToyModel, ToySettings, ToyTokenizer
+from outrider.decoding.protocol.branch_codec import unpack_runs
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
 PROMPT = Prompt("w1 w2 w3", JPEG)
 ROOT = prompt_digest(PROMPT)

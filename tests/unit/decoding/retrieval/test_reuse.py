@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.retrieval.reuse import LIFETIME, SegmentReuse, longest_run
+from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.drafting.retrieval.reuse import LIFETIME, SegmentReuse, longest_run
 
 
 @pytest.mark.parametrize(

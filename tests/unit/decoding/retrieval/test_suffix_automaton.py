@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.retrieval.automaton import START, Match, SuffixAutomaton
+from outrider.decoding.drafting.retrieval.automaton import START, Match, SuffixAutomaton
 
 Texts = list[list[int]]
 TEXTS = st.lists(st.lists(st.integers(0, 3), max_size=14), min_size=1, max_size=5)

@@ -1,0 +1,80 @@
+"""Files that people ask for: a system that refuses to write them gives an error that says so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.private_files import keep_private, make_private_folder, open_private
+
+
+@contextlib.contextmanager
+def writing_to(path: Path) -> Iterator[None]:
+    """Inside, the system's refusal to write is a ConfigError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place") from error
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """The file anew and whole, or as it was, on a full disk too or after a kill; private. Raises ConfigError.
+
+    What no file can take the place of is written in place: a device, or a file whose folder is read-only.
+    """
+    in_place = path.is_symlink() or (path.exists() and not (path.is_file() and _is_writable(path.parent)))
+    if in_place:
+        with writing_to(path), open_private(path, "wb") as file:
+            file.write(content)
+        return
+    keep_private(path)
+    partial = path.with_name(f"{path.name}.partial")
+    with writing_to(path):
+        try:
+            with open_private(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, and those above it. Raises ConfigError."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def checked_file(file: Path | None) -> Path | None:
+    """The file, where one is wanted and can be written: tried before long work and not after it.
+
+    What is there stays as it is until there is something to write. Raises ConfigError.
+    """
+    if file is not None:
+        with writing_to(file):
+            if file.is_dir():
+                raise ConfigError(f"{file} is a folder: name a file")
+            if file.exists():
+                file.open("ab").close()
+            else:
+                make_private_folder(file.parent)
+                checked_folder(file.parent)
+    return file
+
+
+def checked_folder(folder: Path | None) -> Path | None:
+    """The folder, made where it is missing. Raises ConfigError where nothing can be written there."""
+    if folder is not None:
+        make_folder(folder)
+        with writing_to(folder), tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell
+            pass
+    return folder

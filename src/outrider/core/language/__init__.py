@@ -1,0 +1,1 @@
+"""The words both sides use: prompt, grammar of instructions, questions, and the action table."""

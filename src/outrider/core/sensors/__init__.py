@@ -1,0 +1,1 @@
+"""The Go2's own sensors: its front camera, its lidar, and pictures as JPEG."""

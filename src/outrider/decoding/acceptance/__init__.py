@@ -1,0 +1,1 @@
+"""The mathematics of acceptance: pure functions, proved by enumeration and by statistics."""

@@ -1,0 +1,106 @@
+"""Counter-based randomness: every random number is a function of (seed, purpose, position, index).
+
+Nothing is consumed, so a step that is repeated, replayed after a lost frame or done ahead of time decides as
+it did before, on either side of the link. The bits come from Philox-4x64 (Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3", SC 2011) with key (seed, purpose) and counter (index / 4, 0, position, 0), so
+that two different uses never share bits. They are the same on every machine; the logarithms taken of them
+may differ in their last bit between processors, which turns a choice about once in 10^15 tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from outrider.core.ports import Array
+from outrider.decoding.acceptance.philox import block_words
+
+_WORDS_PER_BLOCK = 4
+_BITS = 52  # so that (n + 1/2) / 2^52 is exact in float64 and lies strictly between 0 and 1
+
+
+class Purpose(IntEnum):
+    """What a random number decides. The values are part of the protocol: both sides compute the same bits."""
+
+    NOISE = 0
+    DRAFT = 1
+    ACCEPT = 2
+    RESIDUAL = 3
+    TARGET = 4
+    TAIL_DRAW = 5
+    TAIL_TURN = 6
+    TAIL_ACCEPT = 7
+    ROUNDING = 8
+
+
+def uniforms(seed: int, purpose: Purpose, position: int, count: int, first: int = 0) -> np.ndarray:
+    """float64 (count,): the numbers of indices first, first + 1, ... in (0, 1), each with 52 random bits.
+
+    seed: 0 <= seed < 2^64. position: of the token decided upon, counted from the first generated one.
+    """
+    block, skip = divmod(first, _WORDS_PER_BLOCK)
+    key = np.array((seed, purpose), dtype=np.uint64)
+    counter = np.array((block, 0, position, 0), dtype=np.uint64)
+    words = np.random.Philox(key=key, counter=counter).random_raw(skip + count)[skip:]
+    words >>= np.uint64(64 - _BITS)
+    values = words.astype(np.float64)
+    values += 0.5
+    values *= 2.0**-_BITS
+    return values
+
+
+def uniform(seed: int, purpose: Purpose, position: int, index: int = 0) -> float:
+    """One number in (0, 1); see `uniforms`."""
+    block, place = divmod(index, _WORDS_PER_BLOCK)
+    word = block_words(seed, purpose, position, block)[place]
+    return ((word >> (64 - _BITS)) + 0.5) * 2.0**-_BITS
+
+
+def gumbel_noise(seed: int, position: int, vocab_size: int) -> Array:
+    """float64 (vocab_size,): -log(-log U) for each token. A token's noise does not depend on vocab_size."""
+    noise = uniforms(seed, Purpose.NOISE, position, vocab_size)
+    for _ in range(2):
+        np.log(noise, out=noise)
+        np.negative(noise, out=noise)
+    return torch.from_numpy(noise)
+
+
+def sample(weights: Array, uniform_value: float) -> int:
+    """The token that a number in (0, 1) picks from non-negative weights (V,) by inverse CDF.
+
+    The weights are float64 on the host and need not sum to one; a token of weight zero is never picked.
+    Raises ValueError where all of them are zero.
+    """
+    edges = weights.numpy().cumsum()
+    total = float(edges[-1])
+    if not total > 0.0:
+        raise ValueError("nothing to sample from: the weights sum to zero")
+    token = int(edges.searchsorted(uniform_value * total, side="right"))
+    return token if token < len(edges) else int(weights.nonzero()[-1])
+
+
+class Chance(Protocol):
+    """Where the acceptance rules get their decisions; a proof enumerates them instead of drawing them."""
+
+    def happens(self, probability: float, purpose: Purpose, position: int, index: int = 0) -> bool:
+        """An event of this probability."""
+
+    def pick(self, weights: Array, purpose: Purpose, position: int, index: int = 0) -> int:
+        """A token with probability proportional to its weight in (V,)."""
+
+
+@dataclass(frozen=True)
+class CounterChance:
+    """Decisions as a function of the seed and of what is decided."""
+
+    seed: int
+
+    def happens(self, probability: float, purpose: Purpose, position: int, index: int = 0) -> bool:
+        return uniform(self.seed, purpose, position, index) < probability
+
+    def pick(self, weights: Array, purpose: Purpose, position: int, index: int = 0) -> int:
+        return sample(weights, uniform(self.seed, purpose, position, index))

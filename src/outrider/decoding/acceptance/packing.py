@@ -1,0 +1,180 @@
+"""Distributions as bytes: what the acceptance schemes put into the opaque fields of the wire's frames.
+
+Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the
+number of tokens with mass, their ids as gaps and their counts, all varints; or, where most tokens have mass,
+a 0 and the counts of all tokens: one or two bytes for a token of the far tail. Several are one over their
+vocabularies end to end. Whatever arrives is checked as if an adversary had sent it: ProtocolError is the only
+outcome of bytes that do not spell a distribution over the vocabulary, of which each is unpacked whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from outrider.core.errors import ProtocolError
+from outrider.core.ports import Array
+from outrider.decoding.acceptance.quantized import DRAFT_BITS, PEER_BITS, TARGET_BITS, counts_of
+from outrider.decoding.acceptance.sparse import SparseResidue, TailDraws
+from outrider.decoding.acceptance.varints import decode_varints, encode_varints
+
+_TARGET_UNIT = 2.0**-TARGET_BITS
+_TARGET_TOTAL = 1 << TARGET_BITS
+
+
+def pack_token_probs(draft_token_probs: Sequence[float]) -> bytes:
+    """Q(x) of each draft token, 2 bytes each: the count minus one, for a drawn token has at least one."""
+    counts = [prob * 2.0**DRAFT_BITS for prob in draft_token_probs]
+    if not all(1 <= count <= 1 << DRAFT_BITS and count.is_integer() for count in counts):
+        raise ValueError("not probabilities of tokens drawn from a draft_distribution")
+    return struct.pack(f"<{len(counts)}H", *(int(count) - 1 for count in counts))
+
+
+def unpack_token_probs(payload: bytes, num_tokens: int) -> tuple[float, ...]:
+    """Q(x) of each of num_tokens draft tokens, in (0, 1]. Raises ProtocolError for another length."""
+    if len(payload) != 2 * num_tokens:
+        raise ProtocolError(f"{len(payload)} bytes of draft probabilities for {num_tokens} tokens")
+    counts = struct.unpack(f"<{num_tokens}H", payload)
+    return tuple((count + 1) * 2.0**-DRAFT_BITS for count in counts)
+
+
+def pack_draft_rows(draft_probs: Array) -> bytes:
+    """The draft's gridded distributions (n, V), for `rejection`."""
+    return _pack_rows(draft_probs, DRAFT_BITS)
+
+
+def unpack_draft_rows(payload: bytes, num_tokens: int, vocab_size: int) -> Array:
+    """float64 (num_tokens, vocab_size). Raises ProtocolError for anything but gridded distributions."""
+    return _unpack_rows(payload, num_tokens, vocab_size, DRAFT_BITS)
+
+
+def pack_target_row(target_row: Array) -> bytes:
+    """The target's gridded distribution (V,), for `split`."""
+    return _pack_rows(target_row[None], TARGET_BITS)
+
+
+def unpack_target_row(payload: bytes, vocab_size: int) -> Array:
+    """float64 (vocab_size,). Raises ProtocolError for anything but a gridded distribution."""
+    return _unpack_rows(payload, 1, vocab_size, TARGET_BITS)[0]
+
+
+def pack_peer_rows(rows: Sequence[Array]) -> bytes:
+    """Distributions (V,) on the grid of PEER_BITS, for `aggregation`."""
+    return _pack_rows(torch.stack(list(rows)), PEER_BITS) if rows else b""
+
+
+def unpack_peer_rows(payload: bytes, num_rows: int, vocab_size: int) -> tuple[Array, ...]:
+    """float64 (vocab_size,) each. Raises ProtocolError for anything but gridded distributions."""
+    return tuple(_unpack_rows(payload, num_rows, vocab_size, PEER_BITS))
+
+
+def pack_residue(residue: SparseResidue) -> bytes:
+    """The head of P, then the tail draws, for `sparse`."""
+    head = _entry_numbers(np.array(residue.head_ids), _target_counts(residue.head_probs))
+    return encode_varints(np.concatenate((head, _draw_numbers(residue.draws))))
+
+
+def unpack_residue(payload: bytes, vocab_size: int) -> SparseResidue:
+    """Raises ProtocolError for a head with more than all mass, or draws that its tail does not hold."""
+    reader = _Reader(payload)
+    ids, counts = reader.entries(vocab_size)
+    tail = _TARGET_TOTAL - int(counts.sum())
+    if tail < 0:
+        raise ProtocolError("the head of a residue has a mass above 1")
+    residue = SparseResidue(
+        tuple(ids.tolist()), tuple((counts * _TARGET_UNIT).tolist()), reader.draws(vocab_size, ids, tail)
+    )
+    reader.finish()
+    return residue
+
+
+class _Reader:
+    """Takes numbers off a payload, refusing those that cannot be."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._numbers = decode_varints(payload)
+
+    def take(self, count: int) -> np.ndarray:
+        if count > len(self._numbers):
+            raise ProtocolError("a packed distribution is cut off")
+        taken, self._numbers = self._numbers[:count], self._numbers[count:]
+        return taken
+
+    def finish(self) -> None:
+        if len(self._numbers):
+            raise ProtocolError("a packed distribution is followed by more bytes")
+
+    def entries(self, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ascending ids below `vocab_size` and their counts, each count at least 1."""
+        size = int(self.take(1)[0])
+        if size == 0:
+            counts = self.take(vocab_size)
+            return np.flatnonzero(counts), counts[counts > 0]
+        if size > vocab_size:
+            raise ProtocolError(f"{size} tokens with mass in a vocabulary of {vocab_size}")
+        ids = np.cumsum(self.take(size) + 1) - 1
+        if ids[-1] >= vocab_size:
+            raise ProtocolError(f"token {ids[-1]} is not in the vocabulary of {vocab_size}")
+        return ids, _positive(self.take(size))
+
+    def draws(self, vocab_size: int, head_ids: np.ndarray, tail_count: int) -> TailDraws:
+        first, size = self.take(2).tolist()
+        ids, counts = self.take(size), _positive(self.take(size))
+        if size and int(ids.max()) >= vocab_size:
+            raise ProtocolError(f"token {int(ids.max())} is not in the vocabulary of {vocab_size}")
+        if bool(np.isin(ids, head_ids).any()):
+            raise ProtocolError("a tail draw is in the head")
+        entries = np.unique(np.stack((ids, counts)), axis=1)
+        if len(np.unique(ids)) < entries.shape[1] or int(entries[1].sum()) > tail_count:
+            raise ProtocolError("tail draws do not fit the tail's mass")
+        return TailDraws(first, tuple(ids.tolist()), tuple((counts * _TARGET_UNIT).tolist()))
+
+
+def _positive(counts: np.ndarray) -> np.ndarray:
+    if not counts.all():
+        raise ProtocolError("a packed token has probability 0")
+    return counts
+
+
+def _pack_rows(rows: Array, bits: int) -> bytes:
+    """Distributions (n, V) on a grid."""
+    counts = counts_of(rows, bits).ravel()
+    (ids,) = counts.nonzero()
+    if 2 * len(ids) > len(counts):
+        return encode_varints(np.concatenate(([0], counts)))
+    return encode_varints(_entry_numbers(ids, counts[ids]))
+
+
+def _unpack_rows(payload: bytes, num_rows: int, vocab_size: int, bits: int) -> Array:
+    """float64 (num_rows, vocab_size). Raises ProtocolError for anything but distributions on that grid."""
+    reader = _Reader(payload)
+    probs = np.zeros(num_rows * vocab_size)
+    if num_rows:
+        ids, counts = reader.entries(len(probs))
+        probs[ids] = counts * 2.0**-bits
+    reader.finish()
+    rows = probs.reshape(num_rows, vocab_size)
+    totals = rows.sum(1)
+    if not (totals == 1.0).all():
+        raise ProtocolError(f"a packed distribution sums to {totals[totals != 1.0][0]:g}, not to 1")
+    return torch.from_numpy(rows)
+
+
+def _entry_numbers(ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    numbers = np.empty(1 + 2 * len(ids), dtype=np.int64)
+    gaps = numbers[1 : 1 + len(ids)]
+    numbers[0], gaps[:], numbers[1 + len(ids) :] = len(ids), ids, counts
+    gaps[1:] -= ids[:-1] + 1
+    return numbers
+
+
+def _draw_numbers(draws: TailDraws) -> np.ndarray:
+    counts = _target_counts(draws.probs)
+    return np.concatenate(([draws.first, len(draws.ids)], draws.ids, counts)).astype(np.int64)
+
+
+def _target_counts(probs: Sequence[float]) -> np.ndarray:
+    return (np.array(probs, dtype=np.float64) * _TARGET_TOTAL).astype(np.int64)

@@ -1,0 +1,133 @@
+"""Acceptance schemes as pure functions: which draft tokens stand, and what comes after them.
+
+Positions are absolute: `position` is that of the first draft token. Distributions are gridded (`grid`).
+
+- Deterministic (`greedy`, `coupled`): a draft token stands where it equals the target's own choice.
+- `rejection` (Leviathan et al. 2023, Chen et al. 2023): x stands with probability min(1, P(x) / Q(x)), else
+  the next token is drawn from norm((P - Q)+).
+- `split` (DSSD): the same decision from the scalars Q(x) alone; the edge, which has all of Q, does the
+  resampling. The printed Algorithm 2 of DSSD has the ratio inverted; this is the correct one.
+- `sparse` (PicoSpec): `split`, of whose residue a few numbers cross the link; see `sparse`.
+
+The last three are exact as long as whether a position is drafted at all may depend on Q, on time and on the
+link, but not on the token drawn there: who drops a drawn token for its low probability biases the text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from outrider.core.errors import ProtocolError
+from outrider.core.ports import Array
+from outrider.decoding.acceptance.counter_rng import Chance, Purpose
+from outrider.decoding.acceptance.sampling import broken_logits
+
+
+class Outcome(NamedTuple):
+    """`accepted` draft tokens stand. Then comes `next_token` where the cloud has decided it; else, after a
+    rejection, what the edge resamples from `residue`: the target's distribution (V,). With neither, the whole
+    chunk stands and nothing follows yet.
+
+    `margin`, of deterministic schemes: the smallest gap between the best and the second choice among the
+    decisions made, in logits. Near 0, rounding could have changed the text.
+    """
+
+    accepted: int
+    next_token: int | None = None
+    residue: Array | None = None
+    margin: float = math.inf
+
+
+def judge_decided(
+    decided: Sequence[Sequence[float]], draft: Sequence[int], with_bonus: bool = True
+) -> Outcome:
+    """`coupled`, which at temperature 0 is `greedy`: accept while the draft equals the target's choice.
+
+    `decided` (`decisions.decide`): of each row the choice and its margin; row i predicts draft[i], the last
+    one what follows a wholly accepted draft, where there is a bonus. Raises ModelError for logits that are no
+    numbers.
+    """
+    accepted = 0
+    while accepted < len(draft) and draft[accepted] == decided[accepted][0]:
+        accepted += 1
+    margins = [margin for _, margin in decided[: accepted + 1]]
+    if any(map(math.isnan, margins)):
+        raise broken_logits()
+    follows = accepted < len(draft) or with_bonus
+    return Outcome(accepted, int(decided[accepted][0]) if follows else None, margin=min(margins))
+
+
+def judge_rejection(
+    target_probs: Array,
+    draft_probs: Array,
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+    with_bonus: bool,
+) -> Outcome:
+    """`rejection`, all of it in one place.
+
+    target_probs: (len(draft) + 1, V); the last row is read for the bonus only. draft_probs: (len(draft), V).
+    Raises ProtocolError where a draft token could not have come from its distribution.
+    """
+    drawn_with = [float(row[token]) for row, token in zip(draft_probs, draft, strict=True)]
+    accepted = count_accepted(target_probs, drawn_with, draft, position, chance)
+    if accepted == len(draft):
+        return _whole(target_probs, accepted, position, chance, with_bonus)
+    token = resample(target_probs[accepted], draft_probs[accepted], position + accepted, chance)
+    return Outcome(accepted, token)
+
+
+def judge_split(
+    target_probs: Array,
+    draft_token_probs: Sequence[float],
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+    with_bonus: bool,
+) -> Outcome:
+    """`split` and `sparse`, the cloud's half: after a rejection `residue` is the target's row there, for
+    `resample` or `sparse.sparse_residue`.
+
+    target_probs: as for `judge_rejection`. draft_token_probs: Q(x) of each draft token, as it was drawn.
+    """
+    accepted = count_accepted(target_probs, draft_token_probs, draft, position, chance)
+    if accepted == len(draft):
+        return _whole(target_probs, accepted, position, chance, with_bonus)
+    return Outcome(accepted, residue=target_probs[accepted])
+
+
+def count_accepted(
+    target_probs: Array,
+    draft_token_probs: Sequence[float],
+    draft: Sequence[int],
+    position: int,
+    chance: Chance,
+) -> int:
+    """How many draft tokens stand. Raises ProtocolError for a token that was drawn with probability 0."""
+    for offset, (token, draft_prob) in enumerate(zip(draft, draft_token_probs, strict=True)):
+        if not draft_prob > 0.0:
+            raise ProtocolError(f"draft token {token} at position {position + offset} has probability 0")
+        ratio = float(target_probs[offset, token]) / draft_prob
+        if not chance.happens(min(1.0, ratio), Purpose.ACCEPT, position + offset):
+            return offset
+    return len(draft)
+
+
+def resample(target_row: Array, draft_row: Array, position: int, chance: Chance) -> int:
+    """The token after a rejection, from norm((P - Q)+) of rows (V,); for `split` the edge calls this.
+
+    Raises ProtocolError where P equals Q, for then nothing can have been rejected.
+    """
+    excess = (target_row - draft_row).clamp_min_(0.0)
+    if not bool(excess.any()):
+        raise ProtocolError(f"a rejection at position {position} where target and draft are the same")
+    return chance.pick(excess, Purpose.RESIDUAL, position)
+
+
+def _whole(target_probs: Array, accepted: int, position: int, chance: Chance, with_bonus: bool) -> Outcome:
+    if not with_bonus:
+        return Outcome(accepted)
+    return Outcome(accepted, chance.pick(target_probs[accepted], Purpose.TARGET, position + accepted))

@@ -1,0 +1,1 @@
+"""What the adaptive policy decides, and the estimates it decides by."""

@@ -1,0 +1,139 @@
+"""What early exits foretell of how a verification ends, and what is learnt once its outcome has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from outrider.decoding.adaptive.exit_calibration import Heard, heard_after
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.adaptive.restart import Aim
+from outrider.decoding.jobs import ExitHint
+from outrider.decoding.protocol.prefix_digest import Tokens, common_length
+
+Outcome = tuple[Tokens, float]
+"""How a verification may end, and the chance of that."""
+
+
+class Left(NamedTuple):
+    """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
+    foretold before, and what exits said of it.
+    """
+
+    drafts: tuple[Tokens, ...]
+    known: int
+    said: list[Heard]
+
+
+class Foretold:
+    """From one commit of a text to the next. Times in seconds of the cloud's clock."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._aim = Aim(pace)
+        self.forget()
+
+    def forget(self) -> None:
+        """The text is another: nothing is foretold of it yet."""
+        self._said: list[Heard] = []
+        self._left: list[Left] = []
+        self._aim.drop()
+
+    @property
+    def tokens(self) -> Tokens:
+        """What the next verification begins with, foretold by one that was given up for it."""
+        return self._aim.tokens
+
+    def num_own(self, stood: int, judged: int) -> int:
+        """How many of `tokens` are the exits' own and no draft of the edge's: of all that were judged so many
+        stood. Beside others a draft may be cut within them.
+
+        One that stood and that the edge had gone on from is also the edge's.
+        """
+        ends, last = self._aim.ends, judged
+        while last - 1 in ends:
+            last -= 1
+        return sum([min(stood, last) <= end < judged for end in ends])
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the running verification should be given up for one that is aimed better."""
+        return self._aim.is_better
+
+    def begin(self, now_s: float) -> None:
+        """A verification begins."""
+        self._aim.begin(now_s)
+
+    def running_s(self, now_s: float) -> float:
+        """For how long the verification has run."""
+        return self._aim.running_s(now_s)
+
+    def hear(self, hint: ExitHint) -> Heard:
+        """An exit has spoken."""
+        heard = heard_after(hint, self._said[-1] if self._said else None, self._pace.tuning)
+        self._said.append(heard)
+        return heard
+
+    def outcomes(self, heard: Heard, drafts: Sequence[Tokens]) -> list[Outcome]:
+        """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
+        is less likely is neither told nor worth giving a verification up for.
+        """
+        known, chance = len(self._aim.tokens), self._aim.chance
+        return self._pace.trust.outcomes(heard, drafts, known, chance, self._pace.tuning.min_outcome_prob)
+
+    def look(
+        self,
+        drafts: Sequence[Tokens],
+        outcomes: Sequence[Outcome],
+        after: Callable[[Tokens], Tokens],
+        now_s: float,
+    ) -> None:
+        """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
+        if self._pace.tuning.restart:
+            self._aim.look(drafts, outcomes, after, now_s)
+
+    def look_at_more(self, heard: Heard, draft: Tokens, offered: Tokens, now_s: float) -> None:
+        """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
+        it; see `Aim.look_at_more`.
+        """
+        num_drafted = len(draft)
+        if not self._pace.tuning.extend_restart:
+            return
+        told_all = len(heard.hint.words[0].choices) > num_drafted
+        if told_all and len(offered) > num_drafted and offered[:num_drafted] == draft:
+            tokens, known = offered[: num_drafted + 1], len(self._aim.tokens)
+            chance = self._pace.trust.stands(heard, tokens, known, self._aim.chance)
+            self._aim.look_at_more(num_drafted, len(offered) - num_drafted, chance, now_s)
+
+    def leave(self, drafts: tuple[Tokens, ...]) -> None:
+        """A verification was given up. What exits said of it will be compared with what comes of the next,
+        unless that one begins with the same draft: they will say it again.
+        """
+        known = self._aim.tokens
+        self._aim.take()
+        if self._aim.tokens != known:
+            self._left.append(Left(drafts, len(known), self._said))
+        self._said = []
+
+    def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
+        """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known
+        before.
+        """
+        for left in self._left:
+            learn_from_left(self._pace, left, new)
+        known = len(self._aim.tokens)
+        if forwarded:
+            stood = common_length(drafts[0], new)
+            self._pace.on_draft_judged(stood - known, known <= stood < len(drafts[0]))
+        for heard in self._said:
+            self._pace.trust.on_judged(heard, drafts, new, known)
+        self.forget()
+
+
+def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
+    """What came tells how far the draft of a verification would have stood that was given up."""
+    for heard in left.said:
+        pace.trust.on_judged(heard, left.drafts, new, left.known)
+    draft = left.drafts[0]
+    stood = common_length(draft, new)
+    pace.on_draft_judged(stood - left.known, left.known <= stood < min(len(draft), len(new)))

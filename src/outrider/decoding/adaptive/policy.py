@@ -1,0 +1,172 @@
+"""How the cloud spends its time on one session: verify how much of a draft, with which others, or step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from outrider.decoding.adaptive.estimators import Mean, Odds, Speed
+from outrider.decoding.adaptive.exit_calibration import Trust
+from outrider.decoding.adaptive.exit_gate import ExitGate
+from outrider.decoding.adaptive.step_times import ForwardTimes
+from outrider.decoding.theory import expected_tokens
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+Ending = Literal["step", "whole", "fell"]
+"""Of a verification: it had no draft, all of it stood, or not all."""
+
+
+class Pace:
+    """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self.tuning = tuning
+        self.trust = Trust(tuning)
+        self.times = ForwardTimes(tuning)
+        self._speed = Speed(tuning)
+        self._odds = Odds(tuning)
+        self._second = Odds(tuning, (tuning.sibling_prior,))
+        self._ready: dict[Ending, Mean] = {ending: Mean(tuning) for ending in ("step", "whole", "fell")}
+        self.exit_gate = ExitGate(tuning)
+
+    def begin_text(self) -> None:
+        """Another text begins."""
+        self.times.begin_text()
+        self._speed.begin_text()
+        self.exit_gate.begin_text()
+
+    def on_committed(self, num_tokens: int, now_s: float) -> None:
+        """The text has grown."""
+        self._speed.on_commit(num_tokens, now_s)
+
+    def on_verified(
+        self, num_drafted: int, compute_s: float, num_beside: int = 0, heard: bool | None = None
+    ) -> None:
+        """A forward over a draft (or a step, with none) and so many tokens of others took so long. `heard`:
+        whether its early exits were asked; None where other robots' work was done with it.
+        """
+        if self.times.step_known and heard is not None:
+            usual_s = (
+                self.times.wide_s(num_drafted + num_beside) if num_beside else self.times.draft_s(num_drafted)
+            )
+            self.exit_gate.on_forward(heard, compute_s, usual_s)
+        self.times.on_forward(num_drafted, compute_s, num_beside)
+
+    def on_draft_judged(self, stood: int, fell: bool) -> None:
+        """So many tokens of a draft stood, and whether the next one did not."""
+        for _ in range(stood):
+            self._odds.on_outcome(0)
+        if fell:
+            self._odds.on_outcome(None)
+
+    def on_second_judged(self, stood: bool) -> None:
+        """Whether another draft that was verified beside one went on where that one fell."""
+        self._second.on_outcome(0 if stood else None)
+
+    def on_stepped_beside(self, agreed: bool) -> None:
+        """A step was taken although a draft lay there, whose first token it did or did not write."""
+        self._odds.on_outcome(0 if agreed else None)
+
+    def on_ready(self, num_ready: int, num_drafted: int, stood: int) -> None:
+        """Of so many drafted tokens so many stood; of a draft that goes on from there so much lay ready."""
+        self._ready[_ending(num_drafted, stood)].add(num_ready)
+
+    def expected_tokens(self, num_drafted: int) -> float:
+        """What the verification of so many yields on average."""
+        return expected_tokens(self._odds.rate(), num_drafted)
+
+    def chunk_length(self, num_offered: int) -> int:
+        """How many of the offered tokens to verify; 0 to take a step instead."""
+        if not self.times.known or not self.tuning.choose_length:
+            return num_offered
+        rate, best, most = self._odds.rate(), 0, 0.0
+        tokens = survives = 1.0  # `expected_tokens` of every length, in one sum
+        for length in range(num_offered + 1):
+            gain = tokens / self.times.draft_s(length)
+            if gain >= most:
+                best, most = length, gain
+            survives *= rate
+            tokens += survives
+        return best
+
+    def num_beside(self, num_drafted: int, leaves: Sequence[tuple[int, int]]) -> int:
+        """How many of the drafts that leave one of so many tokens to verify beside it, each given by where it
+        leaves and its length. What they yield is weighed against what is written in the time they take.
+        """
+        if not self.times.known or not self.tuning.siblings:
+            return 0
+        rate, second, alone_s = self._odds.rate(), self._second.rate(), self.times.draft_s(num_drafted)
+        speed = self._tokens_per_s
+        best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
+        places: set[int] = set()
+        for count, (left_at, length) in enumerate(leaves, 1):
+            if left_at not in places:  # `second` is the chance of all that leave there
+                tokens += rate**left_at * (1.0 - rate) * second * expected_tokens(rate, length - left_at - 1)
+            places.add(left_at)
+            rows += length + 1
+            gain = tokens - speed * (self.times.wide_s(rows) - alone_s)
+            if gain >= most:
+                best, most = count, gain
+        return best
+
+    def gain_of_aim(
+        self, chance: float, num_drafted: int, num_named: int, num_ready: int, elapsed_s: float
+    ) -> float:
+        """Tokens gained by giving up a verification after so long for one of its likely outcome, of so many
+        tokens, and so many more that lie ready, or none.
+
+        With that `chance` one forward does for two, but for what would have come to those ready before the
+        second, as much as usually lies ready by then; else is lost what else the draft had right from where
+        the outcome leaves it. To begin again takes its time too.
+        """
+        num_beyond = max(0, num_drafted - num_named + 1)
+        lost = expected_tokens(self._odds.rate(), num_beyond)
+        to_come = max(0.0, self._usually_ready(num_drafted, num_named) - num_ready)
+        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost)
+
+    def gain_of_more(self, chance: float, num_drafted: int, num_more: int, elapsed_s: float) -> float:
+        """Tokens gained by giving up the verification of so many after so long for one that goes on with so
+        many more, the first of which it judges right with that `chance`. Where it does not, only time is
+        lost. Drafts have come and go on coming, however many lie ready.
+        """
+        num_named, num_ready = num_drafted + 1, num_more - 1
+        to_come = self._usually_ready(num_drafted, num_named)
+        return self._gain_of_leaving(chance, num_drafted, num_named, num_ready, elapsed_s, to_come, lost=0.0)
+
+    def _gain_of_leaving(
+        self,
+        chance: float,
+        num_drafted: int,
+        num_named: int,
+        num_ready: int,
+        elapsed_s: float,
+        to_come: float,
+        lost: float,
+    ) -> float:
+        """`to_come`: tokens that would have joined those ready, were none of the forward's time over yet;
+        `lost`: tokens, where it was wrong.
+        """
+        if not self.times.step_known:
+            return 0.0
+        rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
+        whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
+        to_come *= max(0.0, 1.0 - elapsed_s / running_s)
+        fewer = expected_tokens(rate, num_ready + to_come) - expected_tokens(rate, num_ready)
+        right = speed * (running_s + self.times.draft_s(num_ready) - whole_s) - fewer
+        wrong = lost + speed * max(0.0, whole_s - running_s)
+        return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
+
+    def _usually_ready(self, num_drafted: int, num_named: int) -> float:
+        """How many tokens usually lie ready after the verification of so many that ends with those named."""
+        return self._ready[_ending(num_drafted, num_named - 1)].value
+
+    @property
+    def _tokens_per_s(self) -> float:
+        """What time is worth, once a step has been timed: never less than steps write."""
+        return max(self._speed.value, 1.0 / self.times.step_s)
+
+
+def _ending(num_drafted: int, stood: int) -> Ending:
+    if not num_drafted:
+        return "step"
+    return "whole" if stood >= num_drafted else "fell"

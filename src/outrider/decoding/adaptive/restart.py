@@ -1,0 +1,109 @@
+"""When a running verification, or step, should be given up for one that is aimed better or goes further.
+
+Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it
+begins again, with the end foretold as its draft and the branch that lies ready after it, or none. That costs
+the time since the verification began and saves the next one where the exits were right. Where they were not,
+the target has its word all the same: what is foretold is judged like any draft. Where no branch lies ready,
+above all where the edge is far away, the target so drafts for itself with its own first layers (as Kangaroo,
+arXiv 2404.18911, and LayerSkip, arXiv 2404.16710).
+
+Where more of the running draft has come in the meantime, beginning again with all of it foretells nothing: it
+costs the time as well, and spares a forward where the draft stands as far as the new tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.protocol.prefix_digest import Tokens, common_length
+
+
+class _Better(NamedTuple):
+    """The tokens to begin with that no draft need hold, and their chance; when that was found, and the tokens
+    it gains.
+    """
+
+    tokens: Tokens
+    chance: float
+    found_s: float
+    gain: float
+
+
+class Aim:
+    """What one text's next verification begins with. Times in seconds of the cloud's clock."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._begun_s = 0.0
+        self.drop()
+
+    def drop(self) -> None:
+        """Nothing is foretold any more."""
+        self.tokens: Tokens = ()
+        self.chance = 1.0
+        self._better: _Better | None = None
+        self._left_s: float | None = None
+        self.ends: tuple[int, ...] = ()
+        """Of `tokens` the places whose token is an exit's own: it contradicted the draft or went on."""
+
+    def begin(self, now_s: float) -> None:
+        """A verification begins, maybe the one that another was given up for."""
+        if self._left_s is not None:
+            self._pace.times.on_begun_again(now_s - self._left_s)
+        self._begun_s, self._left_s = now_s, None
+        self._better = None
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the running verification should be given up for another."""
+        return self._better is not None
+
+    def running_s(self, now_s: float) -> float:
+        """For how long the verification has run."""
+        return now_s - self._begun_s
+
+    def look(
+        self,
+        drafts: Sequence[Tokens],
+        outcomes: Iterable[tuple[Tokens, float]],
+        after: Callable[[Tokens], Tokens],
+        now_s: float,
+    ) -> None:
+        """How the verification of a draft may end, each with its chance; `after` gives the branch that lies
+        ready after one, or nothing. `drafts`: this one first, and what is verified beside it.
+        """
+        for tokens, chance in outcomes:
+            ready = after(tokens)
+            whole = tokens + ready
+            if any(draft[: len(whole)] == whole for draft in drafts):
+                continue
+            followed = max(drafts, key=partial(common_length, tokens))
+            lengths = len(followed), len(tokens), len(ready)
+            gain = self._pace.gain_of_aim(chance, *lengths, self.running_s(now_s))
+            self._weigh(_Better(tokens, chance, now_s, gain))
+
+    def look_at_more(self, num_drafted: int, num_more: int, chance: float, now_s: float) -> None:
+        """So many tokens have come that go on from the running draft, of so many; with that `chance` they do
+        so as far as the first of them.
+        """
+        running_s = self.running_s(now_s)
+        gain = self._pace.gain_of_more(chance, num_drafted, num_more, running_s)
+        self._weigh(_Better(self.tokens, self.chance, now_s, gain))
+
+    def _weigh(self, found: _Better) -> None:
+        """Leaving must gain some tokens: less is lost in what is not known, and the next exit knows more."""
+        least = self._pace.tuning.min_restart_gain if self._better is None else self._better.gain
+        if found.gain > least:
+            self._better = found
+
+    def take(self) -> None:
+        """The verification has been given up: what was better is what the next one begins with."""
+        if self._better is None:
+            return
+        tokens, chance, self._left_s, _ = self._better
+        if tokens != self.tokens:
+            self.ends = (*self.ends, len(tokens) - 1)
+        self.tokens, self.chance = tokens, chance

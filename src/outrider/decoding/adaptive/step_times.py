@@ -1,0 +1,133 @@
+"""What the target's forwards over one session take, as measured: plain numbers, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from outrider.decoding.adaptive.estimators import Mean
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+
+class ForwardTimes:
+    """Means in seconds, over all texts of a session: of a step, and of verifications by their tokens.
+
+    The time of a verification is forgotten after `forward_window` other forwards, and once a step takes
+    `speed_change` times as long or as short as then: it was a hiccup's, or the machine is another now. To
+    begin again takes the least of `abort_window` times: in the others something else came between.
+    """
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self._step = Mean(tuning)
+        self._verify = _RecentMeans(tuning)
+        self._nearest: dict[int, Mean] = {}
+        """By the length of a draft, of which none need have been verified."""
+        self._wide = _RecentMeans(tuning)
+        """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
+        self._leaving: deque[float] = deque(maxlen=tuning.abort_window)
+        self._left_at = 0
+        self._forwards = 0
+        self._begins = True
+
+    def begin_text(self) -> None:
+        """What comes first may have to bring the prompt to other places of the cache."""
+        self._begins = True
+
+    def on_forward(self, num_drafted: int, compute_s: float, num_beside: int = 0) -> None:
+        """One over a draft (or a step, with none) and so many tokens of others took so long."""
+        self._forwards += 1
+        if self._forwards - self._left_at > self._tuning.forward_window:
+            self._leaving.clear()
+        if not num_drafted:
+            self._step.add(compute_s)
+        for times in (self._verify, self._wide):
+            times.forget(self._forwards, self._step.value)
+        self._nearest.clear()
+        if not num_drafted:
+            return
+        if num_beside:
+            self._on_wide(num_drafted + num_beside, compute_s)
+        else:
+            self._verify.add(num_drafted, compute_s, self._forwards, self._step.value)
+
+    def on_begun_again(self, after_s: float) -> None:
+        """So long after a forward was given up the next one has begun."""
+        self._leaving.append(after_s)
+        self._left_at = self._forwards
+
+    @property
+    def known(self) -> bool:
+        """Whether both a step and a verification have been timed, so that they can be weighed."""
+        return self._step.known and bool(self._verify.means)
+
+    @property
+    def step_known(self) -> bool:
+        """Whether a step has been timed."""
+        return self._step.known
+
+    @property
+    def step_s(self) -> float:
+        return self._step.value
+
+    def draft_s(self, num_drafted: int) -> float:
+        """A verification of so many tokens, or a step where there are none; a step too as long as no
+        verification has been timed.
+        """
+        if not num_drafted or not self._verify.means:
+            return self._step.value
+        mean = self._nearest.get(num_drafted)
+        if mean is None:
+            mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify.means)
+        return mean.value
+
+    def wide_s(self, num_tokens: int) -> float:
+        """A forward over so many tokens of several drafts, as `draft_s` where none has been timed."""
+        timed = self._verify.means | self._wide.means
+        return _nearest_to(num_tokens, timed).value if timed else self._step.value
+
+    def part_of(self, num_drafted: int, running_s: float) -> float:
+        """What part of the verification of so many has been done after so long, as far as is known."""
+        known = bool(self._verify.means) if num_drafted else self._step.known
+        return min(1.0, running_s / self.draft_s(num_drafted)) if known else 1.0
+
+    @property
+    def begin_again_s(self) -> float:
+        """From giving a forward up to the next one's begin."""
+        return min(self._leaving, default=0.0)
+
+    def _on_wide(self, num_tokens: int, compute_s: float) -> None:
+        """The first one of a text has also brought its prompt to where the others are verified."""
+        if not self._begins:
+            self._wide.add(num_tokens, compute_s, self._forwards, self._step.value)
+        self._begins = False
+
+
+class _RecentMeans:
+    """Mean seconds by number of tokens, of those numbers that were timed lately and on the same machine."""
+
+    def __init__(self, tuning: AdaptiveTuning) -> None:
+        self._tuning = tuning
+        self.means: dict[int, Mean] = {}
+        self._timed: dict[int, tuple[int, float]] = {}
+        """The forward by which each was last timed, and the step's time then."""
+
+    def add(self, num_tokens: int, seconds: float, forward: int, step_s: float) -> None:
+        self.means.setdefault(num_tokens, Mean(self._tuning)).add(seconds)
+        self._timed[num_tokens] = forward, step_s
+
+    def forget(self, forward: int, step_s: float) -> None:
+        """Drop what is too old, or was timed when a step took much longer or shorter than now."""
+        for num_tokens, (timed_at, step_then_s) in list(self._timed.items()):
+            old = forward - timed_at >= self._tuning.forward_window
+            if old or _differ(step_s, step_then_s, self._tuning.speed_change):
+                del self.means[num_tokens], self._timed[num_tokens]
+
+
+def _differ(one_s: float, other_s: float, factor: float) -> bool:
+    """Whether two times, where both are known, differ by more than a factor."""
+    return min(one_s, other_s) > 0.0 and max(one_s, other_s) > factor * min(one_s, other_s)
+
+
+def _nearest_to(length: int, times: Mapping[int, Mean]) -> Mean:
+    return times[min(times, key=lambda n: abs(n - length))]

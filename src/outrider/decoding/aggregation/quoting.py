@@ -1,0 +1,116 @@
+"""A text model without weights that answers a question by quoting the documents in its prompt.
+
+For machines without a language model, over any tokenizer: of its documents it quotes the one that holds most
+words of the question, as a line; where none of them holds half of those, and after what it has to quote, it
+would rather end, but is not sure. So two of them with documents of their own (`decoding.aggregation`) write
+the lines of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+
+from outrider.core.language.questions import FUNCTION_WORDS, parts_of
+from outrider.core.ports import Array, OnExit, Tokenizer
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+
+SURE, RATHER = 0.9, 0.3
+"""The probability of going on with a quotation, and of ending where there is nothing to quote."""
+LEAST_SHARE = 0.5
+_WORD = re.compile(r"[^\W_]+")
+_ASKING_TEXT = "tell know about did do does last see seen saw where what who whose when why how which"
+_ASKING = frozenset(_ASKING_TEXT.split())
+
+
+class QuotingModel(UnbatchedModel):
+    """A LanguageModel; see the module."""
+
+    name = "quotes"
+    max_length = 1024
+    exits = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
+
+    def open_session(self) -> QuotingSession:
+        return QuotingSession(self)
+
+    def row(self, quotation: Sequence[int], text: Sequence[int]) -> Array:
+        """Logits (V,) after a text; `quotation`: the tokens of the line to quote, none for nothing."""
+        wanted, sure = self._wanted(list(quotation), list(text))
+        probs = torch.full((self.vocab_size,), 1.0 / self.vocab_size, dtype=torch.float64)
+        if wanted is not None:
+            probs *= 1.0 - sure
+            probs[wanted] += sure
+        return probs.log()
+
+    def _ends_line(self, token: int) -> bool:
+        return self.tokenizer.decode([token]).endswith("\n")
+
+    def _wanted(self, quotation: list[int], text: list[int]) -> tuple[int | None, float]:
+        """The next token and how surely; None in the midst of somebody else's line."""
+        ends = [place + 1 for place, token in enumerate(text) if self._ends_line(token)]
+        starts = [0, *ends]
+        line = text[starts[-1] :]
+        is_quoted = any(text[start:end] == quotation for start, end in zip(starts, ends, strict=False))
+        if line and line != quotation[: len(line)]:
+            return None, 0.0
+        if quotation and not is_quoted:
+            return quotation[len(line)], SURE
+        return (None, 0.0) if line else (min(self.end_ids), RATHER)
+
+
+class QuotingSession(WholePrefill):
+    """A ModelSession: the cache is the line to quote, and the tokens since the prompt."""
+
+    def __init__(self, model: QuotingModel) -> None:
+        self._model = model
+        self._quotation: list[int] = []
+        self._text: list[int] = []
+        self._num_prompt = 0
+
+    @property
+    def length(self) -> int:
+        return self._num_prompt + len(self._text)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        """Raises ConfigError for a prompt that is no question."""
+        question, documents = parts_of(prompt.text)
+        tokenizer = self._model.tokenizer
+        line = best_document(question, documents)
+        self._quotation = tokenizer.encode(f"{line}\n") if line else []
+        self._num_prompt, self._text = len(tokenizer.encode(prompt.text)), []
+        return self._model.row(self._quotation, ())
+
+    def expected(self, count: int) -> Successors:
+        """Nothing: the prefill looks at the prompt as a whole."""
+        return Successors()
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        rows = []
+        for token in token_ids:
+            self._text.append(token)
+            rows.append(self._model.row(self._quotation, self._text))
+        return torch.stack(rows)
+
+    def truncate(self, length: int) -> None:
+        del self._text[max(0, length - self._num_prompt) :]
+
+
+def best_document(question: str, documents: Sequence[str]) -> str:
+    """The document with most of the question's words, the first of equals; empty where none has enough."""
+    wanted = _telling(question) - _ASKING
+    shares = [len(wanted & _telling(document)) / max(1, len(wanted)) for document in documents]
+    best = max(shares, default=0.0)
+    return documents[shares.index(best)] if best >= LEAST_SHARE else ""
+
+
+def _telling(text: str) -> set[str]:
+    """The words that tell something, without the s of a plural."""
+    words = set(_WORD.findall(text.lower())) - FUNCTION_WORDS
+    return {word.removesuffix("s") or word for word in words} - _ASKING

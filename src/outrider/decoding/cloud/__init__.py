@@ -1,0 +1,1 @@
+"""The cloud's state machine: it verifies the drafts of many robots in batches."""

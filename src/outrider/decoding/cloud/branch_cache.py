@@ -1,0 +1,128 @@
+"""Drafted tokens that lie at the cloud, found by the digest of the text before them.
+
+A branch may arrive before its parent, and long before the verdict that makes it fit: only the digest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import islice
+
+from outrider.decoding.jobs import Evidence
+from outrider.decoding.protocol.branch_codec import Run
+from outrider.decoding.protocol.prefix_digest import next_digest
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+MAX_TOKENS = 1024
+MOST_CHOICES = 16
+"""Tokens that are kept after one text, the likeliest."""
+ROW_TOKENS = 8
+"""A token with the distribution that it was drawn from counts as so many."""
+
+
+@dataclass
+class _Place:
+    """What was drafted after one text of `length` tokens: by token, likeliest first, the evidence and the
+    digest of the text with it."""
+
+    length: int
+    offers: dict[int, tuple[Evidence, int]] = field(default_factory=dict)
+
+
+class BranchPool:
+    """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._second_choice_cost = tuning.second_choice_cost
+        self._places: dict[int, _Place] = {}
+        self._size = 0
+
+    def add_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
+        """Branches that grow from the text with this length and digest."""
+        trail = [digest]
+        for run in runs:
+            del trail[len(trail) - run.back :]
+            preferred = run.preferred
+            for token in run.tokens:
+                trail.append(self._offer(length + len(trail) - 1, trail[-1], token, None, preferred))
+                preferred = False
+
+    def add_branch(
+        self, length: int, digest: int, tokens: Sequence[int], evidence: Sequence[Evidence]
+    ) -> None:
+        """One branch with the evidence for each of its tokens."""
+        for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
+            digest = self._offer(length + offset, digest, token, proof, False)
+
+    def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
+        """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
+        tokens: list[int] = []
+        evidence: list[Evidence] = []
+        while len(tokens) < limit and (place := self._places.get(digest)) is not None:
+            token, (proof, digest) = next(iter(place.offers.items()))
+            tokens.append(token)
+            evidence.append(proof)
+        return tuple(tokens), tuple(evidence)
+
+    def others(self, digest: int, limit: int, most: int) -> list[tuple[int, ...]]:
+        """The `most` branches after a text next to the `best`, each at most `limit` long: those first that
+        leave better ones seldom, and early. A branch that leaves a better one is about as likely as
+        `second_choice_cost` more tokens of that one.
+        """
+        found: list[tuple[int, ...]] = []
+        ahead: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), digest)]
+        count = 0
+        while ahead and len(found) <= most:
+            cost, _, path, digest = heappop(ahead)
+            while len(path) < limit and (place := self._places.get(digest)) is not None:
+                (token, (_, after)), *lesser = islice(place.offers.items(), most + 2)
+                for other, (_, beyond) in lesser:
+                    count += 1
+                    heappush(ahead, (cost + self._second_choice_cost, count, (*path, other), beyond))
+                path, digest, cost = (*path, token), after, cost + 1
+            found.append(path)
+        return found[1:]
+
+    def digest_after(self, digest: int, tokens: Sequence[int]) -> int:
+        """`extend_digest`, looked up as far as the tokens lie here."""
+        for token in tokens:
+            place = self._places.get(digest)
+            known = None if place is None else place.offers.get(token)
+            digest = next_digest(digest, token) if known is None else known[1]
+        return digest
+
+    def drop_before(self, length: int) -> None:
+        """Forget what can no longer follow a text of this length."""
+        for digest in [digest for digest, place in self._places.items() if place.length < length]:
+            self._drop(digest)
+
+    def _offer(self, length: int, digest: int, token: int, evidence: Evidence, preferred: bool) -> int:
+        """Keep a token after a text; the digest of both."""
+        place = self._places.get(digest)
+        if place is None:
+            place = self._places[digest] = _Place(length)
+        known = place.offers.get(token)
+        after = next_digest(digest, token) if known is None else known[1]
+        if known is not None:
+            self._size -= _room(known[0])
+        elif len(place.offers) == MOST_CHOICES:
+            if not preferred:
+                return after
+            _, (least, _) = place.offers.popitem()
+            self._size -= _room(least)
+        if preferred:
+            place.offers = {token: (evidence, after), **place.offers}
+        place.offers[token] = evidence, after
+        self._size += _room(evidence)
+        while self._size > MAX_TOKENS:
+            self._drop(next(iter(self._places)))
+        return after
+
+    def _drop(self, digest: int) -> None:
+        self._size -= sum([_room(evidence) for evidence, _ in self._places.pop(digest).offers.values()])
+
+
+def _room(evidence: Evidence) -> int:
+    return 1 if evidence is None or isinstance(evidence, float) else ROW_TOKENS

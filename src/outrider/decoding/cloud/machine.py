@@ -1,0 +1,416 @@
+"""The cloud's state machine: a bounded table of sessions that share one model. No socket, no clock."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from outrider.core.errors import ConfigError, ModelError, ProtocolError
+from outrider.core.frames import (
+    MAX_SHORT_TEXT,
+    Behind,
+    Cancel,
+    Close,
+    CloudFrame,
+    Draft,
+    Drafted,
+    EdgeFrame,
+    Join,
+    Open,
+    Peer,
+    Ping,
+    Pong,
+    PrefillAgain,
+    Proposal,
+    RefusalReason,
+    Refused,
+    Resume,
+    Settled,
+)
+from outrider.core.ports import Tokenizer
+from outrider.core.token_bucket import TokenBucket
+from outrider.decoding.adaptive.estimators import BatchTime
+from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.cloud.admission import (
+    Presence,
+    busy_message,
+    drop_idle,
+    is_busy,
+    make_room,
+    to_probe,
+)
+from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_joining
+from outrider.decoding.cloud.fair_queue import FairShares
+from outrider.decoding.cloud.target_sequence import TargetText
+from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.refusals import check_served, check_tokenizer, reason_of
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+_NO_LIMIT = 1e12
+
+
+class Reply(NamedTuple):
+    """Send a frame to a peer; it may get lost."""
+
+    peer: Peer
+    frame: CloudFrame
+
+
+@dataclass
+class _Session:
+    """A place in the table. `epoch` is the newest one seen; `text` is None once cancelled or refused.
+
+    `asked_s`: since when a frame waits for the model; `verified`: how often since its last prompt;
+    `left_out`: of how many batches in a row, though ready.
+    """
+
+    epoch: int
+    presence: Presence
+    pace: Pace
+    text: TargetText | None = None
+    refusal: Refused | None = None
+    asked_s: float | None = None
+    prefilling: bool = False
+    verified: int = 0
+    left_out: int = 0
+
+    @property
+    def refused(self) -> bool:
+        return self.text is None and self.refusal is not None
+
+    @property
+    def rests(self) -> bool:
+        return self.text is None or self.text.finished
+
+    def closing_words(self, epoch: int) -> list[CloudFrame]:
+        """What a peer is told that still asks for a text that is no more."""
+        return [self.refusal] if self.refusal is not None and self.refusal.epoch == epoch else []
+
+
+class CloudMachine:
+    """Frames and finished jobs in, replies out. Robots with work share the model fairly."""
+
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Tokenizer,
+        limits: CloudLimits,
+        branches: bool = False,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
+    ) -> None:
+        """`branches`: whether the model judges several drafts of a text in one forward."""
+        self._name = name[:MAX_SHORT_TEXT]
+        self._tokenizer = tokenizer
+        self._limits = limits
+        self._branches = branches
+        self._sessions: dict[SessionKey, _Session] = {}
+        self._tuning = tuning
+        self._shares = FairShares(tuning)
+        self._buckets: dict[str | bytes, TokenBucket] = {}
+        self._parts_run = 0
+        self._alone = True
+        """Whether the batch that runs has one job."""
+        self._batch_time = BatchTime(tuning)
+        self.waited_s: list[float] = []
+        """How long frames have waited for the jobs that were asked for last."""
+
+    @property
+    def keys(self) -> frozenset[SessionKey]:
+        """The sessions that hold a place."""
+        return frozenset(self._sessions)
+
+    def receive(self, peer: Peer, frame: EdgeFrame, now_s: float) -> list[Reply]:
+        """A frame, however late, doubled or out of order. Wrong ones are refused, to that peer only."""
+        key = SessionKey(peer, frame.session)
+        try:
+            frames = self._dispatch(key, frame, now_s)
+        except (ConfigError, ProtocolError, ModelError) as error:
+            frames = self._refuse(key, frame.epoch, reason_of(error), str(error))
+        probes = self._probes(now_s) if any(map(is_busy, frames)) else []
+        return [*probes, *[Reply(peer, answer) for answer in frames]]
+
+    def next_jobs(self, now_s: float) -> list[CloudJob]:
+        """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
+
+        A prompt's turn comes when its robot has had little more than those that wait for a verification.
+        Early exits help a robot to be ready when the model is: while other work waits they are not asked.
+        """
+        ready = [job for text in self._texts() if (job := text.next_job()) is not None]
+        self._shares.advance(job.key.peer.owner for job in ready)
+        ready.sort(key=self._standing_s)
+        prompts = [job for job in ready if isinstance(job, PrefillTarget)]
+        drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
+        jobs: list[CloudJob] = list(
+            self._prompt(prompts, drafts) or fitting(self._worth_joining(drafts), self._limits)
+        )
+        if len(jobs) < len(prompts) + len(drafts):
+            jobs = [_without_hints(job) for job in jobs]
+        elif len(jobs) == 1:
+            jobs = [self._widened(jobs[0])]
+        self._begin(jobs, now_s)
+        return jobs
+
+    def _only_text(self) -> TargetText | None:
+        """What a robot writes that has the model to itself and may use all of its time."""
+        unfinished = [text for text in self._texts() if not text.finished]
+        alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
+        return unfinished[0] if alone else None
+
+    def _texts(self) -> list[TargetText]:
+        return [session.text for session in self._sessions.values() if session.text is not None]
+
+    def _standing_s(self, job: CloudJob) -> float:
+        return self._shares.standing_s(job.key.peer.owner)
+
+    def _may_verify(self, job: Verify, now_s: float) -> bool:
+        return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
+
+    def _prompt(
+        self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify]
+    ) -> tuple[PrefillTarget] | None:
+        """The prompt whose turn it is; what is begun comes first.
+
+        It may come first although its robot has had more of the model than those that wait to verify, where
+        its last text took some verifications: it waits for its first line, and the others' batch grows.
+        """
+        tuning = self._tuning
+        if not prompts or (drafts and self._parts_run >= tuning.prompt_parts):
+            return None
+        first = min(prompts, key=lambda job: not self._sessions[job.key].prefilling)
+        mean_s = statistics.fmean(map(self._standing_s, drafts)) if drafts else math.inf
+        earned = self._sessions[first.key].verified >= tuning.prompt_lead_after
+        lead_s = tuning.prompt_lead_s if earned else 0.0
+        return (first,) if self._standing_s(first) <= mean_s + lead_s else None
+
+    def _worth_joining(self, jobs: Sequence[Verify]) -> list[Verify]:
+        """Without those whose time others use better. One that is alone never waits; first tokens, which take
+        no time, never do.
+        """
+        dear = [job for job in jobs if job.needs_forward]
+        if len(dear) < 2:
+            return list(jobs)
+        chosen = worth_joining([self._candidate(job) for job in dear], self._batch_time.seconds, self._tuning)
+        left_out = {job.key for place, job in enumerate(dear) if place not in chosen}
+        for key in left_out:
+            self._sessions[key].left_out += 1
+        return [job for job in jobs if job.key not in left_out]
+
+    def _candidate(self, job: Verify) -> Candidate:
+        session = self._sessions[job.key]
+        assert session.text is not None
+        length = min(len(job.draft), self._limits.shared_tokens - 1)
+        # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
+        can_wait = bool(job.tokens) and not session.text.always_ready
+        can_wait = can_wait and session.left_out < self._limits.most_left_out
+        return Candidate(session.pace.expected_tokens(length), session.left_out, can_wait)
+
+    def _widened(self, job: CloudJob) -> CloudJob:
+        """Where a robot has the model to itself, other branches of its text may have the places and the rows
+        that nobody needs.
+        """
+        limits, text = self._limits, self._text_of(job.key, job.epoch)
+        most = min(self._tuning.max_siblings, limits.max_sessions - len(self._sessions))
+        if not isinstance(job, Verify) or text is None or most <= 0 or not self._branches:
+            return job
+        if self._only_text() is None:
+            return job
+        job = text.widened(job, most, limits.shared_tokens - 1)
+        while job.num_rows > limits.batch_tokens and job.beside:
+            job = job._replace(beside=job.beside[:-1])
+        return job
+
+    def _bucket(self, peer: Peer, now_s: float) -> TokenBucket:
+        owner = peer.owner
+        if owner not in self._buckets:
+            rate = min(self._limits.tokens_per_s, _NO_LIMIT)
+            self._buckets[owner] = TokenBucket(rate, rate, now_s)
+        return self._buckets[owner]
+
+    def _begin(self, jobs: Sequence[CloudJob], now_s: float) -> None:
+        """Note how long the jobs have waited; among equals their sessions are the last to come again."""
+        self.waited_s = []
+        self._alone = len(jobs) == 1
+        self._parts_run = self._parts_run + 1 if jobs and isinstance(jobs[0], PrefillTarget) else 0
+        for job in jobs:
+            session = self._sessions[job.key] = self._sessions.pop(job.key)
+            if isinstance(job, Verify):
+                session.left_out = 0
+                session.verified += 1
+                self._bucket(job.key.peer, now_s).spend(job.num_rows, now_s)
+                if session.text is not None:
+                    session.text.on_begun(now_s)
+            else:
+                session.prefilling = True
+            if session.asked_s is not None:
+                self.waited_s.append(now_s - session.asked_s)
+                session.asked_s = None
+
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to ask for a job again although no frame has come; None where only a frame changes things."""
+        looks = [self._allowed_s(key, session, now_s) for key, session in self._sessions.items()]
+        return min((look_s for look_s in looks if look_s is not None), default=None)
+
+    def _allowed_s(self, key: SessionKey, session: _Session, now_s: float) -> float | None:
+        """When a text that has work may go on, where its robot has used up its allowance; else None."""
+        allowed_s = self._bucket(key.peer, now_s).ready_s(now_s)
+        waits = allowed_s > now_s and session.text is not None and session.text.next_job() is not None
+        return allowed_s if waits else None
+
+    def hint(self, job: Verify, hint: ExitHint, now_s: float) -> list[Reply]:
+        """An early exit has spoken while its job still runs."""
+        text = self._text_of(job.key, job.epoch)
+        longest = self._limits.batch_tokens - 1
+        frames = text.on_hint(job, hint, longest, now_s) if text is not None else []
+        return [Reply(job.key.peer, frame) for frame in frames]
+
+    def gives_up(self, job: Verify) -> bool:
+        """Whether there is reason to leave a running verification in its midst."""
+        text = self._text_of(job.key, job.epoch)
+        return text is None or text.gives_up(job)
+
+    def given_up(self, job: CloudJob, now_s: float) -> None:
+        """A verification was left in its midst: its rows are the robot's to spend again."""
+        bucket = self._buckets.get(job.key.peer.owner)
+        if bucket is not None and isinstance(job, Verify):
+            bucket.give_back(job.num_rows)
+        text = self._text_of(job.key, job.epoch)
+        if text is not None and isinstance(job, Verify):
+            text.on_given_up(job, now_s)
+
+    def complete(
+        self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float
+    ) -> list[Reply]:
+        """The result of a job; that of a cancelled or replaced text is dropped."""
+        text = self._text_of(job.key, job.epoch)
+        if text is None:
+            return []
+        self._sessions[job.key].prefilling = False
+        compute_us = min(int(compute_s * 1e6), (1 << 32) - 1)
+        if isinstance(job, PrefillTarget):
+            self._sessions[job.key].verified = 0
+            frames = text.on_prefilled(job, compute_us)
+        else:
+            assert judgement is not None
+            frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
+        return [Reply(job.key.peer, frame) for frame in frames]
+
+    def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
+        """So much of the model's time went into a batch, or a part of one; its robots have had it by their
+        rows.
+        """
+        sizes = [job.num_rows if isinstance(job, Verify) else 1 for job in jobs]
+        row_s = used_s / sum(sizes) if sizes else 0.0
+        for job, size in zip(jobs, sizes, strict=True):
+            self._shares.charge(job.key.peer.owner, size * row_s)
+        forwarded = sum([isinstance(job, Verify) and job.needs_forward for job in jobs])
+        if whole and forwarded and used_s > 0.0:
+            self._batch_time.add(forwarded, used_s)
+
+    def fail(self, job: CloudJob, error: Exception) -> list[Reply]:
+        """A job could not be done: its text ends, nobody else's does."""
+        reason = reason_of(error)
+        if self._text_of(job.key, job.epoch) is None:
+            return []
+        return [Reply(job.key.peer, frame) for frame in self._refuse(job.key, job.epoch, reason, str(error))]
+
+    def evict_idle(self, now_s: float) -> None:
+        """Free the places of peers that were silent for too long, and forget what is kept of them beside."""
+        drop_idle(self._sessions, self._limits.idle_s, now_s)
+        owners = {key.peer.owner for key in self._sessions}
+        self._shares.keep_only(owners)
+        for owner in [owner for owner in self._buckets if owner not in owners]:
+            del self._buckets[owner]
+
+    def _dispatch(self, key: SessionKey, frame: EdgeFrame, now_s: float) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None:
+            session.presence.heard_s = now_s
+        if isinstance(frame, Open):
+            return self._on_open(key, frame, now_s)
+        if isinstance(frame, Ping):
+            return [self._pong(frame.session, frame.epoch)]
+        if isinstance(frame, Cancel):
+            return self._on_cancel(key, frame)
+        if isinstance(frame, Close):
+            self._sessions.pop(key, None)
+            return []
+        if isinstance(frame, (Join, Drafted, Settled, Behind)):
+            raise ConfigError("this verifier answers no questions: start it with --corpus")
+        return self._on_text_frame(key, frame, now_s)
+
+    def _on_open(self, key: SessionKey, frame: Open, now_s: float) -> list[CloudFrame]:
+        check_served(frame.model, self._name)
+        check_tokenizer(frame.tokenizer, self._name, self._tokenizer)
+        session = self._sessions.get(key)
+        if session is None:
+            self.evict_idle(now_s)
+            if not make_room(self._sessions, self._limits, now_s):
+                return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
+            session = self._sessions[key] = _Session(
+                frame.epoch, Presence(now_s), Pace(self._tuning), asked_s=now_s
+            )
+        elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
+            return session.closing_words(frame.epoch)
+        if session.text is not None and frame.epoch == session.epoch:
+            before, frames = session.text.digest, session.text.on_open(frame)
+            if session.text.digest != before:  # what was begun for it has no claim to come first any more
+                session.prefilling = False
+            return frames
+        session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
+        session.text = TargetText(key, frame, self._tokenizer, session.pace)
+        return []
+
+    def _on_text_frame(
+        self, key: SessionKey, frame: Resume | Draft | Proposal, now_s: float
+    ) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is None or frame.epoch > session.epoch:
+            return [PrefillAgain(frame.session, frame.epoch)]
+        text = self._text_of(key, frame.epoch)
+        if text is None:
+            return session.closing_words(frame.epoch)
+        if isinstance(frame, Resume):
+            return text.on_resume(frame)
+        if session.asked_s is None and not text.finished:
+            session.asked_s = now_s
+        if isinstance(frame, Draft):
+            text.on_draft(frame)
+        else:
+            text.on_proposal(frame)
+        return []
+
+    def _on_cancel(self, key: SessionKey, frame: Cancel) -> list[CloudFrame]:
+        session = self._sessions.get(key)
+        if session is not None and frame.epoch >= session.epoch:
+            session.epoch, session.text = frame.epoch, None
+        return []
+
+    def _text_of(self, key: SessionKey, epoch: int) -> TargetText | None:
+        session = self._sessions.get(key)
+        return session.text if session is not None and session.epoch == epoch else None
+
+    def _refuse(self, key: SessionKey, epoch: int, reason: RefusalReason, message: str) -> list[CloudFrame]:
+        refusal = Refused(key.session, epoch, reason, message[:MAX_SHORT_TEXT])
+        session = self._sessions.get(key)
+        if session is not None and session.epoch == epoch:
+            session.text, session.refusal = None, refusal
+            if reason == "busy":  # for the time being, so that asked again it tries again
+                del self._sessions[key]
+        return [refusal]
+
+    def _probes(self, now_s: float) -> list[Reply]:
+        """A word to each silent one that holds a place: the server learns which peers it cannot reach."""
+        silent = to_probe(self._sessions, now_s)
+        return [Reply(key.peer, self._pong(key.session, session.epoch)) for key, session in silent]
+
+    def _pong(self, session: int, epoch: int) -> Pong:
+        name, vocab_size = self._name, self._tokenizer.vocab_size
+        return Pong(session, epoch, name, vocab_size, len(self._sessions), self._limits.max_sessions)
+
+
+def _without_hints(job: CloudJob) -> CloudJob:
+    return job._replace(hints=False) if isinstance(job, Verify) and job.hints else job

@@ -1,0 +1,1 @@
+"""Where drafts come from: the token tree, its expansion, and retrieval."""

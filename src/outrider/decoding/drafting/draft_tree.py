@@ -1,0 +1,269 @@
+"""What the edge has drafted beyond the committed text: a tree, in which every branch names itself by digest.
+
+It is branch, pre-draft cache and list of guesses in one: a verdict walks down it, and what lies below the
+place it reaches has been drafted already.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Literal
+
+from outrider.core.ports import Array
+from outrider.decoding.protocol.branch_codec import Run
+from outrider.decoding.protocol.prefix_digest import next_digest
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+Origin = Literal["draft", "guess", "hint"]
+CHEAPER_THAN_A_DIGEST = 2
+"""So many tokens cost no more on the wire than the digest that would spare them."""
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A drafted token; the root stands for the committed text.
+
+    `length` counts the tokens of the text up to this one. `chance` is the draft's, given what comes before.
+    `share` estimates from above how likely the target is to write the text up to here; `likelihood` is at
+    least that of whatever lies below. `choices` are the draft's next tokens, best first, empty until drafted,
+    and `confidence` is its own in the first; `retrieved`: they are retrieved. `consulted_at`: the text's
+    length when retrieval was asked last. `anchor` is the length at which the branch left the draft's own,
+    `turn` counts such branches and `lot` is drawn for each. `row` (V,) is the distribution that the token was
+    drawn from, where there is one.
+    """
+
+    token: int
+    length: int
+    parent: Node | None
+    chance: float
+    anchor: int
+    turn: int
+    lot: float
+    share: float = 1.0
+    likelihood: float = 1.0
+    choices: tuple[int, ...] = ()
+    confidence: float = 1.0
+    children: dict[int, Node] = field(default_factory=dict)
+    sent_s: float | None = None
+    row: Array = None
+    retrieved: bool = False
+    consulted_at: int = -1
+    named: int | None = None
+    """Its digest, once that was asked for: most nodes are never named."""
+
+    @property
+    def digest(self) -> int:
+        """Names the text up to this token."""
+        nameless: list[Node] = []
+        node = self
+        while node.named is None:
+            assert node.parent is not None
+            nameless.append(node)
+            node = node.parent
+        digest = node.named
+        for node in reversed(nameless):
+            digest = node.named = next_digest(digest, node.token)
+        return digest
+
+    @property
+    def drafted(self) -> bool:
+        return bool(self.choices)
+
+    @property
+    def best_child(self) -> Node | None:
+        """The draft's own continuation."""
+        return self.children.get(self.choices[0]) if self.choices else None
+
+
+class DraftTree:
+    """The tree above one committed text."""
+
+    def __init__(
+        self, length: int, digest: int, rng: random.Random, tuning: AdaptiveTuning = DEFAULT_TUNING
+    ) -> None:
+        self._unhinted_mass = tuning.unhinted_mass
+        """The weight that what no hint has named keeps at least: even sure hints may be wrong."""
+        self._rng = rng
+        self._num_branches = 0
+        self._claims: dict[Node, float] = {}
+        self.root = _root(length, digest)
+        self._nodes = [self.root]
+        """All that are in the tree, parents first."""
+
+    def __iter__(self) -> Iterator[Node]:
+        """All nodes, parents first."""
+        return iter(self._nodes)
+
+    def likely(self, least: float) -> list[Node]:
+        """The root and all nodes of at least that likelihood, parents first: below others are none."""
+        return [node for node in self._nodes if node.likelihood >= least]
+
+    def add(self, parent: Node, token: int, chance: float, origin: Origin) -> Node:
+        """The child for a token, made where there is none yet. `chance`: the draft's, given the parent."""
+        child = parent.children.get(token)
+        if child is not None:
+            return child
+        anchor, turn, lot = parent.anchor, parent.turn, parent.lot
+        if origin != "draft":
+            self._num_branches += 1
+            anchor, turn, lot = parent.length + 1, self._num_branches, self._rng.random()
+        share = parent.share * chance
+        child = Node(token, parent.length + 1, parent, chance, anchor, turn, lot, share, share)
+        parent.children[token] = child
+        self._nodes.append(child)
+        return child
+
+    def claim(self, node: Node, chance: float) -> None:
+        """A hint says how likely it is that the running verification ends at this node.
+
+        Hints name outcomes that exclude one another, so they share what is certain between them.
+        """
+        if self._claims.get(node) == chance:
+            return
+        self._claims[node] = chance
+        self._spread()
+
+    def _spread(self) -> None:
+        """Estimate all likelihoods anew, from the draft's chances and the claims of hints."""
+        claims = self._claims
+        rest = max(1.0 - sum(claims.values()), self._unhinted_mass)
+        total = rest + sum(claims.values())
+        self.root.share = rest / total
+        below = self._nodes[1:]
+        for node in below:
+            assert node.parent is not None
+            claim = claims.get(node)
+            node.share = node.parent.share * node.chance if claim is None else claim / total
+            node.likelihood = node.share
+        for node in reversed(below):
+            assert node.parent is not None
+            if node.likelihood > node.parent.likelihood:
+                node.parent.likelihood = node.likelihood
+        self.root.likelihood = 1.0
+
+    def find(self, tokens: Sequence[int]) -> Node | None:
+        """The node that the tokens lead to from the root."""
+        node: Node | None = self.root
+        for token in tokens:
+            node = node.children.get(token) if node is not None else None
+        return node
+
+    def commit(self, tokens: Sequence[int], digest: int) -> None:
+        """The tokens are part of the text now; only what lies below them stays."""
+        length = self.root.length + len(tokens)
+        node = self.find(tokens)
+        self._claims.clear()
+        if node is None:
+            self.root = _root(length, digest)
+            self._nodes = [self.root]
+            return
+        node.parent, node.named, self.root = None, digest, node
+        self._nodes = _from(node)
+        self._spread()
+        for left in self._nodes:
+            if left.anchor <= length:
+                left.anchor, left.turn = length, 0
+
+    def main_path(self) -> list[Node]:
+        """The draft's own continuation of the text, as far as it goes."""
+        path: list[Node] = []
+        node = self.root.best_child
+        while node is not None:
+            path.append(node)
+            node = node.best_child
+        return path
+
+    def main_tokens(self) -> tuple[int, ...]:
+        """The tokens of the main path."""
+        return tuple([node.token for node in self.main_path()])
+
+    def own_path(self) -> list[Node]:
+        """The main path as far as the draft model itself wrote it."""
+        steps = takewhile(lambda node: node.drafted and not node.retrieved, [self.root, *self.main_path()])
+        return [step.best_child for step in steps if step.best_child is not None]
+
+    def path(self, node: Node) -> list[Node]:
+        """The nodes from below the root down to this one."""
+        path: list[Node] = []
+        while node.parent is not None:
+            path.append(node)
+            node = node.parent
+        return path[::-1]
+
+    def tokens(self, node: Node) -> tuple[int, ...]:
+        """The tokens from the root down to a node."""
+        return tuple([step.token for step in self.path(node)])
+
+    @staticmethod
+    def joined(nodes: Iterable[Node]) -> set[Node]:
+        """The nodes and all between them and the root."""
+        steps: set[Node] = set()
+        for node in nodes:
+            while node.parent is not None and node not in steps:
+                steps.add(node)
+                node = node.parent
+        return steps
+
+
+def _from(node: Node) -> list[Node]:
+    """The node and all below it, parents first."""
+    nodes = [node]
+    for one in nodes:
+        nodes.extend(one.children.values())
+    return nodes
+
+
+def _root(length: int, digest: int) -> Node:
+    return Node(-1, length, None, 1.0, length, 0, 0.0, named=digest)
+
+
+def branches_to(tree: DraftTree, nodes: Sequence[Node]) -> tuple[Node, list[Run]]:
+    """The fewest runs that hold all `nodes`: the node they grow from, and the runs from there.
+
+    Near the root they grow from the root itself, for it needs no digest.
+    """
+    told, wanted = set(nodes), tree.joined(nodes)
+    parent = tree.root
+    while True:
+        inside = [child for child in parent.children.values() if child in wanted]
+        if len(inside) != 1 or inside[0] in told:
+            break
+        parent = inside[0]
+    if parent.length - tree.root.length <= CHEAPER_THAN_A_DIGEST:
+        parent = tree.root
+    return parent, _runs_below(parent, wanted)
+
+
+def _runs_below(parent: Node, wanted: set[Node]) -> list[Run]:
+    """Depth first and likeliest first, so that a run goes back only to where another branch leaves it."""
+    runs: list[tuple[int, list[int], bool]] = []
+    pen = parent.length
+    todo = _wanted_children(parent, wanted)
+    while todo:
+        node = todo.pop()
+        preferred = _overtakes(node, wanted)
+        if not runs or preferred or pen != node.length - 1:
+            runs.append((pen - (node.length - 1), [], preferred))
+        runs[-1][1].append(node.token)
+        pen = node.length
+        todo.extend(_wanted_children(node, wanted))
+    return [Run(back, tuple(tokens), preferred) for back, tokens, preferred in runs]
+
+
+def _wanted_children(node: Node, wanted: set[Node]) -> list[Node]:
+    """The likeliest last."""
+    children = [child for child in node.children.values() if child in wanted]
+    return sorted(children, key=lambda child: child.likelihood)
+
+
+def _overtakes(node: Node, wanted: set[Node]) -> bool:
+    """Whether a node not told before is likelier than its siblings told before, and than those told now."""
+    assert node.parent is not None
+    siblings = [other for other in node.parent.children.values() if other is not node]
+    if node.sent_s is not None or all(other.sent_s is None for other in siblings):
+        return False
+    rivals = [other for other in siblings if other.sent_s is not None or other in wanted]
+    return all(other.likelihood < node.likelihood for other in rivals)

@@ -1,0 +1,151 @@
+"""All sources of retrieved drafts together: the likeliest continuation, with the chance of each token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from outrider.core.errors import ConfigError
+from outrider.core.language.endings import has_ended, until_end
+from outrider.core.values import Successors
+from outrider.decoding.drafting.retrieval.continuation import Continuation, Credit, Drafter
+from outrider.decoding.drafting.retrieval.lookup import PromptLookup
+from outrider.decoding.drafting.retrieval.reuse import INSIDE, SegmentReuse
+from outrider.decoding.drafting.retrieval.suffix import Detour, Spot, SuffixDrafter
+from outrider.decoding.drafting.retrieval.tree import TokenTree, Way, grown_tree
+
+_DRAFTERS: dict[str, Callable[[], Drafter]] = {
+    "lookup": PromptLookup,
+    "suffix": SuffixDrafter,
+    "reuse": SegmentReuse,
+}
+MODEL, CALIBRATION = "model", "calibration"
+NUM_EXPECTED = 4
+"""How many successors of each token of a prompt a calibration looks at."""
+
+
+def source_names() -> tuple[str, ...]:
+    """All sources; `calibration` corrects what `suffix` copies, the others draft on their own."""
+    return (*_DRAFTERS, CALIBRATION)
+
+
+def register_drafter(name: str, make: Callable[[], Drafter]) -> None:
+    """Add a source of drafts, which `DecodingConfig.drafters` may name from then on in this process.
+
+    Raises ConfigError for a name that is taken, or is no plain word.
+    """
+    if not name.isidentifier() or name in (MODEL, *source_names()):
+        taken = ", ".join((MODEL, *source_names()))
+        raise ConfigError(f"drafter {name!r}: give a plain word that is not one of {taken}")
+    _DRAFTERS[name] = make
+
+
+Likely = list[tuple[int, float]]
+"""Tokens, each with the chance that the target writes it, those before it being right."""
+
+
+def expected_accepted(likely: Likely) -> float:
+    """How many of the tokens the target may be expected to accept."""
+    total, reached = 0.0, 1.0
+    for _, chance in likely:
+        reached *= chance
+        total += reached
+    return total
+
+
+class RetrievedDrafts:
+    """Sources by name, asked as one. Events as of `Drafter`; the first must be `begin`."""
+
+    def __init__(self, names: Sequence[str], end_ids: frozenset[int]) -> None:
+        self.end_ids = end_ids
+        self._drafters = [_DRAFTERS[name]() for name in names if name != CALIBRATION]
+        self._suffix = next((one for one in self._drafters if isinstance(one, SuffixDrafter)), None)
+        self._is_calibrated = CALIBRATION in names
+        self._credit = Credit()
+
+    def __bool__(self) -> bool:
+        return bool(self._drafters)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Another text, with nothing answered yet."""
+        for drafter in self._drafters:
+            drafter.begin(prompt)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """More of the answer is final; each source is judged by what it would have said."""
+        for drafter in self._drafters:
+            proposed = drafter.propose((), len(tokens))
+            if proposed is not None:
+                self._credit.on_outcome(proposed, tokens)
+            drafter.extend(tokens)
+
+    def calibrate(self, successors: Successors) -> None:
+        """What a model expects in the course of the present prompt, known since its prefill."""
+        if self._is_calibrated and self._suffix is not None:
+            self._suffix.calibrate(successors)
+
+    def keep(self, segment: Sequence[int]) -> None:
+        """A draft just rejected had this run in it that was right but for what went before."""
+        for drafter in self._drafters:
+            if isinstance(drafter, SegmentReuse):
+                drafter.keep(segment)
+
+    def forget(self) -> None:
+        """Nothing of any earlier text is kept; the next event is `begin`."""
+        for drafter in self._drafters:
+            drafter.forget()
+
+    def likely(self, branch: Sequence[int], limit: int) -> Iterator[tuple[int, float]]:
+        """What may follow the text and `branch`; where a source ends, all are asked how to go on.
+
+        What is not taken is not looked for.
+        """
+        found: list[int] = []
+        while len(found) < limit and not has_ended(found, self.end_ids):
+            best = self._best([*branch, *found], limit - len(found))
+            if not best:
+                break
+            yield from best
+            found += [token for token, _ in best]
+
+    def tree(self, most_tokens: int) -> TokenTree:
+        """What may follow the text, in branches, with `most_tokens` tokens in all."""
+        return grown_tree(self._first_ways(), self._onward, most_tokens)
+
+    def _first_ways(self) -> Iterator[Way]:
+        for drafter in self._drafters:
+            if isinstance(drafter, SegmentReuse):
+                for belief, segment in drafter.branches():
+                    yield self._along(segment, self._credit.chance(drafter.source, belief), None)
+        if self._suffix is not None:
+            yield from self._in_context(1.0, self._suffix.root())
+
+    def _onward(self, way: Way) -> Iterator[Way]:
+        """By one token more: its segment's next, else what the context holds likely."""
+        if way.token in self.end_ids:
+            return
+        if way.rest:
+            chance = way.chance * self._credit.chance(SegmentReuse.source, INSIDE)
+            yield self._along(way.rest, chance, way.spot)
+        elif way.spot is not None:
+            yield from self._in_context(way.chance, way.spot)
+
+    def _along(self, segment: tuple[int, ...], chance: float, spot: Spot | Detour | None) -> Way:
+        """The first token of a segment; `spot`: that of the tokens of the segment before it."""
+        onward = None if self._suffix is None else self._suffix.after(spot, segment[0])
+        return Way(chance, segment[0], onward, segment[1:])
+
+    def _in_context(self, chance: float, spot: Spot | Detour) -> Iterator[Way]:
+        assert self._suffix is not None
+        for token, share, onward in self._suffix.steps(spot):
+            yield Way(chance * share, token, onward)
+
+    def _best(self, branch: Sequence[int], limit: int) -> Likely:
+        proposals = [drafter.propose(branch, limit) for drafter in self._drafters]
+        likely = [self._valued(proposal) for proposal in proposals if proposal is not None]
+        return max(likely, key=expected_accepted, default=[])
+
+    def _valued(self, proposal: Continuation) -> Likely:
+        tokens = until_end(proposal.tokens, self.end_ids)
+        beliefs = proposal.beliefs[: len(tokens)]
+        chances = [self._credit.chance(proposal.source, belief) for belief in beliefs]
+        return list(zip(tokens, chances, strict=True))

@@ -1,0 +1,203 @@
+"""Drafts from everything that was read and written before: prompts, recalled memories, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from outrider.core.values import Successors
+from outrider.decoding.drafting.retrieval.automaton import MOST_RANKED, START, Cursor, Match, SuffixAutomaton
+from outrider.decoding.drafting.retrieval.calibration import WINDOW, Calibration
+from outrider.decoding.drafting.retrieval.continuation import Continuation, KindOdds
+
+HISTORY_TOKENS = 16_384
+"""Tokens of a store that is full; two are kept, some 20 MB together."""
+
+RESUMED = 0.5
+"""Of a tree: what part of a belief is kept right after the context was left."""
+
+
+@dataclass
+class _Store:
+    """Texts, and what a model expected in the course of their prompts."""
+
+    texts: SuffixAutomaton = field(default_factory=SuffixAutomaton)
+    calibration: Calibration = field(default_factory=Calibration)
+
+
+class Spot(NamedTuple):
+    """A text's end, in one of the stores."""
+
+    store: _Store
+    cursor: Cursor
+    is_resumed: bool = False
+    """Whether the context was left, by a token that it does not hold there."""
+
+    @property
+    def first_rank(self) -> int:
+        """Ranks are told apart by that."""
+        return MOST_RANKED * self.is_resumed
+
+    @property
+    def trust(self) -> float:
+        return RESUMED if self.is_resumed else 1.0
+
+
+class Detour(NamedTuple):
+    """A rival in place of the context's token at an index, after a cursor's text. Where the copy goes on from
+    there is found once it is asked for, which it is not for most.
+    """
+
+    store: _Store
+    cursor: Cursor
+    token: int
+    at: int
+
+    def resumed(self) -> Spot:
+        """Ahead of the index, where something tells, else wherever the token stood."""
+        store, texts = self.store, self.store.texts
+        skipped = store.calibration.skip(self.token, texts.following(self.at, WINDOW))
+        if skipped is None:
+            return Spot(store, texts.step(self.cursor, self.token))
+        return Spot(store, texts.place(self.at + skipped), True)
+
+
+Step = tuple[int, float, Spot | Detour]
+"""A token that may come next, how likely, and where one stands then."""
+
+
+class SuffixDrafter:
+    """The longest end of the text that stood before, continued as it was the last time.
+
+    An automaton cannot forget its oldest text, so when a store is full the next text begins another, and only
+    the last two are kept.
+    """
+
+    source = "suffix"
+
+    def __init__(self, history_tokens: int = HISTORY_TOKENS) -> None:
+        self._history_tokens = history_tokens
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all texts."""
+        self._new, self._old = _Store(), _Store()
+        self._in_old = START
+        self._prompt: Sequence[int] = ()
+        self._prompt_end = 0
+        self._odds = KindOdds()
+        self._resumed_at: list[Spot] = []
+        self._grows_trees = False
+        """Only who does has a use for what is learnt about branches."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens kept."""
+        return self._new.texts.num_tokens + self._old.texts.num_tokens
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        if self._new.texts.num_tokens >= self._history_tokens:
+            self._old, self._new = self._new, _Store()
+        self._new.texts.begin()
+        self._in_old = START
+        self._resumed_at = []
+        for token in prompt:
+            self._append(token)
+        self._prompt, self._prompt_end = prompt, self._new.texts.num_tokens
+
+    def calibrate(self, successors: Successors) -> None:
+        """What a model expects in the course of the present prompt is known now."""
+        self._new.calibration.add(self._prompt, self._prompt_end, successors)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            if self._grows_trees:
+                self._learn_branches(token)
+            self._append(token)
+
+    def _append(self, token: int) -> None:
+        self._learn(token)
+        self._new.texts.append(token)
+        self._in_old = self._old.texts.walk(self._in_old, (token,))
+
+    def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
+        in_new = self._new.texts.walk(self._new.texts.end, branch)
+        in_old = self._old.texts.walk(self._in_old, branch)
+        new, old = self._new.texts.match(in_new), self._old.texts.match(in_old)
+        if old is not None and (new is None or old.length > new.length):
+            return self._copied(self._old, in_old, old, limit)
+        return self._copied(self._new, in_new, new, limit) if new is not None else None
+
+    def root(self) -> Spot:
+        """Of a tree: where the present text stands in the store that `propose` copies from."""
+        self._grows_trees = True
+        new, old = self._new.texts.match(self._new.texts.end), self._old.texts.match(self._in_old)
+        if old is not None and (new is None or old.length > new.length):
+            return Spot(self._old, self._in_old)
+        return Spot(self._new, self._new.texts.end)
+
+    def after(self, spot: Spot | Detour | None, token: int) -> Spot:
+        """Where one stands a token further; from None: where this token by itself stands."""
+        texts, cursor = self._new.texts, START if spot is None else _found(spot).cursor
+        return Spot(self._new, texts.step(cursor, token))
+
+    def steps(self, spot: Spot | Detour) -> Iterator[Step]:
+        """What may come next: by what came next in the context, and by what the model would rather write."""
+        spot = _found(spot)
+        store, cursor = spot.store, spot.cursor
+        for rank, (token, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
+            onward = store.texts.step(cursor, token)
+            at = _stood_at(store, onward)
+            kind = rank, store.calibration.held(at)
+            yield token, self._odds.chance(kind, spot.trust * belief), Spot(store, onward)
+            for rival in store.calibration.rivals(at, token):
+                chance = store.calibration.chance(rank - spot.first_rank, rival)
+                yield rival.token, chance, Detour(store, cursor, rival.token, at)
+
+    def _learn(self, token: int) -> None:
+        match = self._new.texts.match(self._new.texts.end)
+        if match is not None:
+            context = self._new.texts.following(match.at, 1)[0]
+            self._new.calibration.learn(match.at, context, token)
+
+    def _learn_branches(self, token: int) -> None:
+        """The target wrote this next."""
+        store, texts, end = self._new, self._new.texts, self._new.texts.end
+        for spot in (Spot(store, end), *self._resumed_at):
+            self._judge(spot, token)
+        self._resumed_at = []
+        for rank, (successor, _) in enumerate(texts.successors(end)):
+            at = _stood_at(store, texts.step(end, successor))
+            for rival in store.calibration.rivals(at, successor):
+                store.calibration.learn_rival(rank, rival, rival.token == token)
+                if rival.token == token:
+                    self._resumed_at.append(Detour(store, end, token, at).resumed())
+
+    def _judge(self, spot: Spot, token: int) -> None:
+        store, cursor = spot.store, spot.cursor
+        for rank, (successor, belief) in enumerate(store.texts.successors(cursor), spot.first_rank):
+            kind = rank, store.calibration.held(_stood_at(store, store.texts.step(cursor, successor)))
+            self._odds.learn(kind, spot.trust * belief, successor == token)
+
+    def _copied(self, store: _Store, cursor: Cursor, match: Match, limit: int) -> Continuation:
+        """The context from a match on, calibrated; it ends with its text."""
+        at, tokens, beliefs = match.at, list[int](), list[float]()
+        while len(tokens) < limit and (ahead := store.texts.following(at, WINDOW)):
+            turn = store.calibration.turn(at, ahead)
+            token = ahead[0] if turn is None else turn.token
+            beliefs.append(store.texts.belief(cursor, token) if turn is None else turn.chance)
+            at = at + 1 if turn is None else turn.at
+            cursor = store.texts.walk(cursor, (token,))
+            tokens.append(token)
+        return Continuation(self.source, tuple(tokens), tuple(beliefs))
+
+
+def _found(spot: Spot | Detour) -> Spot:
+    return spot.resumed() if isinstance(spot, Detour) else spot
+
+
+def _stood_at(store: _Store, cursor: Cursor) -> int:
+    """The index where the last token of a cursor's text stood last; 0 if it never followed the one before."""
+    match = store.texts.match(cursor)
+    return 0 if match is None or match.length < 2 else match.at - 1

@@ -1,0 +1,1 @@
+"""Runs the machines over links: in one process, or over sockets."""

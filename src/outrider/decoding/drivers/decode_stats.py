@@ -1,0 +1,140 @@
+"""What the edge's driver observes during one text: tokens told to the owner, one RoundStats a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Open, Opened, Proposal, Unsettled, Verdict
+from outrider.core.ports import Tokenizer
+from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStats, TokenFate, Verified
+from outrider.decoding.edge.machine import Commit, EdgeMachine
+
+
+class Transcript:
+    """Times in seconds since the request, given by the driver. A verdict that brings tokens ends a round."""
+
+    def __init__(self, tokenizer: Tokenizer, on_verified: Callable[[Verified], None]) -> None:
+        self._tokenizer = tokenizer
+        self._on_verified = on_verified
+        self._tokens: tuple[int, ...] = ()
+        self._rounds: list[RoundStats] = []
+        self._unverified_tokens = 0
+        self._started_s = 0.0
+        self._sent_s = 0.0
+        self._draft_s = self._sent_draft_s = self._draft_busy_s = 0.0
+        self._bytes_up = self._bytes_down = 0
+        self._total_up = self._total_down = self._prompt_bytes = 0
+        self._drafted_tokens = self._misses = self._guess_hits = 0
+        self._hit_exits: list[int] = []
+        self._words: dict[int, str] = {}
+
+    def on_drafted(self, num_tokens: int, compute_s: float, now_s: float) -> None:
+        """It took until now; no tokens come of a draft that was left. A round has what is since its start."""
+        self._drafted_tokens += num_tokens
+        self._draft_s += min(compute_s, now_s - self._started_s)
+        self._draft_busy_s += compute_s
+
+    def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:
+        if isinstance(frame, Open):
+            self._prompt_bytes += num_bytes
+            return
+        self._bytes_up += num_bytes
+        self._total_up += num_bytes
+        if isinstance(frame, (Draft, Proposal)):
+            self._sent_s, self._sent_draft_s = now_s, self._draft_s
+
+    def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
+        if isinstance(frame, Opened):
+            self._prompt_bytes += num_bytes
+            return
+        self._bytes_down += num_bytes
+        self._total_down += num_bytes
+
+    def on_commit(self, commit: Commit, ends_text: bool, now_s: float) -> None:
+        """Tell the owner; the end token counts as a token but is no text."""
+        self._tokens += commit.tokens
+        if commit.verdict is None:
+            self._unverified_tokens += len(commit.tokens)
+        else:
+            self._end_round(commit, commit.verdict, now_s)
+            if commit.drafted and not ends_text:
+                self._count_foresight(commit)
+        self._on_verified(Verified(commit.tokens, self._text(), now_s, self._trace(commit)))
+
+    def decoded(self, machine: EdgeMachine, elapsed_s: float, link: LinkState) -> Decoded:
+        """The finished text of a machine that is done."""
+        return Decoded(
+            text=self._text(),
+            token_ids=self._tokens,
+            finished=True,
+            elapsed_s=elapsed_s,
+            prefill_s=machine.target_prefill_s,
+            target_passes=machine.target_passes,
+            rounds=tuple(self._rounds),
+            link=LinkState.LOST if self._unverified_tokens else link,
+            unverified_tokens=self._unverified_tokens,
+            speculation=self._speculation(),
+        )
+
+    def _speculation(self) -> SpeculationStats:
+        return SpeculationStats(
+            drafted_tokens=self._drafted_tokens,
+            hint_hits=len(self._hit_exits),
+            guess_hits=self._guess_hits,
+            misses=self._misses,
+            hit_exits=tuple(self._hit_exits),
+            bytes_up=self._total_up,
+            bytes_down=self._total_down,
+            prompt_bytes=self._prompt_bytes,
+            draft_busy_s=self._draft_busy_s,
+        )
+
+    def _count_foresight(self, commit: Commit) -> None:
+        if not commit.foreseen:
+            self._misses += 1
+        elif commit.exit is None:
+            self._guess_hits += 1
+        else:
+            self._hit_exits.append(commit.exit)
+
+    def _trace(self, commit: Commit) -> tuple[tuple[str, TokenFate], ...]:
+        """What was rejected stands where the text left the draft's main branch."""
+        fates = [
+            (token, TokenFate.ACCEPTED if stood else TokenFate.WRITTEN)
+            for token, stood in zip(commit.tokens, commit.stood, strict=True)
+        ]
+        fates[commit.followed : commit.followed] = [(token, TokenFate.REJECTED) for token in commit.rejected]
+        fates += [(token, TokenFate.AHEAD) for token in commit.ahead]
+        return tuple([(self._word(token), fate) for token, fate in fates])
+
+    def _word(self, token: int) -> str:
+        """One token's text. Decoding takes longer than remembering, and the words of a text repeat."""
+        word = self._words.get(token)
+        if word is None:
+            word = self._words[token] = self._tokenizer.decode([token])
+        return word
+
+    def _text(self) -> str:
+        return self._tokenizer.decode(
+            [token for token in self._tokens if token not in self._tokenizer.end_ids]
+        )
+
+    def _end_round(self, commit: Commit, verdict: Verdict | Unsettled, now_s: float) -> None:
+        self._rounds.append(
+            RoundStats(
+                index=len(self._rounds),
+                drafted=commit.drafted,
+                accepted=commit.accepted,
+                emitted=len(commit.tokens),
+                draft_s=self._sent_draft_s,
+                verify_s=verdict.verify_us / 1e6,
+                round_trip_s=now_s - max(self._sent_s, self._started_s),
+                started_s=self._started_s,
+                finished_s=now_s,
+                bytes_up=self._bytes_up,
+                bytes_down=self._bytes_down,
+            )
+        )
+        self._started_s = now_s
+        self._draft_s = self._sent_draft_s = 0.0
+        self._bytes_up = self._bytes_down = 0

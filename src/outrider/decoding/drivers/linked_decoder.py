@@ -1,0 +1,213 @@
+"""The edge side complete: the machine with its draft model, driven over any FrameLink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from outrider.core.errors import Cancelled, LinkError, OutriderError
+from outrider.core.frames import Close
+from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.decode_stats import Transcript
+from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.execution.workers import DraftWorker
+from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
+from outrider.decoding.protocol.refusals import with_own_model
+from outrider.decoding.protocol.retry_timer import Patience
+
+_POLL_S = 0.02
+"""How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
+GLANCE_S = 0.002
+"""How often at most news is looked for in the midst of a draft: looking takes some hundredths of that."""
+
+
+def ignore_verified(_: Verified) -> None:
+    """The default observer."""
+
+
+def never_cancelled() -> bool:
+    """The default owner, who never changes its mind."""
+    return False
+
+
+class LinkedDecoder:
+    """A TextDecoder. `where` names the verifier in messages. For one thread; `link_state` is for any."""
+
+    def __init__(
+        self,
+        link: FrameLink,
+        draft: LanguageModel | None,
+        tokenizer: Tokenizer,
+        config: DecodingConfig,
+        session: int,
+        where: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._link = link
+        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
+        self._draft_name = "" if draft is None else draft.name
+        self._tokenizer = tokenizer
+        self._config = config
+        self._session = session
+        self._machine = EdgeMachine(session, config, tokenizer)
+        self._where = where
+        self._clock = clock
+
+    @property
+    def link_state(self) -> LinkState:
+        return self._link.state
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = ignore_verified,
+        cancelled: Callable[[], bool] = never_cancelled,
+    ) -> Decoded:
+        """See `core.ports.TextDecoder`. Raises LinkError when the deadline passes before the text ends."""
+        self._start_s = self._clock()
+        self._cancelled = cancelled
+        self._deadline_s = request.deadline_s
+        self._transcript = Transcript(self._tokenizer, on_verified)
+        config = self._config
+        self._patience = Patience(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
+        self._watch_s = 0.0
+        try:
+            self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))
+            while not self._machine.done:
+                self._heed_owner(self._now())
+                self._advance()
+        except BaseException:
+            self._abandon()
+            raise
+        return self._transcript.decoded(self._machine, self._now(), self._link.state)
+
+    def forget(self) -> None:
+        """Keep nothing of the texts so far: no drafts, no cache, and none at the verifier.
+
+        Not while one is being decoded.
+        """
+        self._machine.forget()
+        if self._worker is not None:
+            self._worker.forget()
+        self._link.send(Close(self._session, 0))
+
+    def close(self) -> None:
+        """Free the session at the verifier and the link here."""
+        self._link.send(Close(self._session, 0))
+        self._link.close()
+
+    def _advance(self) -> None:
+        """Take what has arrived; else do one small piece of work; else wait for news."""
+        now_s = self._now()
+        if now_s >= self._watch_s:
+            self._watch_link(now_s)
+        job = self._machine.next_job()
+        if self._hears_news(0.0 if job is not None else self._wait_s(self._deadline_s - now_s)):
+            return
+        if job is not None:
+            self._work(job)
+        elif (look_s := self._machine.next_look_s) is not None and look_s <= self._clock():
+            self._perform(self._machine.look(self._clock()))
+
+    def _heed_owner(self, now_s: float) -> None:
+        """Who wants the text no more, or not so late. Raises Cancelled or LinkError."""
+        if self._cancelled():
+            raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
+        if now_s > self._deadline_s:
+            raise self._deadline_error()
+
+    def _hears_news(self, timeout_s: float) -> bool:
+        """Take a frame in, if one has come by then."""
+        received = self._link.receive(timeout_s)
+        if received is None:
+            return False
+        frame, num_bytes = received
+        self._transcript.on_received(frame, num_bytes)
+        self._patience.on_heard(frame, self._now())
+        self._perform(self._machine.receive(frame, self._clock()))
+        return True
+
+    def _wait_s(self, left_s: float) -> float:
+        """How long to wait for news when there is nothing to do."""
+        look_s = self._machine.next_look_s
+        until_look_s = _POLL_S if look_s is None else max(0.0, look_s - self._clock())
+        return min(_POLL_S, until_look_s, left_s)
+
+    def _now(self) -> float:
+        """Seconds since the request."""
+        return self._clock() - self._start_s
+
+    def _work(self, job: EdgeJob) -> None:
+        """A draft that news makes useless is left in its midst: the model begins anew with what is wanted."""
+        assert self._worker is not None
+        started_s = self._now()
+        try:
+            choices = self._worker.run(job, self._glances_during(job, started_s))
+        except GivenUp:
+            self._on_worked(job, started_s, finished=False)
+            return
+        compute_s = self._on_worked(job, started_s)
+        self._perform(self._machine.complete(job, choices, self._clock(), compute_s))
+
+    def _on_worked(self, job: EdgeJob, started_s: float, finished: bool = True) -> float:
+        """How long a job took that has been finished, or left."""
+        now_s = self._now()
+        if isinstance(job, DraftTokens):
+            self._transcript.on_drafted(len(job.prefixes) if finished else 0, now_s - started_s, now_s)
+        return now_s - started_s
+
+    def _glances_during(self, job: EdgeJob, started_s: float) -> Pause:
+        """Looks for news when called, though not too often. Raises GivenUp where the job should be left."""
+        due_s = started_s + GLANCE_S
+
+        def glance() -> None:
+            nonlocal due_s
+            now_s = self._now()
+            if now_s < due_s:
+                return
+            due_s = now_s + GLANCE_S
+            self._heed_owner(now_s)
+            if self._hears_news(0.0) and self._machine.gives_up(job, now_s - started_s):
+                raise GivenUp
+
+        return glance
+
+    def _watch_link(self, now_s: float) -> None:
+        self._watch_s = now_s + _POLL_S
+        advice = self._patience.verdict(self._link_is_up(), self._link.generation, now_s)
+        if advice == "ask again":
+            self._perform(self._machine.ask_again(self._clock()))
+        elif advice == "go alone":
+            self._perform(self._machine.go_alone(self._clock()))
+
+    def _link_is_up(self) -> bool:
+        return self._link.state in (LinkState.CONNECTED, LinkState.LOCAL)
+
+    def _perform(self, actions: list[EdgeAction]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                self._transcript.on_sent(action.frame, self._link.send(action.frame), self._now())
+            elif isinstance(action, Commit):
+                self._transcript.on_commit(action, self._machine.done, self._now())
+            elif isinstance(action, Fail):
+                raise with_own_model(action.error, self._draft_name) if self._draft_name else action.error
+
+    def _abandon(self) -> None:
+        for action in self._machine.cancel():
+            if isinstance(action, Send):
+                self._link.send(action.frame)
+
+    def _deadline_error(self) -> OutriderError:
+        if self._machine.turned_away is not None:
+            return self._machine.turned_away
+        limit = f"within {self._deadline_s:g} s ({len(self._machine.tokens)} tokens verified)"
+        if self._link_is_up():
+            return LinkError(f"{self._where} did not finish the text {limit}: raise the deadline")
+        if self._link.state is LinkState.REFUSED:
+            return LinkError(f"{self._where} refuses this robot's key: check both key files ({limit})")
+        return LinkError(
+            f"{self._where} cannot be reached: no full text {limit}. "
+            "Start it with `outrider verifier`, or correct the endpoint"
+        )

@@ -1,0 +1,285 @@
+"""The cloud side complete: the machine with its model. Drivers hand it frames and carry its replies."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from outrider.core.errors import OutriderError
+from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
+from outrider.core.ports import FrameServer, LanguageModel
+from outrider.decoding.cloud.machine import CloudMachine, Reply
+from outrider.decoding.execution.workers import OnHint, TargetWorker
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    ExitHint,
+    GivenUp,
+    PrefillTarget,
+    SessionKey,
+    Unfinished,
+    Verify,
+)
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+_log = logging.getLogger(__name__)
+_IDLE_WAIT_S = 0.1
+
+
+@dataclass(frozen=True)
+class ServiceStats:
+    """Counters since the start. `given_up`: verifications and steps left in their midst, for better ones, for
+    other robots, or for nothing where their text has ended. `smallest_margin`: how near to a tie any verified
+    decision was.
+
+    `batches` of `batched` verifications took the model `compute_s`; of them `rounds` judged a draft, and
+    `tokens` became final. `waits` frames had to wait for the model, `waited_s` together.
+    """
+
+    frames: int
+    jobs: int
+    failed_jobs: int
+    given_up: int
+    open_sessions: int
+    smallest_margin: float
+    batches: int = 0
+    batched: int = 0
+    rounds: int = 0
+    tokens: int = 0
+    compute_s: float = 0.0
+    waits: int = 0
+    waited_s: float = 0.0
+
+
+class FrameService(Protocol):
+    """What answers frames by running a model: a verifier, or a peer with documents of its own."""
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Do what is next; False where there is nothing."""
+
+    def next_look_s(self) -> float | None:
+        """How long to wait at most before the next `step`; None: until a frame comes."""
+
+    def evict_idle(self) -> None: ...
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """A FrameService whose steps profit in their midst from what has arrived meanwhile."""
+
+    def listen(self, take_in: Callable[[], None]) -> None:
+        """From now on `take_in` is called there: it hands such frames to `receive`."""
+
+
+class VerifierService:
+    """Not thread-safe. `clock` gives monotonic seconds."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        limits: CloudLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        tuning: AdaptiveTuning = DEFAULT_TUNING,
+    ) -> None:
+        self._machine = CloudMachine(
+            model.name,
+            model.tokenizer,
+            limits or CloudLimits(),
+            branches=model.shares_prompts,
+            tuning=tuning,
+        )
+        self._worker = TargetWorker(model)
+        self._clock = clock
+        self._take_in: Callable[[], None] = lambda: None
+        self._running = False
+        self._frames = self._jobs = self._failed_jobs = self._given_up = 0
+        self._smallest_margin = float("inf")
+        self._batches = self._batched = self._rounds = self._tokens = self._waits = 0
+        self._compute_s = self._waited_s = 0.0
+        self._prefill_s: dict[SessionKey, tuple[int, float]] = {}
+        """Of prompts that are begun: the epoch, and what their parts have taken."""
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        self._frames += 1
+        replies = self._machine.receive(peer, frame, self._clock())
+        if not self._running:
+            self._drop_gone()
+        return replies
+
+    def next_jobs(self) -> list[CloudJob]:
+        """What the model should do now as one batch, if anything."""
+        jobs = self._machine.next_jobs(self._clock())
+        self._waits += len(self._machine.waited_s)
+        self._waited_s += sum(self._machine.waited_s)
+        return jobs
+
+    def next_look_s(self) -> float | None:
+        """How long to wait at most before asking for a job again, in seconds; None: until a frame comes."""
+        now_s = self._clock()
+        at_s = self._machine.next_look_s(now_s)
+        return None if at_s is None else max(0.0, at_s - now_s)
+
+    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+        """Let the model do a batch. A failure is a result: one session's input must not end the others'.
+
+        What `on_hint` raises comes out as it is: then tell `leave`.
+        """
+        self._running = True
+        try:
+            results = self._worker.run(jobs, on_hint)
+        finally:
+            self._running = False
+        self._jobs += len(jobs)
+        for error in results:
+            self._given_up += isinstance(error, GivenUp)
+            if isinstance(error, Exception) and not isinstance(error, GivenUp):
+                self._failed_jobs += 1
+                if not isinstance(error, OutriderError):
+                    _log.error("a model job failed", exc_info=error)
+        return results
+
+    def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
+        """A batch was left after so long by no will of its own: what it was to do is still to be done."""
+        self._machine.charge(jobs, compute_s, whole=False)
+        for job in jobs:
+            self._machine.given_up(job, self._clock())
+
+    def hint(self, job: Verify, hint: ExitHint) -> list[Reply]:
+        """What an early exit says to the outside, if anything."""
+        return self._machine.hint(job, hint, self._clock())
+
+    def gives_up(self, job: Verify) -> bool:
+        """Whether what early exits have said is reason to leave a verification in its midst."""
+        return self._machine.gives_up(job)
+
+    def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
+        """Tell the machine what came of a job whose batch took so long."""
+        if isinstance(job, PrefillTarget):
+            epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
+            compute_s += before_s if epoch == job.epoch else 0.0
+        if isinstance(result, Unfinished):
+            self._prefill_s[job.key] = job.epoch, compute_s
+            return []
+        if isinstance(result, GivenUp):
+            self._machine.given_up(job, self._clock())
+            return []
+        if isinstance(result, Exception):
+            return self._machine.fail(job, result)
+        if result is not None:
+            self._smallest_margin = min(self._smallest_margin, result.margin)
+        return self._machine.complete(job, result, compute_s, self._clock())
+
+    def finish_all(
+        self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
+    ) -> list[Reply]:
+        """`finish` for a batch; its robots are charged for their parts of its time."""
+        whole = not any(isinstance(result, GivenUp) for result in results)
+        self._machine.charge(jobs, compute_s, whole)
+        done = zip(jobs, results, strict=True)
+        replies = [reply for job, result in done for reply in self.finish(job, result, compute_s)]
+        self._count(jobs, replies, compute_s, whole)
+        return replies
+
+    def _count(
+        self, jobs: Sequence[CloudJob], replies: Sequence[Reply], compute_s: float, whole: bool
+    ) -> None:
+        verified = [job for job in jobs if isinstance(job, Verify)]
+        if verified:
+            self._batches += 1
+            self._batched += len(verified)
+            self._rounds += sum([bool(job.draft) for job in verified]) if whole else 0
+            self._compute_s += compute_s
+        for _, frame in replies:
+            if isinstance(frame, (Verdict, Unsettled)):
+                self._tokens += len(frame.tokens)
+
+    def listen(self, take_in: Callable[[], None]) -> None:
+        """`take_in` is called when an exit speaks of a job that runs alone."""
+        self._take_in = take_in
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Do one batch from start to end, sending hints in its midst; False where there is none."""
+        jobs = self.next_jobs()
+        if not jobs:
+            return False
+        started_s = self._clock()
+
+        def on_hint(job: Verify, hint: ExitHint) -> bool:
+            if len(jobs) == 1:  # others are never given up, whatever comes for them
+                self._take_in()
+            _send_all(send, self.hint(job, hint))
+            return self.gives_up(job)
+
+        try:
+            results = self.run(jobs, on_hint)
+        except Exception:
+            self.leave(jobs, self._clock() - started_s)
+            raise
+        _send_all(send, self.finish_all(jobs, results, self._clock() - started_s))
+        return True
+
+    def evict_idle(self) -> None:
+        self._machine.evict_idle(self._clock())
+        self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Keep nothing of sessions that hold no place any more."""
+        keys = self._machine.keys
+        self._worker.keep_only(keys)
+        for key in self._prefill_s.keys() - keys:
+            del self._prefill_s[key]
+
+    @property
+    def stats(self) -> ServiceStats:
+        return ServiceStats(
+            self._frames,
+            self._jobs,
+            self._failed_jobs,
+            self._given_up,
+            len(self._machine.keys),
+            self._smallest_margin,
+            self._batches,
+            self._batched,
+            self._rounds,
+            self._tokens,
+            self._compute_s,
+            self._waits,
+            self._waited_s,
+        )
+
+
+def serve_frames(service: FrameService, server: FrameServer, stop: threading.Event) -> None:
+    """Serve until `stop` is set: take what has arrived, run one batch, repeat. What arrives while a batch of
+    one runs is taken when an exit speaks.
+    """
+
+    def send(reply: Reply) -> None:
+        server.send(reply.peer, reply.frame)
+
+    def take_in(wait_s: float = 0.0) -> None:
+        for peer, frame in server.receive(wait_s):
+            _send_all(send, service.receive(peer, frame))
+
+    if isinstance(service, Listener):
+        service.listen(take_in)
+    wait_s = 0.0
+    while not stop.is_set():
+        take_in(wait_s)
+        if service.step(send):
+            wait_s = 0.0
+        else:
+            service.evict_idle()
+            look_s = service.next_look_s()
+            wait_s = _IDLE_WAIT_S if look_s is None else min(_IDLE_WAIT_S, look_s)
+
+
+def _send_all(send: Callable[[Reply], None], replies: list[Reply]) -> None:
+    for reply in replies:
+        send(reply)

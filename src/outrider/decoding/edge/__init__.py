@@ -1,0 +1,1 @@
+"""The robot's state machine: it drafts, sends, and settles verdicts."""

@@ -1,0 +1,86 @@
+"""What the edge says of one text: its frames for the cloud, from the text and the tree of drafts above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.core.frames import Cancel, Draft, Open, Proposal, Resume, Rules
+from outrider.core.values import Prompt
+from outrider.decoding.acceptance.philox import signed
+from outrider.decoding.acceptance.schemes import pack_evidence
+from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.drafting.draft_tree import DraftTree, Node, branches_to
+from outrider.decoding.protocol.branch_codec import pack_runs
+from outrider.decoding.protocol.prefix_digest import DigestedText
+
+
+@dataclass(frozen=True)
+class Wording:
+    """`text` grows as the edge commits; `fingerprint`: of the tokenizer."""
+
+    session: int
+    epoch: int
+    config: DecodingConfig
+    sampling: Sampling
+    fingerprint: str
+    max_new_tokens: int
+    text: DigestedText
+
+    def open(self, prompt: Prompt) -> Open:
+        """Ask for the text, with all of it that is final."""
+        config, plan = self.config, self.config.plan
+        rules = Rules(
+            plan.when_idle,
+            config.scheme,
+            config.temperature,
+            config.top_p,
+            config.top_k,
+            signed(self.sampling.seed),
+            plan.bonus,
+            plan.hints,
+            config.cloud_hint_order,
+        )
+        return Open(
+            self.session,
+            self.epoch,
+            self.text.digest,
+            prompt.text,
+            prompt.jpeg,
+            self.text.tokens,
+            self.max_new_tokens,
+            self.fingerprint,
+            rules,
+            config.wanted_model,
+        )
+
+    def resume(self, settled: int | None) -> Resume:
+        """Ask for what was missed, from before a token that is the edge's own: the cloud may not know it."""
+        base = len(self.text) - (settled is not None)
+        return Resume(self.session, self.epoch, base, self.text.digest_at(base))
+
+    def more_draws(self, draws: int) -> Resume:
+        """Ask for further draws of the next token, of which there were so many."""
+        return Resume(self.session, self.epoch, len(self.text), self.text.digest, draws)
+
+    def cancel(self) -> Cancel:
+        return Cancel(self.session, self.epoch)
+
+    def draft(self, tree: DraftTree, nodes: Sequence[Node]) -> Draft:
+        """Branches that hold these nodes."""
+        parent, runs = branches_to(tree, nodes)
+        digest = None if parent is tree.root else parent.digest
+        return Draft(self.session, self.epoch, parent.length, digest, pack_runs(runs))
+
+    def proposal(self, tree: DraftTree, nodes: Sequence[Node], settled: int | None) -> Proposal:
+        """One branch with its evidence. Where the text's last token is the edge's own, `settled`, the cloud
+        learns it with the branch that follows.
+        """
+        first = nodes[0].parent if nodes else tree.root
+        assert first is not None
+        settled = settled if first is tree.root else None
+        base = first.length - (settled is not None)
+        digest = self.text.digest_at(base) if settled is not None else first.digest
+        tokens = tuple(node.token for node in nodes)
+        evidence = pack_evidence(self.config.scheme, tokens, [node.row for node in nodes])
+        return Proposal(self.session, self.epoch, base, digest, settled, tokens, evidence)

@@ -1,0 +1,151 @@
+"""What the edge expects: how likely drafts are, when the cloud will be free, what is worth sending now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from outrider.decoding.adaptive.estimators import DraftOdds, Mean, Purse, RoundTrip, Speed
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.theory import expected_tokens
+
+
+@dataclass(frozen=True)
+class News:
+    """What a verdict says to the outlook.
+
+    `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
+    on from it, if one has; else `awaited`: whether the cloud has reason to wait for one.
+    """
+
+    num_tokens: int
+    drafted: int
+    compute_s: float | None
+    next_sent_s: float | None
+    awaited: bool
+
+
+class Outlook:
+    """One session's estimates. Times in seconds of the edge's clock."""
+
+    def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
+        self._config = config
+        self._tuning = tuning = config.tuning
+        self._token_bytes = token_bytes
+        self.odds = DraftOdds(tuning)
+        self.draft = Mean(tuning)
+        self.verify = Mean(tuning)
+        self.step = Mean(tuning)
+        self.round_trip = RoundTrip(tuning)
+        self._speed = Speed(tuning)
+        self._free_s = 0.0
+        self._steps = False
+        self._purse = Purse(tuning.bytes_up_per_token, tuning)
+
+    def on_opened(self, now_s: float) -> None:
+        """The cloud has the prompt and nothing to verify yet."""
+        self._free_s = now_s - self.round_trip.value / 2.0
+        self._speed.begin_text()
+
+    def on_sent(self, num_bytes: int, now_s: float) -> None:
+        """A draft leaves, its branches in so many bytes; an idle cloud will begin with it when it arrives."""
+        self._purse.spend(self._tuning.frame_bytes + num_bytes)
+        arrival_s = now_s + self.round_trip.value / 2.0
+        if self._free_s <= arrival_s:
+            self._free_s = arrival_s + self.verify.value
+
+    def on_verdict(self, now_s: float, news: News) -> None:
+        """A verdict has come."""
+        self._purse.earn(news.num_tokens)
+        self._speed.on_commit(news.num_tokens, now_s)
+        if news.compute_s:
+            (self.verify if news.drafted else self.step).add(news.compute_s)
+        one_way_s = self.round_trip.value / 2.0
+        self._free_s = now_s - one_way_s
+        self._steps = news.next_sent_s is None and not news.awaited and self._config.plan.when_idle != "wait"
+        if news.next_sent_s is not None:
+            self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
+        elif self._steps:
+            self._free_s += self.step.value
+
+    @property
+    def begun_s(self) -> float:
+        """Drafts that left by then are what the cloud now verifies, if anything."""
+        return self._free_s - self.verify.value - self.round_trip.value / 2.0
+
+    @property
+    def drafts_are_scarce(self) -> bool:
+        """Whether all that is drafted during a verification, if anything, will most likely stand: the cloud
+        could do with more, and with each token as soon as it is there.
+        """
+        if not self._tuning.send_scarce_at_once:
+            return False
+        if not (self.verify.known and self.draft.value):
+            return False
+        return self.odds.rate() ** (self.verify.value / self.draft.value) > self._tuning.scarce_draft_prob
+
+    @property
+    def sends_just_in_time(self) -> bool:
+        """Whether drafts wait at the edge until the cloud may need them."""
+        return self._tuning.send_just_in_time and not self.drafts_are_scarce
+
+    @property
+    def affords(self) -> float:
+        """How many more tokens may go up now, where the strategy keeps to its allowance."""
+        tuning = self._tuning
+        if not tuning.byte_budget:
+            return math.inf
+        return (self._purse.bytes - tuning.frame_bytes) / (self._token_bytes + tuning.run_bytes_per_token)
+
+    @property
+    def least_worth(self) -> float:
+        """The least likelihood of a draft that is worth sending ahead of the verdict."""
+        return self._purse.price
+
+    @property
+    def least_useful(self) -> int:
+        """The fewest drafted tokens that the cloud would rather verify than take a step."""
+        if not (self.verify.known and self.step.known):
+            return 1
+        rate = self.odds.rate()
+        lengths = range(1, self._config.num_draft_tokens + 1)
+        gain_of_step = self.verify.value / self.step.value
+        return next((n for n in lengths if expected_tokens(rate, n) > gain_of_step), lengths[-1])
+
+    def is_time(self, num_tokens: int, now_s: float) -> bool:
+        """Whether a draft of so many tokens should leave now, rather than wait for one token more."""
+        if not self.verify.known:
+            return num_tokens >= self._config.num_draft_tokens
+        arrival_s = now_s + self.round_trip.value / 2.0
+        if self._config.plan.when_idle == "wait" or (self._free_s <= arrival_s and not self._steps):
+            return self._is_worth_it(num_tokens, arrival_s)
+        return arrival_s + self.draft.value > self._next_choice_s(arrival_s)
+
+    def leave_s(self, now_s: float) -> float:
+        """When a draft that grows no more should leave: just in time, for until then hints may change it."""
+        one_way_s = self.round_trip.value / 2.0
+        idle = self._free_s <= now_s + one_way_s and not self._steps
+        if self._config.plan.when_idle == "wait" or idle or not self.verify.known:
+            return now_s
+        return (
+            self._next_choice_s(now_s + one_way_s) - one_way_s - self._tuning.send_margin * self.verify.value
+        )
+
+    def _next_choice_s(self, after_s: float) -> float:
+        """When the cloud next looks for a draft; one that has none takes one step after another."""
+        if self._free_s >= after_s or not self.step.value:
+            return self._free_s
+        return self._free_s + math.ceil((after_s - self._free_s) / self.step.value) * self.step.value
+
+    def _is_worth_it(self, num_tokens: int, arrival_s: float) -> bool:
+        """Waiting gains a token's chance; it costs what is written on average while the cloud stands idle."""
+        idle_s = max(0.0, arrival_s + self.draft.value - max(arrival_s, self._free_s))
+        return num_tokens > 0 and self.odds.rate() ** (num_tokens + 1) <= self._tokens_per_s * idle_s
+
+    @property
+    def _tokens_per_s(self) -> float:
+        """As measured; a cloud that seldom waits writes at least a part, `idle_speed`, of what one does
+        that never waits.
+        """
+        well_fed = expected_tokens(self.odds.rate(), self._config.num_draft_tokens) / self.verify.value
+        return max(self._speed.value, self._tuning.idle_speed * well_fed)

@@ -1,0 +1,1 @@
+"""Carries out the machines' jobs on models."""

@@ -1,0 +1,240 @@
+"""Verifications that run together: what the early exits and the target's rows say of all of them at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from itertools import islice
+
+import torch
+
+from outrider.core.ports import Array, ExitInfo, Reading
+from outrider.decoding.acceptance.confidence import CONFIDENCE_DIGITS
+from outrider.decoding.acceptance.coupled import (
+    Draw,
+    Draws,
+    columns_of,
+    decide,
+    decide_exit,
+    decide_exit_here,
+    draws_on,
+    joined,
+)
+from outrider.decoding.acceptance.rejection import judge_decided
+from outrider.decoding.acceptance.schemes import judge, judge_exit, kept_run
+from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.execution.cached_sequence import Asked
+from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify, Word
+
+OnHint = Callable[[Verify, ExitHint], bool]
+"""Called with what an exit says of a job; whether it should be given up, as it is if it runs alone."""
+Decided = Sequence[tuple[int, float]]
+"""Of each row a choice, and by how much it was made."""
+_Rows = tuple[int, Array]
+"""A job's place, and the logits that an exit has of it."""
+
+
+class JudgedBatch:
+    """A batch's jobs, each with what is asked of its sequence. Where tokens are choices, not tests of
+    distributions, rows are numbered through all of the jobs.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Verify],
+        asked: Sequence[Asked],
+        exits: ExitInfo | None,
+        vocab_size: int,
+        on_hint: OnHint,
+        device: torch.device,
+    ) -> None:
+        """What has to come to the rows' device is brought there now: no exit is to wait for it."""
+        self._jobs, self._exits, self._on_hint = jobs, exits, on_hint
+        self._alone = len({job.key for job in jobs}) == 1
+        self._vocab_size, self._here = vocab_size, device.type == "cpu"
+        self._of_chunk = [place for place, one in enumerate(asked) if one.chunk is not None]
+        self._numbers: dict[int, range] = {}
+        self._own: dict[int, range] = {}
+        """Which rows an exit has of a chunk, among those of all chunks."""
+        self._tested: dict[int, int] = {}
+        """How many rows an exit has of a chunk."""
+        self._words: dict[int, dict[int, Word]] = {}
+        """By an exit what it has said of the branches of a text that has the batch to itself."""
+        self._number(asked)
+        self._draws = draws_on(device, _draws_of([jobs[place] for place in self._numbers]), vocab_size)
+        self._exit_draws = self._draws
+        if exits is not None and self._draws.drawn:
+            numbers = [self._numbers[place][-len(own) :] for place, own in self._own.items()]
+            self._exit_draws = self._draws.part(numbers, shortlist_on(exits, device))
+        known = [place for place in self._own if asked[place].known is not None]
+        firsts = self._decide(known, [asked[place].known[None] for place in known], 1)
+        self._known = {place: choice for place, [(choice, _)] in firsts.items()}
+        """The choices of rows that are final before the exits' own."""
+        self._known_rows = {
+            place: asked[place].known.float().cpu()
+            for place in self._tested
+            if asked[place].known is not None
+        }
+        """The same rows where they are tested: a device is waited for here, before it has the batch to do."""
+
+    def _number(self, asked: Sequence[Asked]) -> None:
+        num_rows = num_own = 0
+        wanted = self._alone and self._jobs[0].hints
+        for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
+            hears = (job.hints or wanted) and one.chunk is not None and self._exits is not None
+            if job.scheme in DETERMINISTIC:
+                self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
+                num_rows += len(job.draft) + 1
+                if hears:
+                    self._own[place] = range(num_own, num_own + one.num_new)
+                    num_own += one.num_new
+            elif hears:
+                self._tested[place] = one.num_new
+
+    @property
+    def listens(self) -> bool:
+        """Whether any of the jobs wants hints."""
+        return bool(self._own or self._tested)
+
+    def read(self, index: int, rows: Sequence[tuple[int, Array]]) -> Reading | None:
+        """An `ExitReader` for the chunks of `asked`, in their order. Choices cross to the host decided; where
+        the rows are the host's already, nothing is left to be heard.
+        """
+        chosen, tested = [], []
+        for number, logits in rows:
+            place = self._of_chunk[number]
+            if place in self._own:
+                chosen.append((place, _last(logits, len(self._own[place]))))
+            elif place in self._tested:
+                tested.append((place, _last(logits, self._tested[place])))
+        if tested or (chosen and not self._here):
+            return self._reading(index, chosen, tested)
+        if chosen:
+            self._hint_all(index, chosen, *decide_exit_here(*self._asked_of_exit(chosen)))
+        return None
+
+    def _reading(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows]) -> Reading:
+        """First the choices of those that choose, then the distributions for those that test them."""
+        table = [decide_exit(*self._asked_of_exit(chosen)).flatten()] if chosen else []
+        rows = [logits.float().flatten() for _, logits in tested]
+        return Reading(joined([*table, *rows]), partial(self._hear, index, chosen, tested))
+
+    def _asked_of_exit(self, chosen: Sequence[_Rows]) -> tuple[Array, Draws]:
+        """What `decide_exit` takes."""
+        draws = self._exit_draws
+        if draws.drawn:
+            draws = draws.part([self._own[place] for place, _ in chosen])
+        return chosen[0][1] if len(chosen) == 1 else torch.cat([rows for _, rows in chosen]), draws
+
+    def judge(self, rows: Sequence[Array | Exception]) -> list[Judgement | Exception]:
+        """Each job's judgement from its rows (len(draft) + 1, V), or why there is none."""
+        chosen = [place for place in self._numbers if not isinstance(rows[place], Exception)]
+        decided = self._decide(chosen, [rows[place] for place in chosen])
+        return [self._judged(place, one, decided.get(place)) for place, one in enumerate(rows)]
+
+    def _decide(
+        self, places: Sequence[int], rows: Sequence[Array], count: int | None = None
+    ) -> dict[int, Decided]:
+        """Of the first `count` rows, or all, of these jobs. One copy to the host for all of them."""
+        if not places:
+            return {}
+        numbers = [self._numbers[place][:count] for place in places]
+        table = iter(decide(joined(rows), self._draws.part(numbers)))
+        return {place: list(islice(table, len(own))) for place, own in zip(places, numbers, strict=True)}
+
+    def _judged(self, place: int, rows: Array | Exception, decided: Decided | None) -> Judgement | Exception:
+        job = self._jobs[place]
+        if isinstance(rows, Exception):
+            return rows
+        try:
+            if decided is None:
+                return judge(job, rows)
+            outcome = judge_decided(decided, job.draft, job.bonus)
+        except Exception as error:
+            return error
+        kept = kept_run(job.draft, [choice for choice, _ in decided], outcome.accepted)
+        return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
+
+    def _hear(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
+        assert self._exits is not None
+        shortlist = self._exits.token_ids
+        start = sum(2 * len(self._own[place]) for place, _ in chosen)
+        if chosen:
+            self._hint_all(index, chosen, *columns_of(read[:start].view(-1, 2)))
+        for place, logits in tested:
+            job, end = self._jobs[place], start + logits.numel()
+            rows = read[start:end].view(logits.shape)
+            hint = judge_exit(job, self._known_rows.get(place), rows, shortlist, self._vocab_size)
+            if hint is not None:
+                self._tell(job, hint._replace(exit=index))
+            start = end
+
+    def _hint_all(
+        self, index: int, heard: Sequence[_Rows], places: Sequence[int], sure: Sequence[float]
+    ) -> None:
+        """Tell what an exit expects of each job that chooses; its first row may be final already.
+
+        Branches of one text are told together, once its own draft is heard, which may take a forward more.
+        """
+        assert self._exits is not None
+        token_at, start = shortlist_of(self._exits).__getitem__, 0
+        words = self._words.setdefault(index, {}) if self._alone else {}
+        for place, _ in heard:
+            end = start + len(self._own[place])
+            choices = tuple(map(token_at, places[start:end]))
+            confidences = tuple([round(one, CONFIDENCE_DIGITS) for one in sure[start:end]])
+            if place in self._known:
+                choices, confidences = (self._known[place], *choices), (1.0, *confidences)
+            words[place] = Word(choices, confidences)
+            start = end
+        if not self._alone:
+            for place, word in words.items():
+                self._tell_word(place, index, word)
+        elif 0 in dict(heard):
+            self._tell_word(0, index, *[words.get(place, Word()) for place in range(len(self._jobs))])
+
+    def _tell_word(self, place: int, index: int, own: Word, *beside: Word) -> None:
+        job, accepted = self._jobs[place], 0
+        while accepted < len(job.draft) and job.draft[accepted] == own.choices[accepted]:
+            accepted += 1
+        chance = math.prod(own.confidences[: accepted + 1])
+        self._tell(job, ExitHint(index, accepted, own.choices[accepted], chance, (own, *beside)))
+
+    def _tell(self, job: Verify, hint: ExitHint) -> None:
+        """Raises GivenUp, or Interrupted where the listener fails, and so ends the forward. What is no number
+        is not told.
+        """
+        if math.isnan(hint.confidence):
+            return
+        try:
+            gives_up = self._on_hint(job, hint)
+        except Exception as error:
+            raise Interrupted(error) from error
+        if gives_up and self._alone:
+            raise GivenUp
+
+
+def _draws_of(jobs: Sequence[Verify]) -> list[Draw]:
+    """Of all their rows in turn; where nothing is drawn, of none."""
+    if all(job.sampling.temperature == 0.0 for job in jobs):
+        return []
+    return [
+        Draw(job.sampling, len(job.tokens) + offset) for job in jobs for offset in range(len(job.draft) + 1)
+    ]
+
+
+def _last(rows: Array, count: int) -> Array:
+    return rows if rows.shape[0] == count else rows[-count:]
+
+
+@lru_cache(maxsize=8)
+def shortlist_on(exits: ExitInfo, device: torch.device) -> Array:
+    """A shortlist on a device: to bring it there is to wait for that."""
+    return exits.token_ids.to(device)
+
+
+@lru_cache(maxsize=8)
+def shortlist_of(exits: ExitInfo) -> tuple[int, ...]:
+    """The ids of a shortlist as the host's own numbers."""
+    return tuple(exits.token_ids.tolist())

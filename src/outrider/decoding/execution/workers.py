@@ -1,0 +1,293 @@
+"""Run the machines' jobs on models. A worker owns its caches; no cache state lives in the machines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from outrider.core.errors import OutOfMemoryError, RoomError
+from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
+from outrider.core.values import Successors
+from outrider.decoding.acceptance.schemes import draft_choices
+from outrider.decoding.execution.batch_verification import JudgedBatch, OnHint
+from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    EdgeJob,
+    EdgeResult,
+    GivenUp,
+    Interrupted,
+    Judgement,
+    NoRoom,
+    PrefillDraft,
+    PrefillTarget,
+    SessionKey,
+    Unfinished,
+    Verify,
+)
+
+_log = logging.getLogger(__name__)
+
+
+class DraftWorker:
+    """The edge's draft model: a sequence for each branch drafted at once, if the model gains by it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing of any text is in the caches."""
+        self._sequences = [CachedSequence(self._model)]
+        self._prefill: PrefillDraft | None = None
+        self._num_prefilled = 0
+        self._in_turn = True
+
+    def run(self, job: EdgeJob, pause: Pause | None = None) -> EdgeResult:
+        """With a `pause` now and then, in which it may be broken off by what that raises.
+
+        Raises FrameError or ConfigError for a prompt that cannot be used.
+        """
+        if isinstance(job, PrefillDraft):
+            self._leave_branches()
+            self._prefill, self._num_prefilled, self._in_turn = job, 0, not self._model.shares_prompts
+            try:
+                first = self._sequence(0, pause)
+            except RoomError as error:
+                _log.warning("the draft model drafts nothing of this text: %s", error)
+                return NoRoom()
+            return first.expected(job.num_expected) if job.num_expected else Successors()
+        return tuple(
+            draft_choices(row, job.scheme, job.sampling, len(prefix), job.num_choices)
+            for prefix, row in zip(job.prefixes, self._rows(job.prefixes, pause), strict=True)
+        )
+
+    def _rows(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[Array]:
+        """What follows each prefix: in one forward, after Venkatesha et al. (FSD), appendix C. In turn where
+        the model gains nothing by it, and for the rest of a text for whose branches there is no room.
+        """
+        if not self._in_turn:
+            try:
+                return self._together(self._nearest(prefixes, pause), prefixes, pause)
+            except OutOfMemoryError as error:
+                _log.warning("this text's branches are drafted one after the other: %s", error)
+                self._in_turn = True
+                self._leave_branches()
+        first = self._sequence(0, pause)
+        return [row for prefix in prefixes for row in self._together([first], [prefix], pause)]
+
+    def _together(
+        self, sequences: Sequence[CachedSequence], prefixes: Sequence[tuple[int, ...]], pause: Pause | None
+    ) -> list[Array]:
+        asked = [one.ask(prefix, 0) for one, prefix in zip(sequences, prefixes, strict=True)]
+        chunks = [one.chunk for one in asked if one.chunk is not None]
+        rows = iter(self._model.forward_together(chunks, pause=pause) if chunks else [])
+        return [
+            sequence.answer(one, None if one.chunk is None else next(rows))[0]
+            for sequence, one in zip(sequences, asked, strict=True)
+        ]
+
+    def _nearest(self, prefixes: Sequence[tuple[int, ...]], pause: Pause | None) -> list[CachedSequence]:
+        """For each prefix a sequence of its own, the one that has most of it."""
+        free = [self._sequence(index, pause) for index in range(len(prefixes))]
+        free += self._sequences[len(prefixes) : self._num_prefilled]
+        chosen = []
+        for prefix in prefixes:
+            chosen.append(max(free, key=lambda sequence: sequence.shared(prefix)))
+            free.remove(chosen[-1])
+        return chosen
+
+    def _leave_branches(self) -> None:
+        """All sequences but the first."""
+        del self._sequences[1:]
+        self._num_prefilled = min(self._num_prefilled, 1)
+
+    def _sequence(self, index: int, pause: Pause | None) -> CachedSequence:
+        """With the prompt in it."""
+        assert self._prefill is not None
+        while self._num_prefilled <= index:
+            if self._num_prefilled == len(self._sequences):
+                self._sequences.append(CachedSequence(self._model))
+            sequence = self._sequences[self._num_prefilled]
+            for _ in sequence.prefill_parts(self._prefill.prompt, self._prefill.max_new_tokens):
+                if pause is not None:
+                    pause()
+            self._num_prefilled += 1
+        return self._sequences[index]
+
+
+def _furthest(judged: Sequence[Judgement | Exception]) -> Judgement | Exception:
+    """Of a job's branches the judgement that counts: they agree as far as they go. A failure is the job's if
+    it is that of its own draft.
+    """
+    own = judged[0]
+    if isinstance(own, Exception):
+        return own
+    whole = [one._replace(branch=at) for at, one in enumerate(judged) if not isinstance(one, Exception)]
+    return max(whole, key=lambda one: one.accepted)
+
+
+@dataclass
+class _Prefill:
+    """A prompt under way. The text after it may meanwhile have become another: `job` is the newest word."""
+
+    job: PrefillTarget
+    parts: Iterator[None]
+
+
+class TargetWorker:
+    """The cloud's target model with one sequence per session."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self._sequences: dict[SessionKey, CachedSequence] = {}
+        self._prefills: dict[SessionKey, _Prefill] = {}
+        self._prompted: dict[SessionKey, PrefillTarget] = {}
+        """Of which prompt a sequence has all: the job, without the text after it."""
+        self._beside: list[CachedSequence] = []
+        """For what is judged beside a job's own draft, of one session after the other."""
+
+    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+        """What comes of each job: a part of each prefill, and all verifications in one forward.
+
+        One job's failure is its own result and no other's. What `on_hint` raises ends the forward and comes
+        out as it is; all sessions are then as they were.
+        """
+        verifications = [job for job in jobs if isinstance(job, Verify)]
+        judgements = iter(self._verify(verifications, on_hint) if verifications else ())
+        return [next(judgements) if isinstance(job, Verify) else self._prefill(job) for job in jobs]
+
+    def keep_only(self, keys: Collection[SessionKey]) -> None:
+        """Free the caches of all other sessions."""
+        for key in [key for key in self._sequences if key not in keys]:
+            del self._sequences[key]
+            self._prefills.pop(key, None)
+            self._prompted.pop(key, None)
+
+    def _prefill(self, job: PrefillTarget) -> CloudResult:
+        """The next part of a prompt and of the text after it; of the first one where another prompt's was
+        under way.
+        """
+        prompt, running = replace(job, tokens=()), self._prefills.pop(job.key, None)
+        try:
+            if running is None or replace(running.job, tokens=()) != prompt:
+                running = self._begin(job)
+            running.job = job
+            next(running.parts)
+        except StopIteration:
+            self._prompted[job.key] = prompt
+            return None
+        except Exception as error:
+            return error
+        self._prefills[job.key] = running
+        return Unfinished()
+
+    def _begin(self, job: PrefillTarget) -> _Prefill:
+        if job.key not in self._sequences:
+            self._beside.clear()  # a place may be needed
+            self._sequences[job.key] = CachedSequence(self._model)
+        prefill = _Prefill(job, iter(()))
+        prefill.parts = self._parts(prefill)
+        return prefill
+
+    def _parts(self, prefill: _Prefill) -> Iterator[None]:
+        """The text's last token is left to the forward that asks what comes after it."""
+        sequence, prompt = self._sequences[prefill.job.key], replace(prefill.job, tokens=())
+        if self._prompted.pop(prompt.key, None) != prompt:
+            yield from sequence.prefill_parts(prompt.prompt, prompt.max_new_tokens)
+        while sequence.shared(prefill.job.tokens[:-1]) < len(prefill.job.tokens) - 1:
+            yield
+            sequence.catch_up(prefill.job.tokens[:-1])
+
+    def _verify(self, jobs: Sequence[Verify], on_hint: OnHint) -> list[Judgement | Exception]:
+        sequences = [self._sequences[job.key] for job in jobs]
+        if len(jobs) > 1 or not jobs[0].beside:
+            return self._judge(jobs, sequences, on_hint)
+        sequences += self._sequences_beside(jobs[0])
+        branches = [jobs[0].branch(number) for number in range(len(sequences))]
+        judged = _furthest(self._judge(branches, sequences, on_hint))
+        if isinstance(judged, Judgement) and judged.branch:
+            stood = branches[judged.branch].draft[: judged.accepted]
+            sequences[0].follow(sequences[judged.branch], jobs[0].tokens + stood)
+        return [judged]
+
+    def _judge(
+        self, jobs: Sequence[Verify], sequences: Sequence[CachedSequence], on_hint: OnHint
+    ) -> list[Judgement | Exception]:
+        """Each job's judgement on a sequence of its own, all in one forward."""
+        asked = [
+            sequence.ask(job.tokens + job.draft, len(job.draft))
+            for job, sequence in zip(jobs, sequences, strict=True)
+        ]
+        try:
+            batch = self._batch(jobs, asked, on_hint)
+        except Exception as error:
+            return [error] * len(jobs)
+        new = iter(self._forward(jobs, asked, batch, on_hint))
+        rows: list[Array | Exception] = []
+        for sequence, one in zip(sequences, asked, strict=True):
+            own = None if one.chunk is None else next(new)
+            rows.append(own if isinstance(own, Exception) else sequence.answer(one, own))
+        try:
+            return batch.judge(rows)
+        except Exception as error:
+            return [error] * len(jobs)
+
+    def _sequences_beside(self, job: Verify) -> list[CachedSequence]:
+        """One for each draft beside the job's own, as far as there is room."""
+        followed: list[CachedSequence] = []
+        with suppress(OutOfMemoryError):
+            for number in range(len(job.beside)):
+                if number == len(self._beside):
+                    self._beside.append(CachedSequence(self._model))
+                self._beside[number].follow(self._sequences[job.key], job.tokens)
+                followed.append(self._beside[number])
+        return followed
+
+    def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
+        device = self._sequences[jobs[0].key].device
+        return JudgedBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint, device)
+
+    def _forward(
+        self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: JudgedBatch, on_hint: OnHint
+    ) -> list[Array | Exception]:
+        """The rows of each chunk. Where the batch fails, each runs alone, so that one may fail alone."""
+        chunks = [one.chunk for one in asked if one.chunk is not None]
+        try:
+            return self._run(chunks, batch) if chunks else []
+        except GivenUp as given_up:
+            return [given_up] * len(chunks)
+        except Interrupted as interrupted:
+            raise interrupted.error from None
+        except Exception:
+            return self._each_alone(jobs, asked, on_hint)
+
+    def _each_alone(
+        self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint
+    ) -> list[Array | Exception]:
+        rows: list[Array | Exception] = []
+        done: list[tuple[ModelSession, int]] = []
+        try:
+            for job, one in zip(jobs, asked, strict=True):
+                if one.chunk is not None:
+                    done.append((one.chunk.session, one.chunk.session.length))
+                    rows.append(self._alone(one.chunk, self._batch([job], [one], on_hint)))
+        except BaseException:
+            for session, length in done:
+                session.truncate(length)
+            raise
+        return rows
+
+    def _alone(self, chunk: Chunk, batch: JudgedBatch) -> Array | Exception:
+        try:
+            return self._run([chunk], batch)[0]
+        except Interrupted as interrupted:
+            raise interrupted.error from None
+        except Exception as error:
+            return error
+
+    def _run(self, chunks: Sequence[Chunk], batch: JudgedBatch) -> list[Array]:
+        return self._model.forward_together(chunks, batch.read if batch.listens else None)

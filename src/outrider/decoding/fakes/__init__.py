@@ -1,0 +1,1 @@
+"""Models that implement the real ports: toys, synthetic pairs, and replays."""

@@ -1,0 +1,156 @@
+"""A small text model without weights that reads the documents in its prompt.
+
+A count model interpolated with a cache of what it has before it: Jelinek-Mercer trigrams of some training
+sentences (Jelinek and Mercer 1980), and for each longest match of the last words in the documents, what
+followed it there (a cache model in the manner of Grave et al., "Unbounded cache model", NeurIPS 2017). Enough
+to measure what documents are worth on either side, in milliseconds and the same everywhere.
+
+A prompt is words with spaces; SEPARATOR ends a document. The last two parts are the question and how the
+answer begins.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Array, OnExit
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+
+SEPARATOR = "|"
+END = "."
+TRUST_BY_MATCH = (0.0, 0.3, 0.7, 0.9)
+"""How much a continuation found after a match of 0, 1, 2, 3 or more words counts, against the trigrams."""
+ORDER_WEIGHTS = (0.01, 0.09, 0.3, 0.6)
+"""Of the uniform distribution, unigrams, bigrams and trigrams; an unseen history passes its part down."""
+
+
+class WordTokenizer:
+    """A token a word; the end token reads as a full stop."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = (END, SEPARATOR, *sorted(set(words) - {END, SEPARATOR}))
+        self._ids = {word: index for index, word in enumerate(self._words)}
+        self.vocab_size = len(self._words)
+        self.end_ids = frozenset((0,))
+        self.fingerprint = blake2b("\n".join(self._words).encode(), digest_size=16).hexdigest()
+
+    def encode(self, text: str) -> list[int]:
+        """Raises ConfigError for a word that was not given."""
+        unknown = [word for word in text.split() if word not in self._ids]
+        if unknown:
+            raise ConfigError(f"the words {', '.join(sorted(set(unknown)))} are not in this vocabulary")
+        return [self._ids[word] for word in text.split()]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return " ".join(self._words[token_id] for token_id in token_ids)
+
+
+class CacheModel(UnbatchedModel):
+    """A LanguageModel; see the module."""
+
+    max_length = 4096
+    exits = None
+
+    def __init__(self, tokenizer: WordTokenizer, sentences: Sequence[str]) -> None:
+        """`sentences` are what the trigrams are counted in, END included."""
+        self.name = f"cache-lm-{len(sentences)}"
+        self.tokenizer = tokenizer
+        self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
+        self._separator = tokenizer.encode(SEPARATOR)[0]
+        self._counts: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for sentence in sentences:
+            tokens = tokenizer.encode(sentence)
+            for place, token in enumerate(tokens):
+                for order in range(3):
+                    if place >= order:
+                        self._counts[tuple(tokens[place - order : place])][token] += 1
+
+    def open_session(self) -> CacheSession:
+        return CacheSession(self)
+
+    def row(self, tokens: Sequence[int], num_prompt: int) -> Array:
+        """Logits (V,) after a prompt of `num_prompt` tokens and what was written since."""
+        parts = _split(tokens[:num_prompt], self._separator)
+        text = parts[-1] + list(tokens[num_prompt:])
+        followers, match = _followers(parts[:-2], text)
+        trust = TRUST_BY_MATCH[min(match, len(TRUST_BY_MATCH) - 1)]
+        probs = (1.0 - trust) * self._trigrams(text)
+        for token, count in followers.items():
+            probs[token] += trust * count / followers.total()
+        return probs.log()
+
+    def _trigrams(self, text: Sequence[int]) -> Array:
+        probs = torch.full((self.vocab_size,), 1.0 / self.vocab_size, dtype=torch.float64)
+        for order, weight in enumerate(ORDER_WEIGHTS[1:]):
+            seen = self._counts.get(tuple(text[len(text) - order :]))
+            if seen is None:
+                continue
+            share = weight / sum(ORDER_WEIGHTS[: order + 2])
+            probs *= 1.0 - share
+            for token, count in seen.items():
+                probs[token] += share * count / seen.total()
+        return probs
+
+
+class CacheSession(WholePrefill):
+    """A ModelSession: the cache is the list of tokens."""
+
+    def __init__(self, model: CacheModel) -> None:
+        self._model = model
+        self._tokens: list[int] = []
+        self._num_prompt = 0
+
+    @property
+    def length(self) -> int:
+        return len(self._tokens)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        self._tokens = self._model.tokenizer.encode(prompt.text)
+        self._num_prompt = len(self._tokens)
+        return self._model.row(self._tokens, self._num_prompt)
+
+    def expected(self, count: int) -> Successors:
+        """Nothing: the prefill looks at the end of the prompt alone."""
+        return Successors()
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        rows = []
+        for token_id in token_ids:
+            self._tokens.append(token_id)
+            rows.append(self._model.row(self._tokens, self._num_prompt))
+        return torch.stack(rows)
+
+    def truncate(self, length: int) -> None:
+        del self._tokens[length:]
+
+
+def _split(tokens: Sequence[int], separator: int) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    for token in tokens:
+        if token == separator:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _followers(documents: Sequence[Sequence[int]], text: Sequence[int]) -> tuple[Counter[int], int]:
+    """What follows the longest match of the end of `text` in the documents, and how many words match."""
+    found: Counter[int] = Counter()
+    longest = 0
+    for document in documents:
+        for place in range(1, len(document)):
+            match = 0
+            while match < min(place, len(text)) and document[place - 1 - match] == text[-1 - match]:
+                match += 1
+            if match > longest:
+                found, longest = Counter(), match
+            if match == longest > 0:
+                found[document[place]] += 1
+    return found, longest

@@ -1,0 +1,362 @@
+"""A made-up pair with a given acceptance length and given early exits, quick enough for thousands of texts.
+
+The target is certain of one token after every text. The draft is calibrated: its row holds one confidence for
+its first choice, a share of the rest for its second, and the target's token takes those ranks just as often.
+So a token is accepted with the same chance under every acceptance scheme.
+An exit, from some depth of the text on, says what the target says; before that, something else.
+
+What chance decides at a position is dealt like cards: in any STRATA positions of a text every share has its
+turn once. So even a few texts have nearly the acceptance and the exits that they should have.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.fakes.toy import ToyTokenizer
+from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+
+NUM_CHOICES = 15
+"""Tokens that the models choose from; besides them there is the end token, which they never choose."""
+FIRST_ID = 121
+"""So that half of the ids take one byte on the wire and half two, as of the shipped pair's texts."""
+VOCAB_SIZE = FIRST_ID + NUM_CHOICES
+MAX_LENGTH = 4096
+PROMPT_LENGTH = 8
+CERTAIN_GAP = 60.0
+"""Logits by which the target prefers its token: beyond the reach of any sampling noise."""
+EASY, HARD, WRONG = range(3)
+EXIT_CONFIDENCES = ((0.88, 0.99, 0.99, 0.99), (0.24, 0.43, 0.63, 0.94), (0.16, 0.27, 0.42, 0.62))
+"""What an exit takes its choice to be worth where it is right and the draft too, where it is right and the
+draft is not, and where it is wrong: of each the middles of four quarters, of the shipped target's exits."""
+LAYERS_OF_ONE_GUESS = 3
+"""An exit that does not agree yet says what its neighbours say."""
+STRATA = 200
+
+_MASK = (1 << 64) - 1
+_RANK, _CHOICE, _DEPTH, _GUESS, _CONFIDENCE = range(5)
+
+
+class Place(NamedTuple):
+    """Where a text stands: the digests of its prompt and of all of it, and its tokens after the prompt."""
+
+    prompt: int
+    digest: int
+    position: int
+
+
+@dataclass(frozen=True)
+class SyntheticSettings:
+    """`confidence`: the draft's in its first choice; `second_choice`: the share of the rest its second takes.
+
+    `exit_agreement`: the chance per position that exit 0, 1, ... already says what the target says.
+    """
+
+    seed: int = 0
+    confidence: float = 0.7
+    second_choice: float = 0.5
+    exit_agreement: tuple[float, ...] = ()
+
+
+class SyntheticModel(UnbatchedModel):
+    """A LanguageModel whose rows are looked up in a table: `table[index(place)]`."""
+
+    end_ids = frozenset((0,))
+    vocab_size = VOCAB_SIZE
+    max_length = MAX_LENGTH
+    shares_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        table: Array,
+        index: Callable[[Place], int],
+        exits: ExitInfo | None = None,
+        exit_indices: Callable[[Place], list[int]] | None = None,
+    ) -> None:
+        self.name = name
+        self.tokenizer = ToyTokenizer(VOCAB_SIZE)
+        self.exits = exits
+        self._table = table
+        self._exit_table = _exit_table()
+        self._index = index
+        self._exit_indices = exit_indices
+
+    def open_session(self) -> SyntheticSession:
+        return SyntheticSession(self)
+
+    def rows(self, places: Sequence[Place]) -> Array:
+        """Logits (M, V) of what follows there."""
+        return self._table[[self._index(place) for place in places]]
+
+    def exit_rows(self, places: Sequence[Place]) -> Array:
+        """The logits (E, M, V) of all exits; no exits, no rows."""
+        if self._exit_indices is None:
+            return self._exit_table[:0]
+        return self._exit_table[torch.tensor([self._exit_indices(place) for place in places]).T]
+
+
+class SyntheticSession(WholePrefill):
+    """A ModelSession: the cache is the list of places."""
+
+    def __init__(self, model: SyntheticModel) -> None:
+        self._model = model
+        self._places: list[Place] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._places)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        root = prompt_digest(prompt)
+        self._places = [Place(root, root, 0)] * PROMPT_LENGTH
+        return self._model.rows(self._places[-1:])[0]
+
+    def expected(self, count: int) -> Successors:
+        """The prompt has no rows of its own."""
+        return Successors()
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        places = self._places[-1:]
+        for token_id in token_ids:
+            prompt, digest, position = places[-1]
+            places.append(Place(prompt, extend_digest(digest, (token_id,)), position + 1))
+        if on_exit is not None:
+            for exit_number, rows in enumerate(self._model.exit_rows(places[1:])):
+                on_exit(exit_number, rows)
+        self._places += places[1:]
+        return self._model.rows(places[1:])
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        assert isinstance(other, SyntheticSession)
+        self._places = other._places[:length]
+
+    def truncate(self, length: int) -> None:
+        del self._places[length:]
+
+
+def synthetic_pair(settings: SyntheticSettings) -> tuple[SyntheticModel, SyntheticModel]:
+    """The target, with exits where `exit_agreement` gives any, and its draft."""
+    num_exits = len(settings.exit_agreement)
+    exits = ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.arange(FIRST_ID, VOCAB_SIZE))
+    target = SyntheticModel(
+        f"synthetic-{settings.seed}",
+        certain_rows(),
+        lambda place: _target_choice(settings.seed, place.digest),
+        exits if num_exits else None,
+        (lambda place: _exit_indices(settings, place)) if num_exits else None,
+    )
+    draft = SyntheticModel(
+        f"synthetic-draft-{settings.seed}",
+        _draft_table(settings.confidence, settings.second_choice),
+        lambda place: _draft_index(settings, place),
+    )
+    return target, draft
+
+
+def certain_rows() -> Array:
+    """Logits (C, V): row i is certain of choice i."""
+    return _over_vocabulary(torch.eye(NUM_CHOICES) * CERTAIN_GAP - CERTAIN_GAP)
+
+
+def draft_confidence(acceptance_rate: float, second_choice: float, sampled: bool) -> float:
+    """The draft's confidence at which a token is accepted with this chance.
+
+    Greedy: the confidence itself. Sampled: draft and target choose independently from the draft's calibrated
+    row, so the chance is the sum of that row's squares. Raises ConfigError below what a flat row gives.
+    """
+    if not sampled:
+        return acceptance_rate
+    low, high = 1.0 / NUM_CHOICES, 1.0
+    if not _sum_of_squares(low, second_choice) <= acceptance_rate <= 1.0:
+        raise ConfigError(f"no calibrated draft reaches acceptance_rate={acceptance_rate:.3f} when sampled")
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        too_low = _sum_of_squares(middle, second_choice) < acceptance_rate
+        low, high = (middle, high) if too_low else (low, middle)
+    return high
+
+
+def second_choice_rate(confidence: float, second_choice: float, sampled: bool) -> float:
+    """How often the draft's second choice is the target's token where its first is not.
+
+    Sampled: the draft draws both without replacement, the target its own from the same row.
+    """
+    if not sampled:
+        return second_choice
+    row = _draft_row(confidence, second_choice)
+    both = sum(
+        own * first * own / (1.0 - first)
+        for place, own in enumerate(row)
+        for other, first in enumerate(row)
+        if other != place
+    )
+    return both / (1.0 - sum(weight * weight for weight in row))
+
+
+def exit_agreement(
+    acceptance_rate: float, num_draft_tokens: int, num_exits: int, miss_rate: float, average_exit: float
+) -> tuple[float, ...]:
+    """The chance per position and exit at which a share `miss_rate` of rounds ends as no exit foretold.
+
+    In the others the first exit to foretell it has the number `average_exit` (from 1) on average. A round's
+    outcome is foretold once every position it decides on is. Chances rise with depth as 1 - decay^exit.
+    """
+    ceiling = _solve(lambda chance: _foretold(chance, acceptance_rate, num_draft_tokens), 1.0 - miss_rate)
+    # The quicker the chances rise, the earlier the first exit: the average falls as `steepness` grows.
+    steepness = _solve(
+        lambda value: -_average_exit(_chances(ceiling, value, num_exits), acceptance_rate, num_draft_tokens),
+        -average_exit,
+    )
+    return _chances(ceiling, steepness, num_exits)
+
+
+def _chances(ceiling: float, steepness: float, num_exits: int) -> tuple[float, ...]:
+    decay = max(1.0 - steepness, 1e-9)
+    if decay > 1.0 - 1e-9:
+        return tuple(ceiling * (number + 1) / num_exits for number in range(num_exits))
+    full = 1.0 - decay**num_exits
+    return tuple(ceiling * (1.0 - decay ** (number + 1)) / full for number in range(num_exits))
+
+
+def _foretold(chance: float, acceptance_rate: float, num_draft_tokens: int) -> float:
+    """The chance that all positions a round decides on are foretold, each with `chance`."""
+    stopped = sum(
+        acceptance_rate ** (count - 1) * (1.0 - acceptance_rate) * chance**count
+        for count in range(1, num_draft_tokens + 1)
+    )
+    return stopped + acceptance_rate**num_draft_tokens * chance ** (num_draft_tokens + 1)
+
+
+def _average_exit(chances: Sequence[float], acceptance_rate: float, num_draft_tokens: int) -> float:
+    foretold = [_foretold(chance, acceptance_rate, num_draft_tokens) for chance in chances]
+    later = [1.0 - share / foretold[-1] for share in foretold[:-1]]
+    return 1.0 + sum(later)
+
+
+def _solve(rising: Callable[[float], float], wanted: float) -> float:
+    """Where a rising function of 0 to 1 reaches a value; the nearer end where it does not."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) < wanted else (low, middle)
+    return (low + high) / 2.0
+
+
+def _sum_of_squares(confidence: float, second_choice: float) -> float:
+    return sum(weight * weight for weight in _draft_row(confidence, second_choice))
+
+
+def _draft_row(confidence: float, second_choice: float) -> list[float]:
+    """Probabilities by rank; they leave nothing for the end token."""
+    second = (1.0 - confidence) * second_choice
+    others = (1.0 - confidence - second) / (NUM_CHOICES - 2)
+    return [confidence, second] + [others] * (NUM_CHOICES - 2)
+
+
+def _draft_table(confidence: float, second_choice: float) -> Array:
+    """(C * C, V): the row whose first choice is `index // C` and whose second is `index % C`."""
+    first, second, other = (
+        math.log(max(weight, 1e-30)) for weight in _draft_row(confidence, second_choice)[:3]
+    )
+    table = torch.full((NUM_CHOICES, NUM_CHOICES, NUM_CHOICES), other)
+    choices = torch.arange(NUM_CHOICES)
+    table[:, choices, choices] = second
+    table[choices, :, choices] = first
+    return _over_vocabulary(table.reshape(-1, NUM_CHOICES))
+
+
+def _over_vocabulary(rows: Array) -> Array:
+    """Rows over the choices (N, C) as rows over all ids (N, V)."""
+    wide = torch.full((len(rows), VOCAB_SIZE), -2.0 * CERTAIN_GAP)
+    wide[:, FIRST_ID:] = rows
+    return wide
+
+
+def _exit_table() -> Array:
+    """(C * F, C): the row that chooses `index // F` with the confidence number `index % F`."""
+    confidences = torch.tensor(EXIT_CONFIDENCES).flatten()
+    others = torch.log((1.0 - confidences) / (NUM_CHOICES - 1))
+    table = others[None, :, None].repeat(NUM_CHOICES, 1, NUM_CHOICES)
+    choices = torch.arange(NUM_CHOICES)
+    table[choices, :, choices] = torch.log(confidences)
+    return table.reshape(-1, NUM_CHOICES)
+
+
+def _target_choice(seed: int, digest: int) -> int:
+    return mixed_bits(seed, digest, _CHOICE) % NUM_CHOICES
+
+
+def _draft_index(settings: SyntheticSettings, place: Place) -> int:
+    """The draft's first and second choice: the target's at the rank its luck gives it."""
+    target = _target_choice(settings.seed, place.digest)
+    another, a_third = _other_choice(target, 1), _other_choice(target, 2)
+    luck = _dealt(settings.seed, place, _RANK)
+    if luck < settings.confidence:
+        return target * NUM_CHOICES + another
+    if luck < settings.confidence + (1.0 - settings.confidence) * settings.second_choice:
+        return another * NUM_CHOICES + target
+    return another * NUM_CHOICES + a_third
+
+
+def _exit_indices(settings: SyntheticSettings, place: Place) -> list[int]:
+    """For each exit the row of `_exit_table` it gives there."""
+    seed, num_exits = settings.seed, len(settings.exit_agreement)
+    target = _target_choice(seed, place.digest)
+    depth, bits = _dealt(seed, place, _DEPTH), mixed_bits(seed, place.digest, _CONFIDENCE)
+    right = EASY if _dealt(seed, place, _RANK) < settings.confidence else HARD
+    guesses = [
+        _other_choice(target, 1 + mixed_bits(seed, place.digest, _GUESS + 16 * number) % (NUM_CHOICES - 1))
+        for number in range(num_exits // LAYERS_OF_ONE_GUESS + 2)
+    ]
+    phase = mixed_bits(seed, place.digest, _GUESS) % LAYERS_OF_ONE_GUESS
+    quarters = len(EXIT_CONFIDENCES[0])
+    indices = []
+    for number, chance in enumerate(settings.exit_agreement):
+        agrees = depth < chance
+        choice, kind = (
+            (target, right) if agrees else (guesses[(number + phase) // LAYERS_OF_ONE_GUESS], WRONG)
+        )
+        column = kind * quarters + (bits >> (2 * number % 62)) % quarters
+        indices.append(choice * len(EXIT_CONFIDENCES) * quarters + column)
+    return indices
+
+
+def _other_choice(choice: int, step: int) -> int:
+    """The choice `step` further on, 1 to NUM_CHOICES - 1: one of the others."""
+    return (choice + step) % NUM_CHOICES
+
+
+def _dealt(seed: int, place: Place, purpose: int) -> float:
+    """0 to 1, evenly over the text's positions."""
+    hand, turn = divmod(place.position, STRATA)
+    within = mixed_bits(seed, place.digest, purpose) / 2.0**64
+    return (_hand(seed, place.prompt, hand, purpose)[turn] + within) / STRATA
+
+
+@lru_cache(maxsize=1024)
+def _hand(seed: int, prompt: int, number: int, purpose: int) -> tuple[int, ...]:
+    """0 to STRATA - 1 in some order."""
+    shuffled = list(range(STRATA))
+    random.Random(mixed_bits(seed, prompt, purpose + 16 * number)).shuffle(shuffled)
+    return tuple(shuffled)
+
+
+def mixed_bits(seed: int, digest: int, purpose: int) -> int:
+    """64 mixed bits (the finaliser of splitmix64, Steele et al. 2014)."""
+    value = (digest + (purpose << 32) + seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)

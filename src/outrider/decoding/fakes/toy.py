@@ -1,0 +1,167 @@
+"""Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from outrider.core.errors import FrameError, RoomError
+from outrider.core.ports import Array, ExitInfo, ModelSession, OnExit
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.fakes.unbatched import UnbatchedModel, WholePrefill
+from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+
+EOS_ID = 0
+WRONG_EXIT_SPREAD = 0.5
+
+
+class ToyTokenizer:
+    """Token n reads as the word `wn`; any other word reads as some token, the same one each time."""
+
+    def __init__(self, vocab_size: int, end_ids: Collection[int] = (EOS_ID,)) -> None:
+        self.vocab_size = vocab_size
+        self.end_ids = frozenset(end_ids)
+        self.fingerprint = f"toy-{vocab_size}"
+        self._words = [f"w{token_id}" for token_id in range(vocab_size)]
+
+    def encode(self, text: str) -> list[int]:
+        return [self._id(word) for word in text.split()]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return " ".join([self._words[token_id] for token_id in token_ids])
+
+    def _id(self, word: str) -> int:
+        named = word.startswith("w") and word[1:].isdigit()
+        return int(word[1:]) if named else sum(word.encode()) % self.vocab_size
+
+
+@dataclass(frozen=True)
+class ToySettings:
+    """`agreement`: the chance that the toy predicts like the toy target of the same seed, per position.
+    `eos_bias` raises the end token's logit. `exit_agreement`: the chance of each early exit, the first
+    layer's first, to choose what the toy itself chooses; none given, no exits. They choose among a seeded
+    shortlist of `shortlist_size` tokens, the whole vocabulary where it is None.
+    """
+
+    seed: int = 0
+    vocab_size: int = 32
+    agreement: float = 1.0
+    eos_bias: float = -1.0
+    prompt_length: int = 7
+    max_length: int = 512
+    exit_agreement: tuple[float, ...] = ()
+    shortlist_size: int | None = None
+    end_ids: tuple[int, ...] = (EOS_ID,)
+
+
+class ToyModel(UnbatchedModel):
+    """A LanguageModel without weights."""
+
+    shares_prompts = True
+
+    def __init__(self, settings: ToySettings | None = None) -> None:
+        self.settings = settings or ToySettings()
+        self.name = f"toy-{self.settings.seed}"
+        self.vocab_size = self.settings.vocab_size
+        self.max_length = self.settings.max_length
+        self.tokenizer = ToyTokenizer(self.vocab_size, self.settings.end_ids)
+        self.end_ids = self.tokenizer.end_ids
+        self.exits = _exit_info(self.settings)
+
+    def open_session(self) -> ToySession:
+        return ToySession(self)
+
+    def row(self, digest: int) -> Array:
+        """Logits (V,) after the text with this digest; remembered, so not to be written to."""
+        return _row(self.settings, digest)
+
+    def exit_row(self, exit_index: int, digest: int) -> Array:
+        """An exit's logits (S,): the toy's own where it agrees, else others of half the spread.
+
+        So an exit that agrees does so under any noise added to both, and is surer of itself on average.
+        A text on which an exit agrees is one on which every exit with a higher chance agrees too.
+        """
+        assert self.exits is not None
+        own, shortlist = self.row(digest), self.exits.token_ids
+        luck = random.Random(f"{self.settings.seed}/{digest}/exits").random()
+        if luck < self.settings.exit_agreement[exit_index]:
+            return own[shortlist]
+        noise = random.Random(f"{self.settings.seed}/{digest}/exit {exit_index}")
+        row = torch.tensor([noise.gauss(0.0, WRONG_EXIT_SPREAD) for _ in shortlist])
+        row[shortlist == own.argmax()] = row.min() - 1.0
+        return row
+
+
+@lru_cache(maxsize=1 << 14)
+def _row(settings: ToySettings, digest: int) -> Array:
+    agrees = random.Random(f"{settings.seed}/{digest}/agree").random() < settings.agreement
+    noise = random.Random(f"{settings.seed}/{digest}/{'target' if agrees else 'draft'}")
+    row = torch.tensor([noise.gauss(0.0, 1.0) for _ in range(settings.vocab_size)])
+    row[EOS_ID] += settings.eos_bias
+    return row
+
+
+class ToySession(WholePrefill):
+    """A ModelSession: the cache is the list of digests."""
+
+    def __init__(self, model: ToyModel) -> None:
+        self._model = model
+        self._digests: list[int] = []
+
+    @property
+    def length(self) -> int:
+        return len(self._digests)
+
+    def prefill(self, prompt: Prompt) -> Array:
+        if not prompt.jpeg.startswith(b"\xff\xd8"):
+            raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
+        if self._model.settings.prompt_length > self._model.max_length:
+            raise RoomError("the prompt does not fit the model")
+        self._digests = [prompt_digest(prompt)] * self._model.settings.prompt_length
+        return self._model.row(self._digests[-1])
+
+    def expected(self, count: int) -> Successors:
+        """The prompt has no rows of its own."""
+        return Successors()
+
+    def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        if not self._digests or not token_ids:
+            raise AssertionError("forward needs a prefilled cache and at least one token")
+        if self.length + len(token_ids) > self._model.max_length:
+            raise AssertionError("forward beyond the cache")
+        digests = self._digests[-1:]
+        for token_id in token_ids:
+            if not 0 <= token_id < self._model.vocab_size:
+                raise AssertionError(f"token {token_id} is not in the vocabulary")
+            digests.append(extend_digest(digests[-1], (token_id,)))
+        if on_exit is not None and self._model.exits is not None:
+            for index in range(len(self._model.exits.layers)):
+                on_exit(index, torch.stack([self._model.exit_row(index, digest) for digest in digests[1:]]))
+        self._digests += digests[1:]
+        return torch.stack([self._model.row(digest) for digest in digests[1:]])
+
+    def copy_from(self, other: ModelSession, start: int, length: int) -> None:
+        """See `core.ports.SharingSession`."""
+        assert isinstance(other, ToySession) and other._model is self._model
+        if self._digests[:start] != other._digests[:start] or length > other.length:
+            raise AssertionError("the other session does not hold that")
+        self._digests = other._digests[:length]
+
+    def truncate(self, length: int) -> None:
+        if not self._model.settings.prompt_length <= length <= self.length:
+            raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
+        del self._digests[length:]
+
+
+def _exit_info(settings: ToySettings) -> ExitInfo | None:
+    """One exit after each layer but the last."""
+    num_exits = len(settings.exit_agreement)
+    if num_exits == 0:
+        return None
+    size = settings.vocab_size if settings.shortlist_size is None else settings.shortlist_size
+    chosen = random.Random(f"{settings.seed}/shortlist").sample(range(settings.vocab_size), size)
+    return ExitInfo(tuple(range(1, num_exits + 1)), num_exits + 1, torch.tensor(sorted(chosen)))

@@ -1,0 +1,1 @@
+"""What both sides must agree on: digests, encoded branches, refusals, limits and retries."""

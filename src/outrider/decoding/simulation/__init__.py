@@ -1,0 +1,1 @@
+"""Runs the machines on a virtual clock: deterministic, seeded schedules."""

@@ -1,0 +1,397 @@
+"""Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
+
+The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile
+waits; where the batch is a single chunk it looks for that at every exit. Each robot has a processor and a
+link of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from outrider.core.errors import LinkError
+from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Verdict
+from outrider.core.link_profile import Channel, LinkProfile
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.cloud.machine import Reply
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.execution.workers import DraftWorker
+from outrider.decoding.jobs import (
+    CloudJob,
+    CloudResult,
+    EdgeJob,
+    EdgeResult,
+    ExitHint,
+    GivenUp,
+    Unfinished,
+    Verify,
+)
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+_TICK_S = 0.1
+
+
+@dataclass(frozen=True)
+class FleetText:
+    """What a robot is to write, and for how long it does other things before."""
+
+    prompt: Prompt
+    max_new_tokens: int = 96
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class FleetWorld:
+    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire, `unpacking` gives
+    what makes of its bytes the frame again: at its real cost a verifier does that too. What is left ends at
+    once: of `compute`, the queues do not count.
+
+    `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
+    that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
+    `tuning` is the verifier's; each robot has that of its configuration.
+    """
+
+    frame_bytes: Callable[[Frame], int]
+    compute: ComputeProfile = field(default_factory=ComputeProfile)
+    link: LinkProfile = field(default_factory=LinkProfile)
+    batch_s: Callable[[Sequence[CloudJob]], float] | None = None
+    limits: CloudLimits = field(default_factory=CloudLimits)
+    seed: int = 0
+    fill: int = 1
+    fill_wait_s: float = 0.05
+    unpacking: Callable[[EdgeFrame], Callable[[], EdgeFrame]] = lambda frame: lambda: frame
+    tuning: AdaptiveTuning = DEFAULT_TUNING
+
+
+@dataclass
+class RobotRecord:
+    """What became of one robot's texts. Seconds on the fleet's clock.
+
+    `commits`: when so many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of a
+    text to its first tokens; `finished_s`: to its last.
+    """
+
+    texts: list[tuple[int, ...]] = field(default_factory=list)
+    commits: list[tuple[float, int]] = field(default_factory=list)
+    rounds: int = 0
+    passes: int = 0
+    first_s: list[float] = field(default_factory=list)
+    finished_s: list[float] = field(default_factory=list)
+    failure: str = ""
+
+
+@dataclass
+class CloudRecord:
+    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between.
+
+    `others_s`: the processor's time in the midst of batches that was spent on what robots and links do; it is
+    part of no batch's.
+    """
+
+    batches: list[int] = field(default_factory=list)
+    batch_s: list[float] = field(default_factory=list)
+    prompt_s: list[float] = field(default_factory=list)
+    prompts: int = 0
+    others_s: float = 0.0
+
+
+class Agenda:
+    """A discrete-event clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._planned = 0
+
+    def at(self, time_s: float, action: Callable[[], None]) -> None:
+        self._planned += 1
+        heapq.heappush(self._events, (time_s, self._planned, action))
+
+    def run(self, until_s: float, done: Callable[[], bool] = lambda: False) -> None:
+        """One event after the other until nothing is left to do. An event that takes its time may itself run
+        what happens meanwhile.
+        """
+        while self._events and self._events[0][0] <= until_s and not done():
+            self.now_s, _, action = heapq.heappop(self._events)
+            action()
+
+
+class FleetCloud:
+    """The verifier's thread."""
+
+    def __init__(self, target: LanguageModel, world: FleetWorld, agenda: Agenda) -> None:
+        self.record = CloudRecord()
+        self._world = world
+        self._agenda = agenda
+        self._service_s = 0.0
+        self._service = VerifierService(target, world.limits, lambda: self._service_s, tuning=world.tuning)
+        self._inbox: list[tuple[Peer, Callable[[], EdgeFrame]]] = []
+        self._due_s = 0.0
+        """When what waits in the inbox has waited for long enough."""
+        self._busy = False
+        self._look_s = -1.0
+        self._deliver: dict[Peer, Callable[[CloudFrame], None]] = {}
+        exits = target.exits
+        self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
+
+    def connect(self, peer: Peer, deliver: Callable[[CloudFrame], None]) -> None:
+        self._deliver[peer] = deliver
+
+    def hear(self, peer: Peer, frame: EdgeFrame) -> None:
+        if not self._inbox:
+            self._due_s = self._agenda.now_s + self._world.fill_wait_s
+            if self._world.fill > 1:
+                self._agenda.at(self._due_s, self._turn)
+        self._inbox.append((peer, self._world.unpacking(frame)))
+        if self._filled():
+            self._turn()
+
+    def _filled(self) -> bool:
+        """Whether what has arrived need not wait any longer."""
+        enough = len(self._inbox) >= self._world.fill
+        return bool(self._inbox) and (enough or self._agenda.now_s >= self._due_s)
+
+    def _turn(self) -> None:
+        """Receive, run one batch, answer. What lies at the verifier does not wait for others to come."""
+        if self._busy:
+            return
+        self._busy = True
+        began_s, others_s = time.thread_time(), 0.0
+        start_s = self._service_s = self._agenda.now_s
+        said = self._take_in() if self._filled() else []
+        self._send(said, start_s)
+        jobs = self._service.next_jobs()
+        batch_s, alone = self._batch_s(jobs), len(jobs) == self._world.fill == 1
+
+        def spent_s(share: float) -> float:
+            return time.thread_time() - began_s - others_s if batch_s is None else share * batch_s
+
+        def on_hint(job: Verify, hint: ExitHint) -> bool:
+            nonlocal others_s
+            self._service_s = start_s + spent_s(self._shares[hint.exit])
+            new: list[Reply] = []
+            if alone:
+                left_s = time.thread_time()
+                self._agenda.run(self._service_s)
+                others_s += time.thread_time() - left_s
+                new += self._take_in()
+            new += self._service.hint(job, hint)
+            self._send(new, self._service_s)
+            said.extend(new)
+            return self._service.gives_up(job)
+
+        results = self._service.run(jobs, on_hint) if jobs else []
+        if not any(isinstance(result, GivenUp) for result in results):
+            self._service_s = start_s + spent_s(1.0)
+        took_s = self._service_s - start_s
+        answers = self._service.finish_all(jobs, results, took_s) if jobs else []
+        if self._world.batch_s is None:
+            self._wire(said, answers)
+            took_s = spent_s(1.0)
+        self._note(jobs, results, took_s)
+        self.record.others_s += others_s
+        self._agenda.at(start_s + took_s, lambda: self._end_turn(answers, bool(jobs)))
+
+    def _take_in(self) -> list[Reply]:
+        """Hand on what has arrived."""
+        inbox, self._inbox = self._inbox, []
+        return [reply for peer, unpacked in inbox for reply in self._service.receive(peer, unpacked())]
+
+    def _batch_s(self, jobs: Sequence[CloudJob]) -> float | None:
+        """What a batch takes, where that is modelled."""
+        if self._world.batch_s is None:
+            return None
+        return self._world.batch_s(jobs) if jobs else 0.0
+
+    def _wire(self, *replies: Sequence[Reply]) -> None:
+        """What a real verifier spends on encoding them."""
+        for reply in (reply for some in replies for reply in some):
+            self._world.frame_bytes(reply.frame)
+
+    def _end_turn(self, answers: Sequence[Reply], worked: bool) -> None:
+        self._busy = False
+        self._send(answers, self._agenda.now_s)
+        if worked or self._filled():
+            self._turn()
+            return
+        self._service_s = self._agenda.now_s
+        wait_s = self._service.next_look_s()
+        if wait_s is not None and self._look_s <= self._agenda.now_s:
+            self._look_s = self._agenda.now_s + max(wait_s, 1e-6)
+            self._agenda.at(self._look_s, self._turn)
+
+    def _send(self, replies: Sequence[Reply], at_s: float) -> None:
+        for reply in replies:
+            self._agenda.at(at_s, partial(self._deliver[reply.peer], reply.frame))
+
+    def _note(self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], took_s: float) -> None:
+        if jobs and isinstance(jobs[0], Verify):
+            self.record.batches.append(len(jobs))
+            self.record.batch_s.append(took_s)
+        elif jobs:
+            self.record.prompt_s.append(took_s)
+            self.record.prompts += not isinstance(results[0], Unfinished)
+
+
+class FleetRobot:
+    """One robot: an edge machine with a draft, a link, and one text after the other to write."""
+
+    def __init__(
+        self,
+        name: str,
+        texts: Iterator[FleetText],
+        draft: LanguageModel | None,
+        config: DecodingConfig,
+        target: LanguageModel,
+        world: FleetWorld,
+        agenda: Agenda,
+        cloud: FleetCloud,
+    ) -> None:
+        self.record = RobotRecord()
+        self.done = False
+        self._peer = Peer("", name.encode())
+        self._texts = texts
+        self._world = world
+        self._agenda = agenda
+        self._cloud = cloud
+        self._config = config
+        self._machine = EdgeMachine(1, config, target.tokenizer)
+        self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
+        rng = random.Random(f"{world.seed}/{name}")
+        self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
+        self._drafting: tuple[EdgeJob, float] | None = None
+        self._look_s = -1.0
+        self._begun_s = 0.0
+        cloud.connect(self._peer, self._hear_soon)
+        self._machine.done = True
+        agenda.at(0.0, self._begin_next)
+
+    def _begin_next(self) -> None:
+        text = next(self._texts, None)
+        if text is None:
+            self.done = True
+            return
+        self._agenda.at(self._agenda.now_s + text.pause_s, lambda: self._begin(text))
+
+    def _begin(self, text: FleetText) -> None:
+        now_s = self._begun_s = self._agenda.now_s
+        config = self._config
+        self._patience = Patience(config.silence_s, 1, now_s, config.link_grace_s)
+        self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
+        number = len(self.record.texts)
+        self._agenda.at(now_s + _TICK_S, lambda: self._tick(number))
+        self._work()
+
+    def _tick(self, number: int) -> None:
+        """Ask again after a long silence."""
+        if self._machine.done or len(self.record.texts) != number:
+            return
+        if self._patience.verdict(True, 1, self._agenda.now_s) == "ask again":
+            self._perform(self._machine.ask_again(self._agenda.now_s))
+            self._work()
+        self._agenda.at(self._agenda.now_s + _TICK_S, lambda: self._tick(number))
+
+    def _hear_soon(self, frame: CloudFrame) -> None:
+        arrival_s = self._downlink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
+        if arrival_s is not None:
+            self._agenda.at(arrival_s, lambda: self._hear(frame))
+
+    def _hear(self, frame: CloudFrame) -> None:
+        now_s = self._agenda.now_s
+        self._patience.on_heard(frame, now_s)
+        if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
+            self.record.rounds += 1
+        self._perform(self._machine.receive(frame, now_s))
+        if self._drafting is not None:
+            job, started_s = self._drafting
+            if self._machine.gives_up(job, now_s - started_s):
+                self._drafting = None
+        self._work()
+
+    def _work(self) -> None:
+        look_s = self._machine.next_look_s
+        if look_s is not None and look_s != self._look_s:
+            self._look_s = look_s
+            self._agenda.at(max(look_s, self._agenda.now_s), lambda: self._look(look_s))
+        job = None if self._drafting is not None else self._machine.next_job()
+        if job is None or self._worker is None:
+            return
+        self._drafting = job, self._agenda.now_s
+        duration_s = self._world.compute.draft_s(job)
+        result = self._worker.run(job)
+        self._agenda.at(self._agenda.now_s + duration_s, lambda: self._finish_job(job, result, duration_s))
+
+    def _finish_job(self, job: EdgeJob, result: EdgeResult, duration_s: float) -> None:
+        if self._drafting is None or job is not self._drafting[0]:
+            return
+        self._drafting = None
+        self._perform(self._machine.complete(job, result, self._agenda.now_s, duration_s))
+        self._work()
+
+    def _look(self, look_s: float) -> None:
+        if self._machine.next_look_s == look_s:
+            self._perform(self._machine.look(self._agenda.now_s))
+            self._work()
+
+    def _perform(self, actions: Sequence[EdgeAction]) -> None:
+        now_s = self._agenda.now_s
+        for action in actions:
+            if isinstance(action, Send):
+                self._send(action.frame)
+            elif isinstance(action, Fail):
+                self.record.failure, self.done = str(action.error), True
+            elif isinstance(action, Commit):
+                self._on_commit(action, now_s)
+
+    def _on_commit(self, commit: Commit, now_s: float) -> None:
+        if len(self._machine.tokens) == len(commit.tokens):
+            self.record.first_s.append(now_s - self._begun_s)
+        self.record.commits.append((now_s, len(commit.tokens)))
+        if self._machine.done:
+            self.record.texts.append(self._machine.tokens)
+            self.record.passes += self._machine.target_passes
+            self.record.finished_s.append(now_s - self._begun_s)
+            self._begin_next()
+
+    def _send(self, frame: EdgeFrame) -> None:
+        arrival_s = self._uplink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
+        if arrival_s is not None:
+            self._agenda.at(arrival_s, lambda: self._cloud.hear(self._peer, frame))
+
+
+class Fleet:
+    """Robots that share one verifier, each with texts and a strategy of its own."""
+
+    def __init__(self, target: LanguageModel, world: FleetWorld) -> None:
+        self.agenda = Agenda()
+        self.cloud = FleetCloud(target, world, self.agenda)
+        self.robots: list[FleetRobot] = []
+        self._target = target
+        self._world = world
+
+    def add(
+        self, texts: Iterator[FleetText], draft: LanguageModel | None, config: DecodingConfig
+    ) -> RobotRecord:
+        """Another robot, at work from the start on; its record fills while the fleet runs."""
+        name = f"robot {len(self.robots)}"
+        robot = FleetRobot(name, texts, draft, config, self._target, self._world, self.agenda, self.cloud)
+        self.robots.append(robot)
+        return robot.record
+
+    def run(self, until_s: float = float("inf")) -> None:
+        """Until all texts are written, or for so long. Raises LinkError where a robot was refused."""
+        self.agenda.run(until_s, lambda: all(robot.done for robot in self.robots))
+        failures = [robot.record.failure for robot in self.robots if robot.record.failure]
+        if failures:
+            raise LinkError(failures[0])

@@ -1,0 +1,1 @@
+"""Benchmarks, evaluations and trials: what prints a figure lives here."""

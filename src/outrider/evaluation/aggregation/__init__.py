@@ -1,0 +1,1 @@
+"""DRAGON and its baselines, compared on the virtual clock and over sockets."""

@@ -1,0 +1,1 @@
+"""What several benchmarks share: ratios, plots, and models at another machine's pace."""

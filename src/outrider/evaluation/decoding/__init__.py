@@ -1,0 +1,1 @@
+"""Strategies compared under the papers' conditions, and what each mechanism is worth."""

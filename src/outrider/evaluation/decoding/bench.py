@@ -1,0 +1,270 @@
+"""`outrider bench decoding`: every strategy under the conditions of the papers, on the virtual clock.
+
+Synthetic texts have the paper's acceptance length and cache misses; replayed ones are those of the shipped
+pair. Beside each figure stand the paper's own formula and the speed that it measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig, drafter_names
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.evaluation.common.plots import draw_speedups, draw_timelines
+from outrider.evaluation.decoding.comparison import (
+    Figures,
+    configuration,
+    decode_all,
+    measure_regime,
+    replayed_requests,
+    schedule_bound,
+    synthetic_models,
+    synthetic_requests,
+    world_of,
+)
+from outrider.evaluation.decoding.expectations import limit_of
+from outrider.evaluation.decoding.live import bench_live
+from outrider.evaluation.decoding.mechanisms import (
+    ALTERNATIVES,
+    all_conditions,
+    bench_ablation,
+    chosen_mechanisms,
+    synthetic_conditions,
+)
+from outrider.evaluation.decoding.overhead import bench_overhead
+from outrider.evaluation.decoding.paper_ablations import bench_ablations
+from outrider.evaluation.decoding.random_bench import bench_random
+from outrider.evaluation.decoding.random_regimes import random_regimes
+from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair
+
+REPLAYED_FRAMES = 20
+ROUND_TRIPS_MS = (0.0, 25.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 600.0)
+SWEEP_TEXTS = 3
+LIVE_FRAMES = 3
+TIMELINE_TOKENS = 20
+
+
+def bench_decoding(
+    names: Sequence[str] = (),
+    texts: int = 20,
+    seed: int = 0,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    plots: Path | None = None,
+    ablations: bool = False,
+    live: bool = False,
+    pair: Pair | None = None,
+    drafters: str = MODEL,
+) -> dict[str, Any]:
+    """Measure, print tables, write JSON and pictures. `drafters` are those of the replayed texts.
+
+    Raises ConfigError for an unknown regime or for pictures without matplotlib, ModelError without models.
+    """
+    if texts < 1 or seed < 0:
+        raise ConfigError("texts must be at least 1 and seed at least 0")
+    regimes = load_regimes(names)
+    sources = DecodingConfig(drafters=drafter_names(drafters)).drafters
+    pair = pair or load_pair(models)
+    result: dict[str, Any] = {"texts": texts, "seed": seed, "drafters": sources}
+    result |= measure_all(regimes, pair, texts, seed, sources)
+    write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
+    if plots is not None:
+        result["round_trips"] = draw_all(plots, regimes, seed)
+    if ablations:
+        result["ablations"] = bench_ablations(texts, seed, plots)
+    if live:
+        prompts = list(held_out_prompts(LIVE_FRAMES, seed))
+        result["live"] = bench_live(list(regimes), prompts, pair, models)
+    result["overhead"] = bench_overhead()
+    write_figures(json_file, result)
+    return result
+
+
+def bench_policy(
+    names: Sequence[str] = (),
+    ablate: Sequence[str] = (),
+    number: int | None = None,
+    variant: str | None = None,
+    texts: int = 20,
+    seed: int = 0,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """The adaptive policy: without some mechanisms, under `number` random regimes, or both.
+
+    `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names or what does not go together,
+    ModelError without models.
+    """
+    if texts < 1 or seed < 0:
+        raise ConfigError("texts must be at least 1 and seed at least 0")
+    chosen_mechanisms(ablate)
+    if number is None:
+        regimes = varied(load_regimes(names), variant)
+        return bench_ablation(ablate, all_conditions(regimes, models, pair, texts, seed), json_file)
+    if names:
+        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
+    regimes = varied(random_regimes(number, seed), variant)
+    if ablate:
+        conditions = synthetic_conditions(regimes, texts, seed)
+        return bench_ablation(ablate, conditions, json_file, ALTERNATIVES)
+    return bench_random(regimes, texts, seed, json_file)
+
+
+def measure_all(
+    regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
+) -> dict[str, Any]:
+    """Each regime with synthetic and with replayed texts, printed as it is done."""
+    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    frames = replayed_requests(REPLAYED_FRAMES, seed)
+    requests = synthetic_requests(texts)
+    result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
+    console = make_console()
+    console.print(LEGEND, highlight=False)
+    for name, regime in tracked(regimes.items(), "regimes"):
+        made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
+        own = measure_regime(regime, replayed, frames, seed, drafters)
+        result["regimes"][name] = {strategy: asdict(row) for strategy, row in made_up.items()}
+        result["replayed"][name] = {strategy: asdict(row) for strategy, row in own.items()}
+        limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)
+        bound = bound_figures(schedule_bound(regime), limit, made_up)
+        result["bounds"][name] = asdict(bound)
+        print_regime(console, name, regime, made_up, own, bound)
+    return result
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What no schedule that ends its verifications exceeds on the synthetic texts, over `ar` and as a share
+    of the limit; what share of it `outrider` and the best of the papers' strategies reach."""
+
+    speedup_vs_ar: float
+    fraction_of_limit: float
+    outrider: float
+    best_of_papers: float
+
+
+def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mapping[str, Figures]) -> Bound:
+    shares = {strategy: row.tokens_per_s / tokens_per_s for strategy, row in figures.items()}
+    papers = max(share for strategy, share in shares.items() if strategy not in ("ar", "outrider"))
+    speedup, fraction = tokens_per_s / figures["ar"].tokens_per_s, tokens_per_s / limit_tokens_per_s
+    return Bound(speedup, fraction, shares["outrider"], papers)
+
+
+def draw_all(folder: Path, regimes: Mapping[str, Regime], seed: int) -> dict[str, Any]:
+    """Two pictures a regime: speed-up over the round trip, and one text as a timeline."""
+    figures = {}
+    for name, regime in tracked(regimes.items(), "pictures"):
+        figures[name] = draw_round_trips(folder, name, regime, seed)
+        draw_run(folder, name, regime, seed)
+    return figures
+
+
+def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: int) -> dict[str, list[float]]:
+    """The speed-up of every strategy as the network alone changes."""
+    speedups: dict[str, list[float]] = {strategy: [] for strategy in STRATEGIES}
+    for round_trip_ms in round_trips_ms:
+        there = regime.at_round_trip(round_trip_ms)
+        figures = measure_regime(there, synthetic_models(there, seed), synthetic_requests(SWEEP_TEXTS), seed)
+        for strategy, row in figures.items():
+            speedups[strategy].append(row.speedup_vs_ar)
+    return speedups
+
+
+def draw_round_trips(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, Any]:
+    """The picture of `round_trip_speedups`, and its figures."""
+    speedups = round_trip_speedups(regime, ROUND_TRIPS_MS, seed)
+    draw_speedups(folder / f"{name}_round_trips.png", name, ROUND_TRIPS_MS, speedups)
+    return {"round_trips_ms": ROUND_TRIPS_MS, "speedup_vs_ar": speedups}
+
+
+def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> None:
+    """The picture of one synthetic text under every strategy."""
+    pair, requests = synthetic_models(regime, seed), synthetic_requests(1, TIMELINE_TOKENS)
+    runs: dict[str, list[TimelineEvent]] = {strategy: [] for strategy in STRATEGIES}
+    for strategy, events in runs.items():
+        config = configuration(regime, strategy)
+        world = world_of(regime, config.scheme, seed)
+        decode_all(config, pair, world, requests, events.append)
+    draw_timelines(folder / f"{name}_timeline.png", f"{name}: one text", runs)
+
+
+def print_regime(
+    console: Console,
+    name: str,
+    regime: Regime,
+    made_up: dict[str, Figures],
+    own: dict[str, Figures],
+    bound: Bound,
+) -> None:
+    """Two tables, and what is to be known about the paper's numbers."""
+    console.print(f"\n[bold]{name}[/bold]: {regime.source}", highlight=False)
+    console.print(_table("synthetic, at the paper's acceptance and misses", made_up))
+    console.print(
+        f"  no schedule that ends its verifications exceeds {bound.speedup_vs_ar:.2f}x, "
+        f"{bound.fraction_of_limit:.2f} of the limit; outrider reaches {bound.outrider:.0%} of it, "
+        f"the best of the papers' {bound.best_of_papers:.0%}",
+        highlight=False,
+    )
+    console.print(_table("replayed, the shipped pair's texts", own))
+    for note in (*regime.derived, *regime.notes):
+        console.print(f"  - {note}", highlight=False, markup=False)
+
+
+LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-draft cache;
+first exit that foretold the outcome; target passes and bytes up and down per
+token; share of the limit, tau of sd / max(verify, drafts); ratio to the paper's model,
+and to it mended by what it leaves out (FSD: a hit waits for unfinished drafts;
+PicoSpec: parts of a batch are verified, and where all drafts stand there is no
+token of the target's own); what the paper measured."""
+_COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
+    ("tok/s", lambda row: f"{row.tokens_per_s:.2f}"),
+    ("vs ar", lambda row: f"{row.speedup_vs_ar:.2f}x"),
+    ("tau", lambda row: f"{row.tokens_per_round:.2f}"),
+    ("miss", lambda row: _optional(row.cache_miss_rate, "{:.0%}")),
+    ("exit", lambda row: _optional(row.avg_exit, "{:.1f}")),
+    ("pass", lambda row: f"{row.target_passes_per_token:.2f}"),
+    ("up", lambda row: _bytes(row.bytes_up_per_token)),
+    ("down", lambda row: _bytes(row.bytes_down_per_token)),
+    ("limit", lambda row: f"{row.fraction_of_limit:.2f}"),
+    ("model", lambda row: _optional(row.ratio_to_formula, "{:.2f}")),
+    ("mend", lambda row: _optional(row.ratio_to_mended, "{:.2f}")),
+    ("paper", lambda row: _optional(row.paper_speedup, "{:.2f}x")),
+)
+
+
+def _table(title: str, figures: dict[str, Figures]) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
+    table.add_column("", no_wrap=True)
+    for heading, _ in _COLUMNS:
+        table.add_column(heading, justify="right")
+    for strategy, row in figures.items():
+        table.add_row(strategy, *(text(row) for _, text in _COLUMNS))
+    return table
+
+
+def _bytes(value: float) -> str:
+    return f"{value:.0f}" if value < 1000.0 else f"{value / 1000.0:.0f}k"
+
+
+def _optional(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)

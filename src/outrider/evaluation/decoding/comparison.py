@@ -1,0 +1,215 @@
+"""Every strategy on the same texts in one regime, on the virtual clock."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from outrider.core.frames import Frame, Open, Proposal, Unsettled
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig
+from outrider.decoding.fakes.synthetic import (
+    SyntheticSettings,
+    draft_confidence,
+    exit_agreement,
+    second_choice_rate,
+    synthetic_pair,
+)
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.timeline import Observer
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+from outrider.evaluation.decoding.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
+from outrider.evaluation.decoding.regimes import Regime
+from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
+from outrider.runtime.datasets.held_out import Pair, held_out_prompts
+from outrider.wire.codec import encode, wire_bytes
+
+TEXT_TOKENS = 200
+"""As in FSD, section 4."""
+LONGEST_CHUNK = 24
+"""Drafted tokens a verification of the bound; more no draft is right about often enough to matter."""
+DEADLINE_S = 1e6
+SPARSE_BYTES = 190
+"""Of the answer to a rejection where the target has a tail: 32 tokens and 4 draws, some 5 bytes each."""
+_JPEG = b"\xff\xd8"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One strategy in one regime. Speeds leave out the prompt; None is what does not apply or is not known.
+
+    `fraction_of_limit` is of tokens per round of `sd` / max(verification, drafts of a round). `formula` is
+    the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves
+    out (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
+    """
+
+    tokens_per_s: float
+    speedup_vs_ar: float
+    tokens_per_round: float
+    cache_miss_rate: float | None
+    avg_exit: float | None
+    target_passes_per_token: float
+    bytes_up_per_token: float
+    bytes_down_per_token: float
+    fraction_of_limit: float
+    formula_tokens_per_s: float | None
+    ratio_to_formula: float | None
+    ratio_to_mended: float | None
+    paper_speedup: float | None
+
+
+def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
+    """Those that have the regime's acceptance and exits."""
+    rate, exits = regime.rate, regime.exits
+    confidence = draft_confidence(rate, regime.second_choice, sampled=regime.temperature > 0.0)
+    chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
+    return SyntheticSettings(seed, confidence, regime.second_choice, chances)
+
+
+def synthetic_models(regime: Regime, seed: int) -> Pair:
+    """A made-up pair with the regime's acceptance and exits."""
+    return Pair(*synthetic_pair(synthetic_settings(regime, seed)))
+
+
+def schedule_bound(regime: Regime) -> float:
+    """Tokens per second of the best schedule that ends its verifications (`decoding.bound`). It hears their
+    exits at no cost, or at that of asking them always, whichever is more.
+    """
+    made_up = synthetic_settings(regime, seed=0)
+    chances, sampled = made_up.exit_agreement, regime.temperature > 0.0
+    foretold = tuple(chance - before for before, chance in zip((0.0, *chances[:-1]), chances, strict=True))
+    conditions = [
+        Conditions(
+            draft_token_s=regime.draft_token_ms / 1e3,
+            step_s=regime.step_s,
+            verify_s=regime.verify_s(heard),
+            round_trip_s=regime.round_trip_s,
+            acceptance_rate=regime.rate,
+            second_choice=second_choice_rate(made_up.confidence, made_up.second_choice, sampled),
+            foretold=foretold,
+            exit_fractions=tuple((number + 1) / (len(chances) + 1) for number in range(len(chances))),
+        )
+        for heard in (False, True)  # the longer one gives the edge more time to draft
+    ]
+    return max(best_tokens_per_s(one, LONGEST_CHUNK) for one in conditions)
+
+
+def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
+    return [DecodeRequest(Prompt(f"text {index}", _JPEG), tokens, DEADLINE_S) for index in range(texts)]
+
+
+def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
+    return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
+
+
+def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
+    """Bytes of a frame on the wire, with the papers' full distributions over the regime's vocabulary.
+
+    The prompt counts nothing. Greedy decoding needs no distributions.
+    """
+    full_row = regime.vocab_size * regime.bytes_per_probability
+
+    def frame_bytes(frame: Frame) -> int:
+        if isinstance(frame, Open):
+            return 0
+        num_bytes = wire_bytes(encode(frame))
+        if regime.temperature == 0.0:
+            return num_bytes
+        if isinstance(frame, Proposal) and scheme == "rejection":
+            return num_bytes - len(frame.evidence) + len(frame.tokens) * full_row
+        if isinstance(frame, Unsettled):
+            residue = full_row if scheme == "split" else max(len(frame.residue), SPARSE_BYTES)
+            return num_bytes - len(frame.residue) + residue
+        return num_bytes
+
+    return frame_bytes
+
+
+def configuration(
+    regime: Regime,
+    strategy: str,
+    drafters: Sequence[str] = (MODEL,),
+    tuning: AdaptiveTuning = DEFAULT_TUNING,
+) -> DecodingConfig:
+    """The regime's sizes; as many branches are drafted on at a time as the paper's edge could."""
+    return DecodingConfig(
+        strategy=strategy,
+        num_draft_tokens=regime.num_draft_tokens,
+        drafters=tuple(drafters),
+        temperature=regime.temperature,
+        workers=regime.exits.workers,
+        silence_s=DEADLINE_S,
+        tuning=tuning,
+    )
+
+
+def world_of(regime: Regime, scheme: str, seed: int) -> VirtualWorld:
+    """The regime's machines and network; exits stand at the depths of the target's own."""
+    uplink, downlink = regime.directions()
+    return VirtualWorld(size_of(regime, scheme), regime.compute(), uplink, downlink, seed=seed)
+
+
+def decode_all(
+    config: DecodingConfig,
+    pair: Pair,
+    world: VirtualWorld,
+    requests: Iterable[DecodeRequest],
+    observer: Observer | None = None,
+) -> list[Decoded]:
+    """Every text with one strategy, one after the other on one clock."""
+    draft: LanguageModel | None = pair.draft if config.needs_model else None
+    decoder = VirtualDecoder(pair.target, draft, config, world, observer)
+    return [decoder.decode(request) for request in requests]
+
+
+def figures_of(
+    regime: Regime, strategy: str, texts: Sequence[Decoded], before: Mapping[str, Figures]
+) -> Figures:
+    """`before`: those of `ar` and `sd` on the same texts, where this is not one of them."""
+    tokens = sum(len(text.token_ids) for text in texts)
+    rounds = [one for text in texts for one in text.rounds]
+    foresight = [text.speculation for text in texts]
+    misses = sum(one.misses for one in foresight)
+    judged = misses + sum(one.hint_hits + one.guess_hits for one in foresight)
+    exits = [exit_index + 1 for one in foresight for exit_index in one.hit_exits]
+    tokens_per_s = tokens / sum(text.elapsed_s for text in texts)
+    tokens_per_round = sum(one.emitted for one in rounds) / len(rounds)
+    of_a_chunk = before["sd"].tokens_per_round if "sd" in before else tokens_per_round
+    formula = formula_tokens_per_s(regime, strategy)
+    return Figures(
+        tokens_per_s=tokens_per_s,
+        speedup_vs_ar=tokens_per_s / before["ar"].tokens_per_s if "ar" in before else 1.0,
+        tokens_per_round=tokens_per_round,
+        cache_miss_rate=misses / judged if judged else None,
+        avg_exit=statistics.mean(exits) if exits else None,
+        target_passes_per_token=sum(text.target_passes for text in texts) / tokens,
+        bytes_up_per_token=sum(one.bytes_up for one in foresight) / tokens,
+        bytes_down_per_token=sum(one.bytes_down for one in foresight) / tokens,
+        fraction_of_limit=tokens_per_s / limit_of(regime, strategy, of_a_chunk),
+        formula_tokens_per_s=formula,
+        ratio_to_formula=_ratio(tokens_per_s, formula),
+        ratio_to_mended=_ratio(tokens_per_s, mended_tokens_per_s(regime, strategy)),
+        paper_speedup=regime.measured.get(strategy),
+    )
+
+
+def _ratio(value: float, to: float | None) -> float | None:
+    return None if to is None else value / to
+
+
+def measure_regime(
+    regime: Regime,
+    pair: Pair,
+    requests: Sequence[DecodeRequest],
+    seed: int,
+    drafters: Sequence[str] = (MODEL,),
+) -> dict[str, Figures]:
+    """All strategies, `ar` and `sd` first, on the same texts."""
+    figures: dict[str, Figures] = {}
+    for strategy in STRATEGIES:
+        config = configuration(regime, strategy, drafters)
+        texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
+        figures[strategy] = figures_of(regime, strategy, texts, figures)
+    return figures

@@ -1,0 +1,254 @@
+"""`outrider bench decoding --ablate`: what each mechanism of the adaptive policy is worth."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.values import DecodeRequest
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
+from outrider.evaluation.decoding.comparison import (
+    configuration,
+    decode_all,
+    replayed_requests,
+    synthetic_models,
+    synthetic_requests,
+    world_of,
+)
+from outrider.evaluation.decoding.fleets import NUM_DRAFT_TOKENS, Batching, published_fleet, tokens_until
+from outrider.evaluation.decoding.regimes import Regime
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, load_pair
+
+ALL = "all"
+STRATEGY = "outrider"
+REPLAYED_FRAMES = 10
+FLEET_ROBOTS = (4, 16)
+FLEET_TOKENS = 60
+COLUMNS_OF_A_TABLE = 4
+ALTERNATIVES = tuple(name for name in STRATEGIES if name != STRATEGY)
+ABLATION_COLUMNS = {
+    "mean": "geometric_mean",
+    "median": "median",
+    "worst": "worst",
+    "median vs ar": "median_vs_ar",
+    "10th pct. vs ar": "tenth_percentile_vs_ar",
+    "median vs best": "median_vs_best",
+    "10th pct. vs best": "tenth_percentile_vs_best",
+}
+"""Headings and the fields of `Ablation` below them."""
+
+Condition = Callable[[str, AdaptiveTuning], float]
+"""Measures the tokens per second of a strategy with a tuning."""
+
+
+def chosen_mechanisms(names: Sequence[str]) -> tuple[str, ...]:
+    """The switches of these names, each once; `all` for all. Raises ConfigError for another name."""
+    unknown = [name for name in names if name not in (*SWITCHES, ALL)]
+    if unknown:
+        raise ConfigError(f"no mechanism {', '.join(unknown)}: choose from {ALL}, {', '.join(SWITCHES)}")
+    return SWITCHES if ALL in names else tuple(dict.fromkeys(names))
+
+
+def regime_speed(
+    regime: Regime,
+    pair: Pair,
+    requests: Sequence[DecodeRequest],
+    seed: int,
+    strategy: str,
+    tuning: AdaptiveTuning,
+) -> float:
+    """Tokens per second under one regime."""
+    config = configuration(regime, strategy, tuning=tuning)
+    texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
+    return sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts)
+
+
+def fleet_speed(robots: int, seed: int, strategy: str, tuning: AdaptiveTuning) -> float:
+    """Tokens per second of robots on the published server, until the first has finished."""
+    config = DecodingConfig(strategy, num_draft_tokens=NUM_DRAFT_TOKENS, tuning=tuning)
+    records = published_fleet(config, robots, FLEET_TOKENS, 2, Batching(), seed)
+    end_s = min(record.commits[-1][0] for record in records)
+    return sum(tokens_until(record, end_s) for record in records) / end_s
+
+
+def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -> dict[str, Condition]:
+    requests = synthetic_requests(texts)
+    return {
+        name: partial(regime_speed, regime, synthetic_models(regime, seed), requests, seed)
+        for name, regime in regimes.items()
+    }
+
+
+def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) -> dict[str, Condition]:
+    """The shipped pair's own texts, which are computed once."""
+    replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    frames = replayed_requests(REPLAYED_FRAMES, seed)
+    return {
+        f"{name}, shipped pair": partial(regime_speed, regime, replayed, frames, seed)
+        for name, regime in regimes.items()
+    }
+
+
+def fleet_conditions(seed: int) -> dict[str, Condition]:
+    return {f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS}
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What switching one mechanism off changes, as shares: -0.05 where 5 % of the speed is lost.
+
+    `changes`: by condition; `geometric_mean`, `median`, `worst`: of those. The others: how that statistic
+    changes of the speeds over `ar`, and of those over the best alternative where it was measured.
+    """
+
+    changes: dict[str, float]
+    geometric_mean: float
+    median: float
+    worst: float
+    median_vs_ar: float
+    tenth_percentile_vs_ar: float
+    median_vs_best: float | None = None
+    tenth_percentile_vs_best: float | None = None
+
+
+def ablation_of(
+    full: Mapping[str, float], without: Mapping[str, float], best: Mapping[str, float] | None = None
+) -> Ablation:
+    """From the speeds over `ar` of the full engine, of the one without and of the best alternative."""
+    changes = {name: without[name] / full[name] - 1.0 for name in full}
+    over_best: tuple[float, ...] = ()
+    if best:
+        over_best = spread_change(
+            [full[name] / best[name] for name in full], [without[name] / best[name] for name in full]
+        )
+    return Ablation(
+        changes,
+        statistics.geometric_mean([1.0 + change for change in changes.values()]) - 1.0,
+        statistics.median(changes.values()),
+        min(changes.values()),
+        *spread_change(list(full.values()), list(without.values())),
+        *over_best,
+    )
+
+
+def spread_change(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    """How the median and the 10th percentile change, as shares."""
+    return (
+        statistics.median(after) / statistics.median(before) - 1.0,
+        tenth_percentile(after) / tenth_percentile(before) - 1.0,
+    )
+
+
+def tenth_percentile(values: Sequence[float]) -> float:
+    """Between the two nearest values by a straight line; of one value itself."""
+    if len(values) < 2:
+        return values[0]
+    return statistics.quantiles(values, n=10, method="inclusive")[0]
+
+
+def speeds_over_ar(
+    conditions: Mapping[str, Condition], ar: Mapping[str, float], tuning: AdaptiveTuning
+) -> dict[str, float]:
+    return {name: measure(STRATEGY, tuning) / ar[name] for name, measure in conditions.items()}
+
+
+def bench_ablation(
+    names: Sequence[str],
+    conditions: Mapping[str, Condition],
+    json_file: Path | None = None,
+    alternatives: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Each mechanism switched off under every condition; prints tables and writes JSON as it goes.
+
+    `alternatives`: strategies whose best is compared with too. Raises ConfigError for an unknown mechanism.
+    """
+    mechanisms = chosen_mechanisms(names)
+    console = make_console()
+    ar = {name: measure("ar", DEFAULT_TUNING) for name, measure in tracked(conditions.items(), "ar")}
+    full = speeds_over_ar(conditions, ar, DEFAULT_TUNING)
+    best = {
+        name: max(measure(one, DEFAULT_TUNING) / ar[name] for one in alternatives)
+        for name, measure in conditions.items()
+        if alternatives
+    }
+    result: dict[str, Any] = {"speedup_vs_ar": full, "best_alternative_vs_ar": best, "ablations": {}}
+    found: dict[str, Ablation] = {}
+    for name in tracked(mechanisms, "mechanisms"):
+        without = speeds_over_ar(conditions, ar, DEFAULT_TUNING.without(name))
+        found[name] = ablation_of(full, without, best)
+        result["ablations"][name] = asdict(found[name])
+        write_figures(json_file, rounded(result))
+    print_changes(console, full, found)
+    print_ablations(console, found)
+    return result
+
+
+def rounded(figures: Any) -> Any:
+    """The same with four decimals: more are noise."""
+    if isinstance(figures, dict):
+        return {name: rounded(figure) for name, figure in figures.items()}
+    return round(figures, 4) if isinstance(figures, float) else figures
+
+
+def print_changes(console: Console, full: Mapping[str, float], found: Mapping[str, Ablation]) -> None:
+    """Conditions down, a few mechanisms across, one table after the other."""
+    names = iter(found)
+    while some := list(islice(names, COLUMNS_OF_A_TABLE)):
+        table = figures_table("change in speed without", "", "vs ar", *some)
+        for condition, speed in full.items():
+            changes = [f"{found[name].changes[condition]:+.1%}" for name in some]
+            table.add_row(condition, f"{speed:.2f}x", *changes)
+        console.print(table)
+
+
+def print_ablations(console: Console, found: Mapping[str, Ablation]) -> None:
+    table = figures_table("change in speed without", "", *ABLATION_COLUMNS)
+    for name, one in found.items():
+        figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
+        table.add_row(name, *("" if figure is None else f"{figure:+.1%}" for figure in figures))
+    console.print(table)
+    console.print(
+        "mean, median, worst: of the changes by condition; vs ar, vs best: of the speeds over ar, and over "
+        "the best alternative",
+        highlight=False,
+    )
+
+
+def all_conditions(
+    regimes: Mapping[str, Regime], models: Path | None, pair: Pair | None, texts: int, seed: int
+) -> dict[str, Condition]:
+    """Regimes with synthetic texts and with the shipped pair's, and fleets. Raises ModelError."""
+    shipped = pair or load_pair(models)
+    return {
+        **synthetic_conditions(regimes, texts, seed),
+        **replayed_conditions(regimes, shipped, seed),
+        **fleet_conditions(seed),
+    }
+
+
+def figures_table(title: str, *headings: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
+    return table

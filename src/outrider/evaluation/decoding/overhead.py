@@ -1,0 +1,164 @@
+"""What the engine itself costs: rounds over ZeroMQ on loopback with models that take next to no time."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import outrider
+from outrider.core.files.terminal import make_console
+from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.runtime.wiring.decoders import connect_decoder
+from outrider.runtime.wiring.verifier_process import verifier_process
+
+SETTINGS = SyntheticSettings(confidence=0.75, exit_agreement=(0.4, 0.6, 0.8))
+WAITING = ("sd", "dssd", "fsd")
+"""Strategies of which each round is drafts, then a verification: what is left of it is the engine's.
+
+A verdict that comes amid a pre-draft as short as these (`fsd`) waits for it, and that is not taken off. Of
+the others the two run at once, so no more is taken off than the longer of them: the engine's is at most what
+is left.
+"""
+TEXT_TOKENS = 200
+SAMPLED = 1.0
+"""A temperature at which schemes test distributions."""
+PROFILE_LINES = 12
+TEXT_S = 600.0
+_PACKAGE = str(Path(outrider.__file__).parent)
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Of a strategy's rounds: milliseconds beside the models' own (`WAITING`), and processor milliseconds at
+    the edge, its made-up draft model included."""
+
+    strategy: str
+    rounds: int
+    median_ms: float
+    p90_ms: float
+    edge_cpu_ms: float
+
+
+@dataclass(frozen=True)
+class ProfileLine:
+    """One of our functions: calls, and seconds in itself and in all it called."""
+
+    function: str
+    calls: int
+    own_s: float
+    total_s: float
+
+
+def round_overheads_ms(text: Decoded, waits: bool) -> list[float]:
+    """Of each round but the first, which begins with the prompt: its length but for the models'."""
+    models_s = sum if waits else max
+    return [
+        (one.finished_s - one.started_s - models_s((one.draft_s, one.verify_s))) * 1e3
+        for one in text.rounds[1:]
+    ]
+
+
+def measure_overhead(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> Overhead:
+    """Decode some texts over a running verifier."""
+    cpu_s = time.process_time()
+    decoded = _decode(endpoint, strategy, texts, temperature)
+    cpu_s = time.process_time() - cpu_s
+    rounds = sum(len(text.rounds) for text in decoded)
+    waits = strategy in WAITING
+    left_ms = sorted(ms for text in decoded for ms in round_overheads_ms(text, waits))
+    p90_ms = left_ms[int(0.9 * (len(left_ms) - 1))]
+    return Overhead(strategy, rounds, statistics.median(left_ms), p90_ms, cpu_s / rounds * 1e3)
+
+
+def profile_edge(endpoint: str, texts: int) -> list[ProfileLine]:
+    """Our own functions at the edge with `outrider`, by the time they take."""
+    profile = cProfile.Profile(time.process_time)
+    profile.runcall(_decode, endpoint, "outrider", texts)
+    return own_lines(profile)
+
+
+def own_lines(profile: cProfile.Profile) -> list[ProfileLine]:
+    """The functions of this package by their own time, the longest first."""
+    entries: dict[tuple[str, int, str], Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    lines = [
+        ProfileLine(f"{Path(file).relative_to(_PACKAGE)}:{name}", calls, own_s, total_s)
+        for (file, _, name), (_, calls, own_s, total_s, _) in entries.items()
+        if file.startswith(_PACKAGE)
+    ]
+    return sorted(lines, key=lambda line: -line.own_s)
+
+
+def _decode(endpoint: str, strategy: str, texts: int, temperature: float = 0.0) -> list[Decoded]:
+    target, draft = synthetic_pair(SETTINGS)
+    config = DecodingConfig(strategy=strategy, temperature=temperature)
+    decoder = connect_decoder(
+        endpoint, draft if config.needs_model else None, config, tokenizer=target.tokenizer
+    )
+    try:
+        prompts = [Prompt(f"text {index}", b"\xff\xd8") for index in range(texts)]
+        return [decoder.decode(DecodeRequest(prompt, TEXT_TOKENS, TEXT_S)) for prompt in prompts]
+    finally:
+        decoder.close()
+
+
+def synthetic_service() -> VerifierService:
+    """The made-up target, which takes next to no time."""
+    return VerifierService(synthetic_pair(SETTINGS)[0])
+
+
+def bench_overhead(texts: int = 5) -> dict[str, Any]:
+    """Measure and print."""
+    started_s = time.monotonic()
+    with verifier_process(synthetic_service) as endpoint:
+        rows = {
+            temperature: [
+                measure_overhead(endpoint, strategy, texts, temperature)
+                for strategy in STRATEGIES
+                if strategy != "ar"
+            ]
+            for temperature in (0.0, SAMPLED)
+        }
+        lines = profile_edge(endpoint, texts)[:PROFILE_LINES]
+    print_overhead(make_console(), rows, lines)
+    return {
+        "strategies": {row.strategy: asdict(row) for row in rows[0.0]},
+        "sampled": {row.strategy: asdict(row) for row in rows[SAMPLED]},
+        "profile": [asdict(line) for line in lines],
+        "seconds": time.monotonic() - started_s,
+    }
+
+
+def print_overhead(
+    console: Console, rows: Mapping[float, Sequence[Overhead]], lines: Sequence[ProfileLine]
+) -> None:
+    """`rows`: by the temperature."""
+    for temperature, some in rows.items():
+        console.print(
+            f"\n[bold]engine beside the models[/bold], ZeroMQ on loopback, temperature {temperature:g}",
+            highlight=False,
+        )
+        for row in some:
+            beside = "beside the models" if row.strategy in WAITING else "beside the longer of the two"
+            console.print(
+                f"  {row.strategy:9} {row.median_ms:6.2f} median {row.p90_ms:6.2f} p90, ms a round {beside}; "
+                f"{row.edge_cpu_ms:.2f} ms of the edge's processor ({row.rounds} rounds)",
+                highlight=False,
+            )
+    console.print("edge under cProfile, outrider: own ms, with callees, calls", highlight=False)
+    for line in lines:
+        console.print(
+            f"  {line.own_s * 1e3:8.1f} {line.total_s * 1e3:8.1f} {line.calls:7d}  {line.function}",
+            highlight=False,
+            markup=False,
+        )

@@ -1,0 +1,133 @@
+"""FSD's ablations on the engine: workers and draft length (Figure 4), queue policies (Table 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console
+from outrider.core.link_profile import LinkProfile
+from outrider.core.values import DecodeRequest
+from outrider.decoding.simulation.decoder import VirtualWorld
+from outrider.evaluation.common.plots import draw_ablation
+from outrider.evaluation.decoding.comparison import (
+    Figures,
+    configuration,
+    decode_all,
+    figures_of,
+    synthetic_models,
+    synthetic_requests,
+    world_of,
+)
+from outrider.evaluation.decoding.regimes import Regime, load_regimes
+from outrider.runtime.datasets.held_out import Pair
+
+REGIME = "fsd-rtx-vicuna7b-gsm8k"
+WORKERS = (1, 2, 3, 5, 7, 10, 15, 20, 30)
+DRAFT_LENGTHS = tuple(range(1, 11))
+QUEUE_WORKERS = (3, 5, 10)
+EDGE_ORDERS = ("confidence", "random", "fifo")
+CLOUD_ORDERS = ("confidence", "fifo")
+
+
+def one_frame_at_a_time(world: VirtualWorld, regime: Regime) -> VirtualWorld:
+    """The cloud sends frame after frame, each taking the whole one-way time: section 3, step 3."""
+    downlink = LinkProfile(bytes_per_s=1e3 / regime.one_way_down_ms)
+    return replace(world, frame_bytes=lambda frame: 1, uplink=world.uplink, downlink=downlink)
+
+
+def fsd_figures(
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int, **changes: Any
+) -> Figures:
+    """FSD with other settings than the regime's."""
+    config = replace(configuration(regime, "fsd"), **changes)
+    world = one_frame_at_a_time(world_of(regime, config.scheme, seed), regime)
+    return figures_of(regime, "fsd", decode_all(config, pair, world, requests), {})
+
+
+def plain_figures(
+    regime: Regime, strategy: str, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+) -> Figures:
+    config = configuration(regime, strategy)
+    world = world_of(regime, config.scheme, seed)
+    return figures_of(regime, strategy, decode_all(config, pair, world, requests), {})
+
+
+def ablate_workers(
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+) -> dict[str, list[float]]:
+    """Cache misses and the speed-up over vanilla as more exits are drafted on at a time: Figure 4(a)."""
+    vanilla = plain_figures(regime, "sd", pair, requests, seed)
+    rows = [fsd_figures(regime, pair, requests, seed, workers=count) for count in WORKERS]
+    return {
+        "cache_miss_rate": [row.cache_miss_rate or 0.0 for row in rows],
+        "speedup_vs_sd": [row.tokens_per_s / vanilla.tokens_per_s for row in rows],
+    }
+
+
+def ablate_draft_length(
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+) -> dict[str, list[float]]:
+    """SD over autoregressive decoding and FSD over SD as rounds draft more: Figure 4(b)."""
+    curves: dict[str, list[float]] = {"sd_vs_ar": [], "fsd_vs_sd": []}
+    autoregressive = plain_figures(regime, "ar", pair, requests, seed).tokens_per_s
+    for length in DRAFT_LENGTHS:
+        longer = msgspec.structs.replace(regime, num_draft_tokens=length)
+        vanilla = plain_figures(longer, "sd", pair, requests, seed).tokens_per_s
+        curves["sd_vs_ar"].append(vanilla / autoregressive)
+        curves["fsd_vs_sd"].append(fsd_figures(longer, pair, requests, seed).tokens_per_s / vanilla)
+    return curves
+
+
+def ablate_queues(
+    regime: Regime, pair: Pair, requests: Sequence[DecodeRequest], seed: int
+) -> dict[str, list[float]]:
+    """Cache misses by the order of both hint queues, for few workers: Table 7."""
+    return {
+        f"{edge}/{cloud}": [
+            fsd_figures(
+                regime, pair, requests, seed, workers=count, edge_hint_order=edge, cloud_hint_order=cloud
+            ).cache_miss_rate
+            or 0.0
+            for count in QUEUE_WORKERS
+        ]
+        for edge in EDGE_ORDERS
+        for cloud in CLOUD_ORDERS
+    }
+
+
+def bench_ablations(texts: int, seed: int, plots: Path | None = None) -> dict[str, Any]:
+    """Run, print, and draw where `plots` is given."""
+    regime = load_regimes([REGIME])[REGIME]
+    pair, requests = synthetic_models(regime, seed), synthetic_requests(texts)
+    workers = ablate_workers(regime, pair, requests, seed)
+    lengths = ablate_draft_length(regime, pair, requests, seed)
+    queues = ablate_queues(regime, pair, requests, seed)
+    console = make_console()
+    console.print(_table("FSD Figure 4(a): workers", "workers", WORKERS, workers))
+    console.print(_table("FSD Figure 4(b): draft length", "draft tokens", DRAFT_LENGTHS, lengths))
+    console.print(_table("FSD Table 7: misses by edge/cloud hint order", "workers", QUEUE_WORKERS, queues))
+    if plots is not None:
+        draw_ablation(plots / "fsd_workers.png", "FSD Figure 4(a)", "workers", WORKERS, workers)
+        draw_ablation(plots / "fsd_draft_length.png", "FSD Figure 4(b)", "gamma", DRAFT_LENGTHS, lengths)
+    return {
+        "workers": {"workers": WORKERS, **workers},
+        "draft_length": {"num_draft_tokens": DRAFT_LENGTHS, **lengths},
+        "queues": {"workers": QUEUE_WORKERS, "cache_miss_rate": queues},
+    }
+
+
+def _table(title: str, heading: str, values: Sequence[int], curves: dict[str, list[float]]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column(heading)
+    for value in values:
+        table.add_column(str(value), justify="right")
+    for name, curve in curves.items():
+        table.add_row(name, *(f"{value:.2f}" for value in curve))
+    return table

@@ -1,0 +1,234 @@
+"""The conditions under which strategies are compared: benchmarks/regimes.yaml, checked and in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from outrider.core.errors import ConfigError
+from outrider.core.link_profile import LinkProfile
+from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.device_queue import DeviceQueue
+from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
+from outrider.models.backbone.cuda_graph_steps import SEGMENTS_OF_LAYER
+from outrider.runtime.common.links import load_network
+from outrider.runtime.common.paths import benchmark_file
+
+REGIMES_FILE = "regimes.yaml"
+BRANCH_COST = 0.0223
+"""What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
+EXIT_COST = 0.06 * 6 / 5
+"""What asking an exit adds, of a layer's share in a step: the shipped target's five cost 6% of its six layers
+(`outrider eval exits`).
+"""
+SECOND_CHOICE = 0.5
+"""How often the draft's second choice is right where its first is not; with the shipped pair it is 0.7."""
+HOST_S = 0.5e-3
+"""What a host needs for an early exit's word or other news, while its GPU computes on."""
+_BYTES_PER_MEGABIT = 125_000.0
+_UNLIMITED = float("inf")
+
+_Milliseconds = Annotated[float, Meta(ge=0.0, le=60_000.0)]
+_Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+_Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+class Exits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
+
+    `in_verification`: whether `verify_ms` has what they take in it.
+    """
+
+    number: _Whole
+    miss_rate: _Share
+    average: Annotated[float, Meta(ge=1.0)]
+    workers: _Whole
+    in_verification: bool = False
+
+
+class Layers(Struct, frozen=True, forbid_unknown_fields=True):
+    """Of the two models: between and within them a forward may be left."""
+
+    draft: _Whole
+    target: _Whole
+
+
+class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry of the file; its head explains the fields. Either `tokens_per_round` or `acceptance_rate`."""
+
+    source: str
+    draft_token_ms: _Milliseconds
+    step_ms: _Milliseconds
+    verify_ms: _Milliseconds
+    verify_token_ms: _Milliseconds = 0.0
+    link: str | None = None
+    one_way_up_ms: _Milliseconds = 0.0
+    one_way_down_ms: _Milliseconds = 0.0
+    up_mbps: float | None = None
+    down_mbps: float | None = None
+    num_draft_tokens: _Whole
+    temperature: Annotated[float, Meta(ge=0.0)]
+    tokens_per_round: float | None = None
+    acceptance_rate: _Share | None = None
+    exits: Exits
+    layers: Layers
+    second_choice: _Share = SECOND_CHOICE
+    exit_layer_share: Annotated[float, Meta(ge=0.0, le=100.0)] = EXIT_COST
+    abortable: bool = True
+    vocab_size: _Whole
+    bytes_per_probability: _Whole = 2
+    measured: dict[str, float]
+    derived: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """The chance that a draft token is accepted."""
+        if self.acceptance_rate is not None:
+            return self.acceptance_rate
+        assert self.tokens_per_round is not None
+        return acceptance_rate(self.tokens_per_round, self.num_draft_tokens)
+
+    @property
+    def expected_tokens(self) -> float:
+        """Tokens a round yields on average."""
+        return expected_tokens(self.rate, self.num_draft_tokens)
+
+    @property
+    def draft_s(self) -> float:
+        """The drafts of one round."""
+        return self.num_draft_tokens * self.draft_token_ms / 1e3
+
+    @property
+    def step_s(self) -> float:
+        return self.step_ms / 1e3
+
+    def verify_s(self, heard: bool = True) -> float:
+        """A verification whose early exits are asked, or not."""
+        return self.verify_ms / 1e3 + (self.exits.number * self._verify_exit_s if heard else 0.0)
+
+    @property
+    def round_trip_s(self) -> float:
+        uplink, downlink = self.directions()
+        return uplink.delay_s + downlink.delay_s + (uplink.jitter_s + downlink.jitter_s) / 2.0
+
+    def at_round_trip(self, round_trip_ms: float) -> Regime:
+        """The same machines over a link of this delay and unlimited rate."""
+        return msgspec.structs.replace(
+            self,
+            link=None,
+            one_way_up_ms=round_trip_ms / 2.0,
+            one_way_down_ms=round_trip_ms / 2.0,
+            up_mbps=None,
+            down_mbps=None,
+        )
+
+    def compute(self) -> ComputeProfile:
+        """Prefills take no time: the prompt is not part of the figures."""
+        token_s = self.verify_token_ms / 1e3
+        return ComputeProfile(
+            draft_prefill_s=0.0,
+            draft_token_s=self.draft_token_ms / 1e3,
+            draft_branch_s=BRANCH_COST * self.draft_token_ms / 1e3,
+            target_prefill_s=0.0,
+            verify_s=self.verify_s(heard=False) - self.num_draft_tokens * token_s,
+            verify_token_s=token_s,
+            step_s=self.step_s,
+            step_exit_s=self._exit_s,
+            verify_exit_s=self._verify_exit_s,
+            draft_queue=self._queue(self.layers.draft),
+            target_queue=self._queue(self.layers.target),
+        )
+
+    @property
+    def _exit_s(self) -> float:
+        return self.exit_layer_share / self.layers.target * self.step_s
+
+    def _queue(self, layers: int) -> DeviceQueue:
+        """How a forward ends that is left: between two parts of a layer, or at its own end."""
+        return DeviceQueue(SEGMENTS_OF_LAYER * layers, HOST_S) if self.abortable else DeviceQueue(1)
+
+    @property
+    def _verify_exit_s(self) -> float:
+        return 0.0 if self.exits.in_verification else self._exit_s
+
+    def directions(self) -> tuple[LinkProfile, LinkProfile]:
+        """Uplink and downlink. Raises ConfigError for a link that is not in config/links.yaml."""
+        if self.link is not None:
+            network = load_network(self.link)
+            return network.uplink, network.downlink
+        return (
+            LinkProfile(self.one_way_up_ms / 1e3, bytes_per_s=_bytes_per_s(self.up_mbps)),
+            LinkProfile(self.one_way_down_ms / 1e3, bytes_per_s=_bytes_per_s(self.down_mbps)),
+        )
+
+    def distribution_up_s(self) -> float:
+        """A round's full distributions on the uplink; greedy decoding needs none."""
+        return self._distribution_s(self.num_draft_tokens, self.directions()[0])
+
+    def distribution_down_s(self) -> float:
+        """One full distribution on the downlink."""
+        return self._distribution_s(1, self.directions()[1])
+
+    def _distribution_s(self, num_rows: int, link: LinkProfile) -> float:
+        if self.temperature == 0.0:
+            return 0.0
+        return distribution_s(num_rows, self.vocab_size, self.bytes_per_probability, link.bytes_per_s)
+
+
+def _bytes_per_s(mbps: float | None) -> float:
+    return _UNLIMITED if mbps is None else mbps * _BYTES_PER_MEGABIT
+
+
+def with_dear_rows(regime: Regime) -> Regime:
+    """Each drafted token adds a tenth of a step to its verification."""
+    token_ms = 0.1 * regime.step_ms
+    whole_ms = regime.verify_ms + regime.num_draft_tokens * token_ms
+    return msgspec.structs.replace(regime, verify_token_ms=token_ms, verify_ms=whole_ms)
+
+
+VARIANTS: dict[str, Callable[[Regime], Regime]] = {
+    "rows": with_dear_rows,
+    "full-head-exits": lambda regime: msgspec.structs.replace(regime, exit_layer_share=0.78),
+    "whole-forwards": lambda regime: msgspec.structs.replace(regime, abortable=False),
+}
+"""Costs that the conditions leave out: rows of a verification; exits with the whole LM head, at
+0.78 of a layer (FSD, Table 8); forwards that cannot be aborted."""
+
+
+def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regime]:
+    """The same regimes with the costs of one of VARIANTS. Raises ConfigError for another name."""
+    if variant is None:
+        return dict(regimes)
+    if variant not in VARIANTS:
+        raise ConfigError(f"no variant {variant}: choose from {', '.join(VARIANTS)}")
+    return {f"{name}, {variant}": VARIANTS[variant](regime) for name, regime in regimes.items()}
+
+
+def load_regimes(names: Sequence[str] = (), file: Path | None = None) -> dict[str, Regime]:
+    """The regimes with these names, all where none is given. Raises ConfigError."""
+    path = file if file is not None else benchmark_file(REGIMES_FILE)
+    try:
+        known = msgspec.yaml.decode(path.read_bytes(), type=dict[str, Regime])
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} describes no regimes: {error}") from None
+    for name, regime in known.items():
+        _check(name, regime)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"no regime {', '.join(unknown)}; known: {', '.join(known)}")
+    return {name: known[name] for name in names} if names else known
+
+
+def _check(name: str, regime: Regime) -> None:
+    if (regime.tokens_per_round is None) == (regime.acceptance_rate is None):
+        raise ConfigError(f"regime {name}: give either tokens_per_round or acceptance_rate")
+    longest = regime.num_draft_tokens + 1
+    if regime.tokens_per_round is not None and not 1.0 <= regime.tokens_per_round <= longest:
+        raise ConfigError(
+            f"regime {name}: tokens_per_round={regime.tokens_per_round} is not within 1 and {longest}"
+        )

@@ -1,0 +1,1 @@
+"""Processes killed, frozen and ended while the robot drives, with the real parts."""

@@ -1,0 +1,224 @@
+"""The trials of the ends of `outrider eval kills`: one end at a time, while the robot moves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from outrider.core.errors import OutriderError
+from outrider.evaluation.kills import failing
+from outrider.evaluation.kills.end_stages import GazeboStage, HeldStage, RobotStage, Stage, is_alive
+from outrider.evaluation.kills.kill_scene import Sample
+from outrider.evaluation.kills.kill_trials import (
+    HELD_UP_S,
+    IN_FLIGHT_S,
+    WATCH_S,
+    driven,
+    last_action,
+    to_zero_s,
+)
+from outrider.evaluation.kills.process_ends import (
+    DEACTIVATE,
+    DEFECTS,
+    ENDED_S,
+    ENDS,
+    FREEZE,
+    GAZEBO,
+    MISFITS,
+    ORPHANS_ENDED_S,
+    SHUTDOWN,
+    SUPERVISOR,
+    WATCHDOG,
+    End,
+    Trial,
+    trial_line,
+    write_trials,
+)
+from outrider.nodes.common.node import leave_ros
+from outrider.nodes.common.process_exit import BROKEN, Ending
+
+# What an active node's lifecycle does not have, and what it has.
+NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7
+FROZEN_S, GO_ON_S, POLL_S, MOMENT_S = 2.5, 30.0, 0.05, 1e-6
+# A navigator waits for the report of a motion for 15 s before it says that none came.
+REASON_S = 20.0
+TRIES = 2
+SHOWN = 6
+ROBOT = "robot"
+STAGES = (GAZEBO, ROBOT, SUPERVISOR)
+
+
+def inflict(stage: Stage, end: End) -> float:
+    """Let the end come about; the moment of it, by the system's clock."""
+    pid = stage.pids()[end.process]
+    if end.way == FREEZE:
+        # By a process of its own: nothing stays frozen, whatever becomes of this one.
+        thaw = f"sleep {FROZEN_S}; kill -CONT {pid}"
+        subprocess.Popen(["sh", "-c", thaw], start_new_session=True, stderr=subprocess.DEVNULL)
+    at_s = time.time()
+    if end.way == MISFITS:
+        if any(stage.ask(end.process, NOT_FOR_ACTIVE)):
+            raise OutriderError(f"{end.process} took a transition that an active node does not have")
+    elif end.way in (DEACTIVATE, SHUTDOWN):
+        stage.ask(end.process, [DEACTIVATION if end.way == DEACTIVATE else ACTIVE_SHUTDOWN])
+    elif end.way in DEFECTS:
+        os.kill(pid, failing.THREAD if end.way == "thread" else failing.CALLBACK)
+    else:
+        os.kill(pid, signal.Signals[end.way.upper()])
+    return at_s
+
+
+def run_end(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
+    """One trial. Raises OutriderError where the robot does not come to move."""
+    stage.begin(rng)
+    pids, said = stage.pids(), len(stage.said)
+    at_s = inflict(stage, end)
+    time.sleep(IN_FLIGHT_S)
+    action = last_action(list(stage.texts))
+    time.sleep(max(0.0, at_s + WATCH_S - time.time()))
+    samples, steady = _watched(stage, end, at_s)
+    metres, degrees = driven(samples, at_s)
+    stood_s = to_zero_s(samples, at_s, time.time(), steady)
+    outlived = _outliving(end, pids)
+    reason = _await_reason(stage, said) if end.stands else ""
+    went_on = end.stands or _await(lambda: stage.moves, GO_ON_S)
+    there = is_alive(pids[end.process])
+    seen = "" if there == end.survives and stood_s < WATCH_S else _seen(stage, end, samples, at_s, said)
+    return Trial(end.kind, stood_s, metres, degrees, action, there, outlived, went_on, reason, seen=seen)
+
+
+def _watched(stage: Stage, end: End, at_s: float) -> tuple[list[Sample], bool]:
+    """What the base was told in the time watched, and whether by its own clock."""
+    until_s = time.time()
+    samples, steady = stage.told(end.process)
+    if not steady:
+        return held_from(samples, at_s), False
+    # A machine that stood still meanwhile takes longer to say what it told the base.
+    _await(lambda: stage.told(end.process)[0][-1].time_s > until_s, HELD_UP_S)
+    return stage.told(end.process)
+
+
+def held_from(samples: Sequence[Sample], at_s: float) -> list[Sample]:
+    """What comes only when it changes, from a time on, with what held at that time."""
+    before = [sample for sample in samples if sample.time_s <= at_s][-1:]
+    held = [Sample(at_s + MOMENT_S, sample.velocity) for sample in before]
+    return held + [sample for sample in samples if sample.time_s > at_s]
+
+
+def _outliving(end: End, pids: dict[str, int]) -> tuple[str, ...]:
+    """Who should have ended and had not, in time."""
+    if end.survives:
+        return ()
+    of_all = end.process == SUPERVISOR
+    ending = pids if of_all else {end.process: pids[end.process]}
+    _await(lambda: not any(map(is_alive, ending.values())), ORPHANS_ENDED_S if of_all else ENDED_S)
+    return tuple(name for name, pid in ending.items() if is_alive(pid))
+
+
+def _await_reason(stage: Stage, said: int) -> str:
+    _await(lambda: any(stage.said[said:]), REASON_S)
+    return next(filter(None, stage.said[said:]), "")
+
+
+def _await(condition: Callable[[], bool], limit_s: float) -> bool:
+    deadline_s = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: int) -> str:
+    """The last velocities that moved the robot, what it said, and the end of the process's log."""
+    moving = [sample for sample in samples if sample.moves and sample.time_s > at_s][-SHOWN:]
+    lines = [f"{sample.time_s - at_s:.2f} s: {sample.velocity}" for sample in moving]
+    lines += [f"said: {reason}" for reason in stage.said[said:][-SHOWN:]]
+    return "\n".join([*lines, *stage.supervisor.log_tail(end.process)])
+
+
+@contextlib.contextmanager
+def _stage(name: str, folder: Path, seed: int, models: Path) -> Iterator[Stage]:
+    """A new one; a supervisor can be killed once."""
+    if name == GAZEBO:
+        with GazeboStage(folder) as gazebo:
+            yield gazebo
+    elif name == SUPERVISOR:
+        with HeldStage(folder, seed, models) as held:
+            yield held
+    else:
+        with RobotStage(folder, seed, models) as robot:
+            yield robot
+
+
+def _stage_name(end: End) -> str:
+    """The stage of STAGES that an end takes place on."""
+    if end.process in (GAZEBO, WATCHDOG):
+        return GAZEBO
+    return SUPERVISOR if end.process == SUPERVISOR else ROBOT
+
+
+def run_ends(folder: Path, ends: Sequence[End], trials: int, seed: int, models: Path, file: Path) -> None:
+    """All trials; the result is written after each. One that does not come about is tried on a new stage."""
+    done: list[Trial] = []
+    rng = np.random.default_rng([seed, 29])
+    waiting = sorted([*ends] * trials, key=lambda end: STAGES.index(_stage_name(end)))
+    total, tries, number = len(waiting), 0, 0
+    while waiting:
+        name = _stage_name(waiting[0])
+        with _stage(name, folder / f"end{number:03}", seed + number, models) as stage:
+            while waiting and _stage_name(waiting[0]) == name:
+                end, trial = waiting[0], _try(stage, waiting[0], rng)
+                tries += 1
+                if not trial.error or tries == TRIES:
+                    tries = 0
+                    done.append(trial)
+                    waiting.pop(0)
+                    write_trials(file, done)
+                    print(f"{len(done)} of {total} {trial_line(trial)}", file=sys.stderr, flush=True)
+                if trial.error or name == SUPERVISOR:
+                    break
+                _make_good(stage, end)
+        number += 1
+
+
+def _try(stage: Stage, end: End, rng: np.random.Generator) -> Trial:
+    try:
+        return run_end(stage, end, rng)
+    except OutriderError as error:
+        return Trial(end.kind, error=str(error))
+
+
+def _make_good(stage: Stage, end: End) -> None:
+    """What was asked to be inactive is started anew; what has ended, `begin` starts again."""
+    if end.way in (DEACTIVATE, SHUTDOWN):
+        stage.replace(end.process)
+
+
+def main() -> int:
+    """Arguments: folder, result file, trials of each kind, seed, models, kinds."""
+    folder, file, trials, seed, models, *kinds = sys.argv[1:]
+    ending, status = Ending(), BROKEN
+    try:
+        with ending.interrupting():
+            run_ends(
+                Path(folder), [ENDS[kind] for kind in kinds], int(trials), int(seed), Path(models), Path(file)
+            )
+        status = 0
+    except (OutriderError, KeyboardInterrupt) as error:
+        print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)
+    finally:
+        leave_ros(status)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

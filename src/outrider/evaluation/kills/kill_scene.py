@@ -1,0 +1,286 @@
+"""What `outrider eval kills` kills and watches: a graph's processes, and what they say over DDS."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import rclpy
+from geometry_msgs.msg import Twist, TwistStamped
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, SimulationState, VerifiedText
+from rclpy.action import ActionClient
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import Velocity
+from outrider.evaluation.kills.process_kills import RECORDING_FILE
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import spin_once
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.mission.episode import stands_at_target
+from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
+from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
+from outrider.runtime.node_graph.supervisor import Supervisor
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+TASK = "find the silver bottle"
+START_S = 180.0
+# Where this process is held up none is lost: what is missing would pass for a base that stood still.
+ALL_TOLD = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
+SceneType = TypeVar("SceneType", bound="Scene")
+RELAYED = ("-r", "camera/image_raw:=image_in", "-r", "camera/camera_info:=camera_info_in")
+
+
+def start_node(supervisor: Supervisor, name: str, parameter_file: Path, wrapper: Sequence[str] = ()) -> None:
+    """Start one of a scene; the simulation's pictures go to the camera node."""
+    arguments = RELAYED if name == "simulation" else ()
+    supervisor.start(name, parameter_file, arguments=arguments, wrapper=wrapper)
+
+
+@dataclass
+class Sample:
+    """A velocity and when it held from, in seconds of the system's clock."""
+
+    time_s: float
+    velocity: Velocity
+
+    @property
+    def moves(self) -> bool:
+        return self.velocity != Velocity()
+
+
+class NodeSpinner:
+    """Spins a plain node in a thread until it is closed."""
+
+    def __init__(self, node: Any) -> None:
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(node)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._spin, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._stopping.is_set():
+                spin_once(self.executor, 0.02)
+
+
+@dataclass
+class Observer:
+    """What the graph says, as it comes; and a client of its action. Times are the system clock's.
+
+    `said` are the reasons that were given for standing.
+    """
+
+    texts: list[VerifiedText] = field(default_factory=list)
+    told: list[Sample] = field(default_factory=list)
+    commanded: list[Sample] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    state: SimulationState | None = None
+    pictures: int = 0
+
+    def __post_init__(self) -> None:
+        self.node = rclpy.create_node("kill_trials")
+        listen = self.node.create_subscription
+        listen(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        listen(MotionReport, "motion_report", self._on_report, qos.EVENTS)
+        listen(TwistStamped, "base_velocity", self._on_told, ALL_TOLD)
+        listen(Twist, "cmd_vel", self._on_commanded, qos.COMMAND)
+        listen(SimulationState, "simulation_state", self._on_state, qos.EVENTS)
+        listen(Image, "camera/image_raw", self._on_picture, qos.LATEST_SENSOR)
+        self.goals = ActionClient(self.node, Navigate, "navigate")
+        self._spinner = NodeSpinner(self.node)
+        self.executor = self._spinner.executor
+
+    def close(self) -> None:
+        self._spinner.close()
+        self.node.destroy_node()
+
+    def _on_text(self, message: VerifiedText) -> None:
+        self.texts.append(message)
+        if message.state == VerifiedText.WITHDRAWN:
+            self.said.append(message.text)
+
+    def _on_report(self, message: MotionReport) -> None:
+        if message.outcome != MotionReport.DONE:
+            self.said.append(message.message)
+
+    def _on_told(self, message: TwistStamped) -> None:
+        self.told.append(Sample(convert.seconds_of(message.header.stamp), convert.velocity_of(message.twist)))
+
+    def _on_commanded(self, message: Twist) -> None:
+        self.commanded.append(Sample(time.time(), convert.velocity_of(message)))
+
+    def _on_state(self, message: SimulationState) -> None:
+        self.state = message
+
+    def _on_picture(self, message: Image) -> None:
+        self.pictures += 1
+
+    @property
+    def moves(self) -> bool:
+        return bool(self.told) and self.told[-1].moves
+
+    @property
+    def decodes(self) -> bool:
+        """Whether a text is on its way right now."""
+        last = self.texts[-1] if self.texts else None
+        return last is not None and last.state == VerifiedText.DECODING and last.verified_tokens > 0
+
+
+class Scene:
+    """All processes of one run, in one home. `more`: nodes that a goal does not need.
+
+    `folder` is taken for this run alone; a recorder's file in it is RECORDING_FILE.
+    """
+
+    def __init__(
+        self, folder: Path, seed: int, placement: str, models: Path, more: Sequence[str] = ()
+    ) -> None:
+        self.seed, self.placement = seed, placement
+        self.console_port = free_port()
+        self._folder, self._more = folder, more
+        self._parameters = _parameters(seed, placement, models, folder)
+        self._parameters["console"]["port"] = self.console_port
+        self._parameters["navigator"]["use_memory"] = "memory" in more
+        self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *more)
+
+    def __enter__(self: SceneType) -> SceneType:
+        # A domain of its own: what was killed in the last one is taken to be there for a while yet.
+        domain = free_domain()
+        rclpy.init(domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+        self.observer = Observer()
+        self.supervisor = Supervisor(self._folder / "logs", ros_environment(domain)).__enter__()
+        file = self._folder / "parameters.yaml"
+        write_parameter_file(file, self._parameters)
+        try:
+            self.start_nodes(file)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start_nodes(self, parameter_file: Path) -> None:
+        for name in self.nodes:
+            start_node(self.supervisor, name, parameter_file)
+
+    def __exit__(self, *_: object) -> None:
+        self.supervisor.stop_all()
+        self.observer.close()
+        rclpy.try_shutdown()
+
+    def await_ready(self) -> None:
+        """Until the navigator takes goals and everything that it needs is there."""
+        observer = self.observer
+        wait_for(observer.goals.server_is_ready, START_S, "the navigator")
+        wait_for(lambda: observer.state is not None, START_S, "the simulation")
+        seen = observer.pictures
+        wait_for(lambda: observer.pictures > seen + 2, START_S, "pictures")
+        # The reports' publisher comes with the action node, the record's subscriptions within its period.
+        wait_for(lambda: observer.node.count_publishers("motion_report"), START_S, "the action node")
+        if "record" in self._more:
+            wait_for(lambda: observer.node.count_subscribers("step_prompt"), START_S, "the recorder")
+        if "memory" in self._more:
+            wait_for(lambda: observer.node.count_services("recall"), START_S, "the memory")
+        if "markers" in self._more:
+            wait_for(lambda: observer.node.count_publishers("markers"), START_S, "the markers")
+        if "console" in self._more:
+            wait_for(lambda: _listens(self.console_port), START_S, "the console")
+
+    def begin_goal(self) -> Goal:
+        return Goal(self.observer)
+
+    def kill(self, name: str) -> float:
+        """As by kill -9; the moment of it."""
+        at_s = time.time()
+        self.supervisor.kill(name)
+        return at_s
+
+    def start_again(self, name: str) -> None:
+        self.supervisor.start_again(name)
+
+    def at_target(self) -> bool:
+        state = self.observer.state
+        home = generate_home(self.seed, target_of(TASK), self.placement)
+        return state is not None and stands_at_target(home, convert.pose_of(state.pose))
+
+
+class Goal:
+    """A goal that was sent; `result` is None until it has ended."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.result: Any = None
+        self._handle: Any = None
+        self._client, self._said = observer.goals, observer.said
+        # Not from this thread: an answer that comes meanwhile would find no goal.
+        observer.executor.create_task(self._send)
+
+    def has_ended(self) -> bool:
+        return self.result is not None
+
+    def _send(self) -> None:
+        sent = self._client.send_goal_async(Navigate.Goal(instruction=TASK))
+        sent.add_done_callback(self._on_answer)
+
+    def _on_answer(self, future: Any) -> None:
+        self._handle = future.result()
+        self._handle.get_result_async().add_done_callback(self._on_result)
+
+    def _on_result(self, future: Any) -> None:
+        self.result = future.result().result
+        if not self.result.success:
+            self._said.append(self.result.message)
+
+
+def _parameters(seed: int, placement: str, models: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    arguments = {
+        "instruction": TASK,
+        "seed": seed,
+        "placement": placement,
+        "endpoint": f"tcp://127.0.0.1:{free_port()}",
+        "draft_model": str(models / "draft"),
+        "model": str(models / "target"),
+        "memory_store": str(folder / "memory"),
+        "record": str(folder / RECORDING_FILE),
+    }
+    base = {"navigator": {"link_patience_s": START_S, "answer_deadline_s": START_S}}
+    parameters: dict[str, dict[str, Any]] = dict(graph_parameters(SIM_GRAPH, base, arguments))
+    parameters["camera"] = dict(NODES["camera"].checked({"source": "topic", "topic": "image_in"}))
+    return parameters
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
+def wait_for(
+    condition: Callable[[], Any], limit_s: float, what: str, ended: Callable[[], Any] = lambda: False
+) -> bool:
+    """Until the condition is true, or False once `ended` is. Raises OutriderError after `limit_s`."""
+    deadline_s = time.monotonic() + limit_s
+    while not condition():
+        if ended():
+            return False
+        if time.monotonic() > deadline_s:
+            raise OutriderError(f"{what}: not within {limit_s:.0f} s")
+        time.sleep(0.002)
+    return True

@@ -1,0 +1,231 @@
+"""The ends of `outrider eval kills`: how a process ends, freezes or is asked to, and what must follow."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import statistics
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Column, Table
+
+from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.files.terminal import make_console
+from outrider.core.files.writing import replace_file
+from outrider.evaluation.common.trials import run_trials
+from outrider.evaluation.kills.process_kills import LIMIT_S, Kill, is_bounded
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.node_graph.parameters import near_name
+
+SIGNALS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+DEFECTS = ("thread", "callback")
+FREEZE, MISFITS, DEACTIVATE, SHUTDOWN = "sigstop", "misfits", "deactivate", "shutdown"
+GOES_ON = "goes on"
+SUPERVISOR, GAZEBO, WATCHDOG = "supervisor", "gazebo", "gazebo_watchdog"
+ROBOT_NODES = ("action", "navigator", "camera", "verifier")
+# For the orderly end of a node, and for that of all nodes whose supervisor was killed.
+ENDED_S, ORPHANS_ENDED_S = 10.0, 20.0
+
+
+@dataclass(frozen=True)
+class End:
+    """One way for one process, as `WAY-PROCESS`.
+
+    `stands`: the robot must stand within LIMIT_S; else it goes on. After a `bounded` one it may finish the
+    action that was verified last. `survives`: the process must still be there.
+    """
+
+    way: str
+    process: str
+    stands: bool = True
+    survives: bool = False
+    bounded: bool = False
+
+    @property
+    def kind(self) -> str:
+        return f"{self.way}-{self.process}"
+
+    @property
+    def bound(self) -> str:
+        if not self.stands:
+            return GOES_ON
+        return "one action" if self.bounded else f"{LIMIT_S:g} s"
+
+
+def _ends() -> tuple[End, ...]:
+    ways = (*(number.name.lower() for number in SIGNALS), *DEFECTS)
+    ended = [End(way, node, bounded=node == "verifier") for node in ROBOT_NODES for way in ways]
+    ended += [End(way, GAZEBO) for way in ways]
+    frozen = [End(FREEZE, node, survives=True) for node in ("action", "navigator", "camera", GAZEBO)]
+    asked = [End(MISFITS, node, stands=False, survives=True) for node in (*ROBOT_NODES, GAZEBO)]
+    asked += [
+        End(way, node, survives=True, bounded=node == "verifier")
+        for way in (DEACTIVATE, SHUTDOWN)
+        for node in (*ROBOT_NODES, GAZEBO)
+    ]
+    more = (End("sigkill", WATCHDOG, stands=False), End("sigkill", SUPERVISOR))
+    return (*ended, *frozen, *asked, *more)
+
+
+ENDS = {end.kind: end for end in _ends()}
+
+
+def chosen_ends(names: str) -> list[End]:
+    """The ends of a list with commas: kinds, ways (`sigterm`) or processes (`camera`); all for an empty one.
+
+    Raises ConfigError for an unknown name.
+    """
+    if not names.strip():
+        return list(ENDS.values())
+    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
+    known = {name for end in ENDS.values() for name in (end.kind, end.way, end.process)}
+    for name in wanted:
+        if name not in known:
+            near = near_name(name, known)
+            hint = f"did you mean {near}?" if near else f"known: {', '.join(sorted(known))}"
+            raise ConfigError(f"--kinds: no kind, way or process {name!r}; {hint}")
+    return [end for end in ENDS.values() if {end.kind, end.way, end.process} & set(wanted)]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What followed one end. Times are seconds from it on.
+
+    `to_zero_s` is infinite where nothing says that the base stood. `action` was verified last. `there`:
+    whether the process was still there; `outlived` names what should have ended and had not. `went_on`:
+    whether the robot moved again. `reason` is what it said first. An `error` tells why there was no trial,
+    `seen` what there was to see.
+    """
+
+    kind: str
+    to_zero_s: float = math.inf
+    metres: float = 0.0
+    degrees: float = 0.0
+    action: str = ""
+    there: bool = False
+    outlived: tuple[str, ...] = ()
+    went_on: bool = False
+    reason: str = ""
+    error: str = ""
+    seen: str = ""
+
+
+def faults_of(trial: Trial) -> list[str]:
+    """What is not as it must be; none where all is."""
+    if trial.error:
+        return [f"no trial: {trial.error}"]
+    end = ENDS[trial.kind]
+    faults = [f"{name} outlived it" for name in trial.outlived]
+    if end.survives and not trial.there:
+        faults.append(f"{end.process} ended")
+    if not end.stands:
+        return faults if trial.went_on else [*faults, "the robot did not go on"]
+    if math.isinf(trial.to_zero_s):
+        return [*faults, "the robot never stood"]
+    if end.bounded and not is_bounded(Kill("", True, 0.0, trial.metres, trial.degrees, trial.action)):
+        faults.append(
+            f"{trial.metres:.2f} m and {trial.degrees:.0f} degrees after {trial.action or 'nothing'!r}"
+        )
+    if not end.bounded and trial.to_zero_s > LIMIT_S + 1e-9:
+        faults.append(f"stood after {trial.to_zero_s:.2f} s, {LIMIT_S:g} s are allowed")
+    return faults
+
+
+def ends_figures(trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
+    """A row for each kind that was tried, in the order of ENDS."""
+    by_kind = {kind: [trial for trial in trials if trial.kind == kind] for kind in ENDS}
+    return {kind: _row(ENDS[kind], some) for kind, some in by_kind.items() if some}
+
+
+def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
+    done = [trial for trial in trials if not trial.error]
+    stood_s = [trial.to_zero_s for trial in done] if end.stands else []
+    reasons = Counter(trial.reason for trial in done if trial.reason)
+    return {
+        "trials": len(done),
+        "median_to_zero_s": round(statistics.median(stood_s), 3) if stood_s else None,
+        "worst_to_zero_s": round(max(stood_s), 3) if stood_s else None,
+        "bound": end.bound,
+        "outlived": sum(bool(trial.outlived) for trial in done),
+        "reason": reasons.most_common(1)[0][0] if reasons else "",
+        "failed": sum(bool(faults_of(trial)) for trial in trials),
+    }
+
+
+def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
+    columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
+    table = Table(Column("end", no_wrap=True), *columns)
+    keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
+    for kind, row in rows.items():
+        table.add_row(kind, *("" if row[key] is None else str(row[key]) for key in keys))
+    return table
+
+
+def reasons(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """What the robot said most often, for each kind after which it stands."""
+    return [f"{kind}: {row['reason'] or 'nothing'}" for kind, row in rows.items() if row["bound"] != GOES_ON]
+
+
+def failures(trials: Sequence[Trial]) -> list[str]:
+    """Each trial that failed, with what was seen; a line for each fault and each thing seen."""
+    lines = []
+    for trial in trials:
+        faults = faults_of(trial)
+        lines += [f"{trial.kind}: {fault}" for fault in faults]
+        lines += [f"    {line}" for line in trial.seen.splitlines()] if faults else []
+    return lines
+
+
+def trial_line(trial: Trial) -> str:
+    """One line of life signs."""
+    faults = faults_of(trial)
+    if faults:
+        return f"{trial.kind}: FAILED: {'; '.join(faults)}"
+    end = ENDS[trial.kind]
+    outcome = f"stood after {trial.to_zero_s:.2f} s" if end.stands else "went on"
+    return f"{trial.kind}: {outcome}" + (f" ({trial.reason})" if trial.reason else "")
+
+
+def write_trials(file: Path, trials: Sequence[Trial]) -> None:
+    replace_file(file, json.dumps([asdict(trial) for trial in trials]).encode())
+
+
+def read_trials(file: Path) -> list[Trial]:
+    content = json.loads(file.read_text())
+    return [Trial(**{**trial, "outlived": tuple(trial["outlived"])}) for trial in content]
+
+
+def evaluate_ends(
+    ends: Sequence[End],
+    trials: int,
+    seed: int,
+    models: Path | None,
+    json_file: Path | None,
+    kills: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Run, print, write JSON beside the figures of `kills`; `failed` counts the trials that failed.
+
+    Raises OutriderError where the trials cannot be run.
+    """
+    folder = models_folder(models.resolve() if models else None)
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "ends.json"
+        arguments = (scratch, str(file), str(trials), str(seed), str(folder), *(end.kind for end in ends))
+        if run_trials("outrider.evaluation.kills.end_trials", *arguments) != 0:
+            raise OutriderError("the trials did not come to their end: the reason is above")
+        done = read_trials(file)
+    rows = ends_figures(done)
+    make_console().print(ends_table(rows))
+    for line in ("what the robot said:", *reasons(rows), *failures(done)):
+        print(line)
+    figures = {"ends": rows, "failed": sum(row["failed"] for row in rows.values())}
+    details = {"seed": seed, "trials": [asdict(trial) for trial in done]}
+    write_figures(json_file, (kills or {}) | figures | details)
+    return figures

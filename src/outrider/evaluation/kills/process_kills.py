@@ -1,0 +1,230 @@
+"""Kills of `outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
+
+A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from
+what the recorder kept and without disturbance. Each process of the robot's side is killed as well: the base
+must be told to stand within 0.3 s; one that the motion does not need must not keep the robot from its goal.
+Times and velocities are the simulated base's own, after its deadman.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.files.terminal import make_console
+from outrider.core.files.writing import replace_file
+from outrider.core.language.actions import ActionTable, Motion
+from outrider.core.ports import TextDecoder
+from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.trials import run_trials
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.reports.recording import read_steps
+from outrider.runtime.reports.replay import replay_steps
+from outrider.runtime.wiring.decoders import local_decoder
+
+LIMIT_S = 0.3
+# The console is killed under a hand that holds a button down, the others while a text moves the robot.
+STOPPING_NODES = ("camera", "navigator", "action", "simulation", "console")
+# What these do the motion does not need: the goal is to go on.
+BYSTANDERS = ("memory", "record", "markers")
+KILLED_NODES = (*STOPPING_NODES, *BYSTANDERS)
+# Beside the action's own: what the closed loop corrects of sway and heading, and side steps.
+OVERSHOOT, CORRECTED_M, CORRECTED_DEG = 1.15, 0.1, 5.0
+# Of a base that is gone only the other end of the wire is left to look at.
+ROW_NAMES = {"simulation": "simulation (cmd_vel)"}
+RESULT_FILE = "result.json"
+# Only a recorder that nobody killed leaves a recording to be judged by.
+RUN_FOLDER, RECORDING_FILE = "run", "run.mcap"
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill -9. What the base was told from it on, until it stood and until a new text was verified.
+
+    `action` was verified last. `to_zero_s` is infinite where nothing says that the base stood at the end.
+    `reached` says of a bystander's kill whether the goal was reached.
+    """
+
+    node: str
+    moving: bool
+    to_zero_s: float
+    metres: float = 0.0
+    degrees: float = 0.0
+    action: str = ""
+    reached: bool | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One goal in one home, with what was killed on the way."""
+
+    seed: int
+    reached: bool
+    message: str
+    kills: tuple[Kill, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Of the recorded steps of which anything was verified: how many an undisturbed decoding gives again,
+    token for token, and how many were broken off. `empty` ones had no token; `unread` recordings held none.
+    """
+
+    steps: int = 0
+    agree: int = 0
+    broken_off: int = 0
+    empty: int = 0
+    unread: int = 0
+
+    def __add__(self, other: Texts) -> Texts:
+        sums = (getattr(self, name) + getattr(other, name) for name in asdict(self))
+        return Texts(*sums)
+
+
+def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
+    """Whether no more than the one action that was verified already was driven after a kill."""
+    motion = (table or ActionTable()).motion(kill.action) or Motion()
+    most_m = OVERSHOOT * motion.forward_m + CORRECTED_M
+    most_deg = OVERSHOOT * math.degrees(abs(motion.turn_rad)) + CORRECTED_DEG
+    return kill.metres <= most_m and kill.degrees <= most_deg
+
+
+def is_late(kill: Kill) -> bool:
+    return kill.to_zero_s > LIMIT_S + 1e-9
+
+
+def check_texts(recording: Path, target: TextDecoder) -> Texts:
+    """Decode the recorded steps again with the target alone. A part of a text must be its beginning."""
+    try:
+        steps = read_steps(recording)
+    except ConfigError:
+        return Texts(unread=1)
+    begun = [step for step in steps if step.verified_tokens]
+    agree = sum(comparison.agrees for comparison, _ in replay_steps(begun, target))
+    return Texts(len(begun), agree, sum(not step.finished for step in begun), len(steps) - len(begun))
+
+
+def evaluate_kills(
+    verifier_kills: int, node_kills: int, seed: int, models: Path | None, json_file: Path | None
+) -> dict[str, Any]:
+    """Run, check, print, write JSON; `failed` counts what is not as it must be.
+
+    Raises OutriderError where the processes cannot be run, ConfigError where nothing is to be killed.
+    """
+    if verifier_kills + node_kills < 1:
+        raise ConfigError("nothing is to be killed: ask for at least one kill, of the verifier or of nodes")
+    folder = models_folder(models.resolve() if models else None)
+    with tempfile.TemporaryDirectory() as scratch:
+        runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)
+        recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
+        texts = _check_recordings(recordings, folder)
+    figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
+    make_console().print(_table(figures))
+    details = {
+        "seed": seed,
+        "runs": [asdict(run) for run in runs],
+        "kills": [asdict(kill) for kill in killed],
+    }
+    write_figures(json_file, figures | details)
+    return figures | details
+
+
+def _run_trials(
+    scratch: Path, verifier_kills: int, node_kills: int, seed: int, models: Path
+) -> tuple[list[Run], list[Kill]]:
+    """In a process that may use ROS."""
+    numbers = [str(number) for number in (verifier_kills, node_kills, seed)]
+    if run_trials("outrider.evaluation.kills.kill_trials", str(scratch), *numbers, str(models)) != 0:
+        raise OutriderError("the trials did not come to their end: the reason is above")
+    return read_result(scratch / RESULT_FILE)
+
+
+def write_result(path: Path, runs: Sequence[Run], kills: Sequence[Kill]) -> None:
+    content = {"runs": [asdict(run) for run in runs], "kills": [asdict(kill) for kill in kills]}
+    replace_file(path, json.dumps(content).encode())
+
+
+def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
+    content = json.loads(path.read_text())
+    runs = [Run(**{**run, "kills": tuple(Kill(**kill) for kill in run["kills"])}) for run in content["runs"]]
+    return runs, [Kill(**kill) for kill in content["kills"]]
+
+
+def _check_recordings(recordings: Sequence[Path], models: Path) -> Texts:
+    if not recordings:
+        return Texts()
+    from outrider.models import load_model  # seconds to import
+
+    target = local_decoder(load_model(models / "target"), None, DecodingConfig(strategy="ar"))
+    return sum((check_texts(recording, target) for recording in recordings), Texts())
+
+
+def figures_of(
+    runs: Sequence[Run], killed: Sequence[Kill], texts: Texts, asked: tuple[int, int] = (1, 1)
+) -> dict[str, Any]:
+    """Counts and worst cases; a goal that was not reached must say why.
+
+    `asked`: how many kills of the verifier, and of nodes, there were to be. Fewer fail, as do fewer texts
+    than goals, and recordings without any.
+    """
+    of_verifier = [kill for run in runs for kill in run.kills]
+    nodes = {node: [kill for kill in killed if kill.node == node] for node in KILLED_NODES}
+    lost = sum(kill.reached is False for kill in killed)
+    unbounded = sum(not is_bounded(kill) for kill in of_verifier)
+    late = sum(is_late(kill) for kill in killed)
+    different = texts.steps - texts.agree
+    missing = max(0, asked[0] - len(of_verifier)) + max(0, asked[1] - len(killed))
+    missing += texts.unread + max(0, max(len(runs), min(asked[0], 1)) - texts.steps)
+    return {
+        "verifier_kills": _counts(of_verifier) | {"unbounded": unbounded},
+        "goals": len(runs),
+        "reached": sum(run.reached for run in runs),
+        "texts": asdict(texts),
+        "node_kills": {
+            ROW_NAMES.get(node, node): _counts(nodes[node]) for node in STOPPING_NODES if nodes[node]
+        },
+        "bystander_kills": {
+            node: {"kills": len(nodes[node]), "reached": sum(bool(kill.reached) for kill in nodes[node])}
+            for node in BYSTANDERS
+            if nodes[node]
+        },
+        "missing": missing,
+        "failed": unbounded + late + different + missing + lost + sum(not run.reached for run in runs),
+    }
+
+
+def _counts(kills: Sequence[Kill]) -> dict[str, Any]:
+    return {
+        "kills": len(kills),
+        "moving": sum(kill.moving for kill in kills),
+        "worst_to_zero_s": round(max((kill.to_zero_s for kill in kills), default=0.0), 3),
+        "late": sum(is_late(kill) for kill in kills),
+        "most_metres": round(max((kill.metres for kill in kills), default=0.0), 2),
+        "most_degrees": round(max((kill.degrees for kill in kills), default=0.0), 1),
+    }
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    texts, goals = figures["texts"], f"{figures['reached']} of {figures['goals']} goals reached"
+    caption = (
+        f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own, {texts['empty']} more "
+        f"had no token; {figures['missing']} kills or texts are missing"
+    )
+    columns = ("killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", "goal reached")
+    table = Table(*columns, caption=caption)
+    rows = {"verifier": figures["verifier_kills"], **figures["node_kills"]}
+    for name, row in rows.items():
+        keys = ("kills", "moving", "worst_to_zero_s", "late", "most_metres", "most_degrees")
+        table.add_row(name, *(str(row[key]) for key in keys), "")
+    for name, row in figures["bystander_kills"].items():
+        table.add_row(name, str(row["kills"]), str(row["kills"]), "", "", "", "", str(row["reached"]))
+    return table

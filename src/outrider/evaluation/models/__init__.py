@@ -1,0 +1,1 @@
+"""What models cost: steps, verifications, precisions, static graphs."""

@@ -1,0 +1,240 @@
+"""`outrider bench models`: what a draft step, a verification and weights of fewer bits cost, as ratios.
+
+Times are of this thread's processor, which other programs do not lengthen; what is compared is timed in turn,
+and a figure is the median of paired ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.model_options import PRECISIONS
+from outrider.core.ports import Chunk, LanguageModel
+from outrider.core.values import Prompt
+from outrider.evaluation.common.plots import draw_ratios
+from outrider.evaluation.common.ratios import Ratio, cpu_seconds, forward_seconds, median_ms
+from outrider.evaluation.models.onnx_ratios import graph_agreement, graph_ratios, graph_trial
+from outrider.evaluation.models.step_ratios import (
+    STEP_LAYERS,
+    packed_ratios,
+    packed_verifies,
+    step_ratios,
+    step_trial,
+)
+from outrider.evaluation.pair.speculation import verifications
+from outrider.evaluation.serving.host_overhead import PROMPT_DRAFT_S, TARDY_DRAFT_S, HostTime, measure_host
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
+
+NUM_DRAFT_TOKENS = 4
+NUM_BRANCHES = 4
+REFERENCE_TOKENS = 32
+REPEATS = 60
+REFERENCE_REPEATS = 7
+GRAPH_LAYERS = 12
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """What a draft of some precision is worth: tokens accepted of those drafted, and its step."""
+
+    precision: str
+    rounds: int
+    accepted: float
+    step_ms: float
+
+
+def bench_models(
+    frames: int,
+    seed: int,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    plots: Path | None = None,
+    graph_layers: int = GRAPH_LAYERS,
+    device: str = "cpu",
+    step_layers: int | None = None,
+) -> dict[str, Any]:
+    """Measure, print, write JSON and pictures.
+
+    Raises ModelError without models, ConfigError for a device that is not there.
+    """
+    check_frames(frames, seed)
+    check_device(device)
+    folder, pair = models_folder(models), load_pair(models)
+    prompts = list(held_out_prompts(frames, seed))
+    draftings = [
+        measure_drafting(Pair(pair.target, _draft(folder, precision)), precision, prompts)
+        for precision in tracked(PRECISIONS, "precisions")
+    ]
+    trial = graph_trial(graph_layers)
+    num_layers = step_layers or STEP_LAYERS[device]
+    step, packed_s = step_trial(device, num_layers), packed_verifies(device, num_layers)
+    beside = host_overhead(folder / "target", prompts, device)
+    ratios = [
+        draft_over_generate(folder / "draft", prompts[0]),
+        verify_over_step(pair, prompts[0]),
+        branches_at_once(pair.draft, prompts[0], "branches"),
+        *precision_ratios(draftings),
+        *graph_agreement(folder / "draft", prompts),
+        branches_at_once(_graphs(folder), prompts[0], "branches on static graphs"),
+        *graph_ratios(trial),
+        *step_ratios(step),
+        *packed_ratios(packed_s, step),
+        *overhead_ratios(beside, device),
+    ]
+    figures = {
+        "frames": frames,
+        "seed": seed,
+        "ratios": [asdict(one) | {"kept": one.kept} for one in ratios],
+        "drafts": [asdict(one) for one in draftings],
+        "static_graphs": asdict(trial),
+        "target_step": asdict(step),
+        "packed_verify_s": packed_s,
+        "host_overhead": {what: asdict(host) for what, host in beside.items()},
+    }
+    print_figures(make_console(), ratios, draftings)
+    write_figures(json_file, figures)
+    if plots is not None:
+        bars = {one.what: (one.value, one.bound) for one in ratios}
+        draw_ratios(plots / "models.png", "outrider bench models", bars)
+    return figures
+
+
+def draft_over_generate(folder: Path, prompt: Prompt) -> Ratio:
+    """A token by transformers' `generate` over a step of ours, the same model and prompt."""
+    from outrider.models import ReferenceGenerator, load_model  # seconds to import
+
+    reference, session = ReferenceGenerator(folder), load_model(folder, role="draft").open_session()
+    session.prefill(prompt)
+    theirs, ours = [], []
+    for _ in range(REFERENCE_REPEATS):
+        longer_s, shorter_s = (
+            cpu_seconds(partial(reference.generate, prompt, count)) for count in (1 + REFERENCE_TOKENS, 1)
+        )
+        theirs.append((longer_s - shorter_s) / REFERENCE_TOKENS)
+        ours.append(statistics.median(forward_seconds(session, 1) for _ in range(REFERENCE_TOKENS)))
+    value = statistics.median(their / our for their, our in zip(theirs, ours, strict=True))
+    detail = f"{median_ms(theirs)} against {median_ms(ours)} ms a token"
+    return Ratio("generate of transformers over a draft step", value, 1.5, False, detail)
+
+
+def verify_over_step(pair: Pair, prompt: Prompt) -> Ratio:
+    """A verification with all exits over a forward of one token."""
+    session = pair.target.open_session()
+    session.prefill(prompt)
+    steps, verifies = [], []
+    for _ in range(REPEATS):
+        steps.append(forward_seconds(session, 1))
+        verifies.append(forward_seconds(session, NUM_DRAFT_TOKENS + 1, exits=True))
+    value = statistics.median(verify / step for verify, step in zip(verifies, steps, strict=True))
+    detail = f"{median_ms(verifies)} against {median_ms(steps)} ms"
+    return Ratio("verify of 5 tokens with exits over a step", value, 1.35, True, detail)
+
+
+def branches_at_once(draft: LanguageModel, prompt: Prompt, what: str) -> Ratio:
+    """Steps of NUM_BRANCHES branches one after the other over one forward of them all."""
+    sessions = [draft.open_session() for _ in range(NUM_BRANCHES)]
+    for session in sessions:
+        session.prefill(prompt)
+    in_turn, together = [], []
+    for _ in range(REPEATS):
+        in_turn.append(sum(forward_seconds(session, 1) for session in sessions))
+        chunks = [Chunk(session, [10 + index]) for index, session in enumerate(sessions)]
+        together.append(cpu_seconds(partial(draft.forward_together, chunks)))
+        for session in sessions:
+            session.truncate(session.length - 1)
+    value = statistics.median(turn / one for turn, one in zip(in_turn, together, strict=True))
+    detail = f"{median_ms(in_turn)} against {median_ms(together)} ms"
+    return Ratio(f"{NUM_BRANCHES} {what} in turn over at once", value, 2.0, False, detail)
+
+
+def measure_drafting(pair: Pair, precision: str, prompts: Sequence[Prompt]) -> Drafting:
+    """Greedy drafts of NUM_DRAFT_TOKENS judged by the target, over whole texts."""
+    rounds = [
+        one for prompt in prompts for one in verifications(pair, pair.target.exits, prompt, NUM_DRAFT_TOKENS)
+    ]
+    accepted = [
+        sum(token == drafted for token, drafted in zip(one.emitted, one.draft, strict=False))
+        for one in rounds
+    ]
+    session = pair.draft.open_session()
+    session.prefill(prompts[0])
+    step_s = statistics.median(forward_seconds(session, 1) for _ in range(REPEATS))
+    return Drafting(precision, len(rounds), statistics.mean(accepted), 1e3 * step_s)
+
+
+def precision_ratios(draftings: Sequence[Drafting]) -> list[Ratio]:
+    """Accepted tokens of each precision over those of fp32; int8 is held to 0.95."""
+    whole = next(one for one in draftings if one.precision == "fp32")
+    int8 = next(one for one in draftings if one.precision == "int8")
+    detail = f"{int8.accepted:.2f} against {whole.accepted:.2f} of {NUM_DRAFT_TOKENS} drafted"
+    value = int8.accepted / whole.accepted if whole.accepted else 1.0
+    return [Ratio("accepted of an int8 draft over fp32", value, 0.95, False, detail)]
+
+
+def check_device(device: str) -> None:
+    """Raises ConfigError for a device that is not there, before minutes are spent on the CPU."""
+    from outrider.models.loading import find_device
+
+    find_device(device)
+
+
+def host_overhead(folder: Path, prompts: Sequence[Prompt], device: str) -> dict[str, HostTime]:
+    """Of a step that verifies a draft, and of one that has none."""
+    from outrider.models import load_model
+
+    pair = Pair(load_model(folder, device=device), load_model(folder.parent / "draft", role="draft"))
+    cases = {"verification": PROMPT_DRAFT_S, "bare step": TARDY_DRAFT_S}
+    return {what: measure_host(pair, prompts, draft_token_s=draft_s) for what, draft_s in cases.items()}
+
+
+def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio]:
+    """What a GPU waits for; hints are heard while it computes on."""
+    return [
+        Ratio(
+            f"host's time from forward to forward, ms a {what}",
+            host.between_ms,
+            0.5,
+            True,
+            f"shipped target on {device}: frames, judging; hints amid a forward {host.amid_ms:.2f} ms",
+        )
+        for what, host in overhead.items()
+    ]
+
+
+def print_figures(console: Console, ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> None:
+    table = Table(title="models, as ratios")
+    for heading in ("what", "ratio", "is to be", "measured"):
+        table.add_column(heading)
+    for one in ratios:
+        bound = f"{'at most' if one.is_limit else 'at least'} {one.bound:g}"
+        table.add_row(one.what, f"{one.value:.2f}", bound + ("" if one.kept else ": missed"), one.detail)
+    console.print(table)
+    drafts = Table(title=f"drafts of {NUM_DRAFT_TOKENS} tokens")
+    for heading in ("precision", "accepted", "step, ms"):
+        drafts.add_column(heading, justify="right")
+    for drafting in draftings:
+        drafts.add_row(drafting.precision, f"{drafting.accepted:.3f}", f"{drafting.step_ms:.2f}")
+    console.print(drafts)
+
+
+def _draft(folder: Path, precision: Any) -> Any:
+    from outrider.models import load_model
+
+    return load_model(folder / "draft", role="draft", precision=precision)
+
+
+def _graphs(folder: Path) -> LanguageModel:
+    from outrider.models import load_graph_model
+
+    return load_graph_model(folder / "draft")

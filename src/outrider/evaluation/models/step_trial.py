@@ -1,0 +1,206 @@
+"""A verification by a made-up target of published width: against reading its weights once, and its exits."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from outrider.core.model_options import Precision
+from outrider.core.ports import ExitInfo, Reading
+from outrider.evaluation.models.made_up import QWEN2_VL_7B, Widths, made_up_stack
+from outrider.models.backbone.batch import next_span
+from outrider.models.backbone.cuda_graph_steps import BLOCK_SEQUENCES, SegmentedStep, StepTokens
+from outrider.models.backbone.early_exits import ExitHeads
+from outrider.models.backbone.kv_cache import CacheBlock, CachePool, CacheShape
+from outrider.models.backbone.text_stack import TextStack
+from outrider.models.loading import find_device
+
+SHORTLIST = 2048
+PART_VOCABULARY = 4096
+NUM_EXITS = 8
+VERIFIED = 5
+WARM_UPS = 3
+_COPIED_BYTES = {"cpu": 2**28, "cuda": 2**30}
+_CROWD = {"cpu": 2, "cuda": BLOCK_SEQUENCES}
+
+
+@dataclass(frozen=True)
+class StepTrial:
+    """Median seconds of a verification of VERIFIED tokens: plain_s without exits, exits_s with them, crowd_s
+    for a `crowd` of robots at once. exits_ratio: the median of exits over plain, taken in turn. host_s: until
+    the host has queued it (on a CPU, all of it). weights_s: the bytes of its weights once, at copy_gb_s, what
+    a copy on the device reads and writes in a second. `same_bits`: a token's logits are the same in a chunk
+    and beside other robots' tokens.
+    """
+
+    device: str
+    num_layers: int
+    context: int
+    num_exits: int
+    crowd: int
+    weights_gb: float
+    copy_gb_s: float
+    weights_s: float
+    plain_s: float
+    exits_s: float
+    exits_ratio: float
+    crowd_s: float
+    host_s: float
+    same_bits: bool
+
+
+def run_step_trial(
+    device: str, num_layers: int, context: int, repeats: int, widths: Widths = QWEN2_VL_7B
+) -> StepTrial:
+    """In bfloat16 on a GPU, in float32 on a CPU. With fewer layers than the model has, its vocabulary is cut
+    as well. Raises ConfigError for a device that is not there.
+    """
+    place = find_device(device)
+    torch.manual_seed(0)
+    dense: Precision = "fp32" if place.type == "cpu" else "bf16"
+    text = made_up_stack(_cut(widths, num_layers), dense, device=place)
+    heads = _made_up_exits(text, min(NUM_EXITS, num_layers - 1)).to(place, text.embeddings.dtype)
+    alone, crowd = (_block(text, context, sequences, place) for sequences in (1, _CROWD[place.type]))
+    chunk = _chunk(0, VERIFIED, context)
+    plain, exits = (SegmentedStep(text, each, alone, next_span(context)) for each in (None, heads))
+    without, added = _seconds_in_turn(
+        [partial(step.run, {0: chunk}, _heard) for step in (plain, exits)], place, repeats
+    )
+    host_s = _host_seconds(lambda: exits.run({0: chunk}, None), place, repeats)
+    many = SegmentedStep(text, heads, crowd, next_span(context))
+    crowded = {index: _chunk(index, VERIFIED, context) for index in range(_CROWD[place.type])}
+    crowd_s = _seconds(partial(many.run, crowded, _heard), place, repeats)
+    num_bytes, byte_s = weight_bytes(text), _seconds_per_byte(place, repeats)
+    return StepTrial(
+        device,
+        num_layers,
+        context,
+        len(heads.matrices),
+        len(crowded),
+        num_bytes / 1e9,
+        1e-9 / byte_s,
+        num_bytes * byte_s,
+        statistics.median(without),
+        statistics.median(added),
+        statistics.median(more / less for more, less in zip(added, without, strict=True)),
+        crowd_s,
+        host_s,
+        _same_bits(many, crowded, context),
+    )
+
+
+def packed_verify_seconds(
+    device: str,
+    precision: Precision,
+    num_layers: int,
+    context: int,
+    repeats: int,
+    widths: Widths = QWEN2_VL_7B,
+) -> float:
+    """Median of a verification of VERIFIED tokens without exits, by weights of another precision."""
+    place = find_device(device)
+    text = made_up_stack(_cut(widths, num_layers), precision, device=place)
+    block = _block(text, context, 1, place)
+    step = SegmentedStep(text, None, block, next_span(context))
+    return _seconds(partial(step.run, {0: _chunk(0, VERIFIED, context)}, None), place, repeats)
+
+
+def _cut(widths: Widths, num_layers: int) -> Widths:
+    whole = num_layers == widths.num_layers
+    return replace(widths, num_layers=num_layers, vocab_size=widths.vocab_size if whole else PART_VOCABULARY)
+
+
+def _heard(index: int, rows: Tensor) -> Reading:
+    """What a verification wants of an exit: its choices."""
+    return Reading(rows.argmax(-1), lambda choices: None)
+
+
+def _block(text: TextStack, context: int, sequences: int, place: torch.device) -> CacheBlock:
+    """Caches that hold something everywhere."""
+    shape = CacheShape(
+        text.shape.num_layers, next_span(context + VERIFIED), text.shape.num_kv_heads, text.shape.head_dim
+    )
+    block = CachePool(shape, text.cache_dtype, sequences, place).take().block
+    for slots in (*block.keys, *block.values):
+        slots.normal_(std=0.1)
+    return block
+
+
+def _chunk(index: int, count: int, context: int) -> StepTokens:
+    return StepTokens(list(range(10 + index, 10 + index + count)), context, context)
+
+
+def _same_bits(step: SegmentedStep, crowded: Mapping[int, StepTokens], context: int) -> bool:
+    """Whether the first token of a chunk has the same logits alone, in the chunk, and in a crowd."""
+    cases = {0: _chunk(0, 1, context)}, {0: _chunk(0, VERIFIED, context)}, crowded
+    first, *others = (step.run(case, None)[0].clone() for case in cases)
+    return all(torch.equal(first, other) for other in others)
+
+
+def weight_bytes(text: TextStack) -> int:
+    """Of what a step reads: matrices and the head, not the embeddings."""
+    matrices = [
+        getattr(layer, name) for layer in text.layers for name in ("qkv", "attention_out", "gate_up", "down")
+    ]
+    width = text.embeddings.element_size()
+    return sum(width * matrix.shape[0] * matrix.shape[1] for matrix in [*matrices, text.head])
+
+
+def _made_up_exits(text: TextStack, count: int) -> ExitHeads:
+    """Evenly over the layers."""
+    num_layers, hidden = text.shape.num_layers, text.embeddings.shape[1]
+    layers = tuple(round(num_layers * (place + 1) / (count + 1)) for place in range(count))
+    shortlist = torch.arange(min(SHORTLIST, text.head.shape[1]))
+    matrices = tuple(torch.randn(hidden, len(shortlist)) / hidden for _ in layers)
+    return ExitHeads(ExitInfo(layers, num_layers, shortlist), matrices)
+
+
+def _seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
+    """Median of the work."""
+    return statistics.median(_seconds_in_turn([work], place, repeats)[0])
+
+
+def _seconds_in_turn(
+    works: Sequence[Callable[[], object]], place: torch.device, repeats: int
+) -> list[list[float]]:
+    """Of each work, to its end on the device; of this thread's processor where that is the CPU."""
+    clock = time.thread_time if place.type == "cpu" else time.monotonic
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(WARM_UPS + repeats):
+        for work, own in zip(works, times, strict=True):
+            _finish(place)
+            began_s = clock()
+            work()
+            _finish(place)
+            own.append(clock() - began_s)
+    return [own[WARM_UPS:] for own in times]
+
+
+def _host_seconds(work: Callable[[], object], place: torch.device, repeats: int) -> float:
+    """Median until the host is free again; on a CPU nothing is queued, so this is all of it."""
+    times = []
+    for _ in range(repeats):
+        _finish(place)
+        began_s = time.monotonic()
+        work()
+        times.append(time.monotonic() - began_s)
+    return statistics.median(times)
+
+
+def _seconds_per_byte(place: torch.device, repeats: int) -> float:
+    """Of reading and writing a byte, halved: a copy does both."""
+    copied = _COPIED_BYTES[place.type]
+    source: Tensor = torch.empty(copied, dtype=torch.uint8, device=place).random_()
+    target = torch.empty_like(source)
+    return _seconds(lambda: target.copy_(source), place, repeats) / (2 * copied)
+
+
+def _finish(place: torch.device) -> None:
+    if place.type == "cuda":
+        torch.cuda.synchronize(place)

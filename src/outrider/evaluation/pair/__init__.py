@@ -1,0 +1,1 @@
+"""What the shipped pair does: latency, losslessness, exits, and drafts by retrieval."""

@@ -1,0 +1,175 @@
+"""`outrider eval exits`: what the target's early exits are worth, and what they cost."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.errors import ModelError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.ports import ModelSession
+from outrider.core.values import Prompt
+from outrider.evaluation.pair.speculation import Verification, verifications
+from outrider.models import QwenModel
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
+
+NUM_DRAFT_TOKENS = 4
+TIMED_FORWARDS = 400
+BINS = 10
+HEADINGS = ("after layer", "token", "token, draft wrong", "hint", "confidence", "AUC", "ECE", "cost")
+
+
+@dataclass(frozen=True)
+class ExitQuality:
+    """One exit over the held-out frames; shares of 1.
+
+    `agreement`: its choice is the target's, at all verified positions; `contested_agreement`: at those where
+    the draft was rejected. `hint_agreement`: its accepted count and next token are the verdict's. `auc`: how
+    often a right hint is surer than a wrong one. `calibration_error`: expected, over ten bins of confidence.
+    `cost`: its marginal time relative to a verification without exits.
+    """
+
+    layer: int
+    agreement: float
+    contested_agreement: float
+    hint_agreement: float
+    mean_confidence: float
+    auc: float
+    calibration_error: float
+    cost: float
+
+
+def share(flags: Sequence[bool]) -> float:
+    """How many are true; nan of none."""
+    return sum(flags) / len(flags) if flags else float("nan")
+
+
+def auc(hints: Sequence[tuple[float, bool]]) -> float:
+    """The chance that a right hint is surer than a wrong one, ties counting half; nan without both kinds."""
+    right = [confidence for confidence, stands in hints if stands]
+    wrong = [confidence for confidence, stands in hints if not stands]
+    if not right or not wrong:
+        return float("nan")
+    wins = sum((r > w) + 0.5 * (r == w) for r in right for w in wrong)
+    return wins / (len(right) * len(wrong))
+
+
+def calibration_error(hints: Sequence[tuple[float, bool]], bins: int = BINS) -> float:
+    """Expected calibration error: |confidence - share right| of equal bins, weighted by their hints."""
+    members: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
+    for confidence, stands in hints:
+        members[min(bins - 1, int(confidence * bins))].append((confidence, stands))
+    gaps = (abs(sum(c for c, _ in one) - sum(stands for _, stands in one)) for one in members)
+    return sum(gaps) / len(hints) if hints else float("nan")
+
+
+def judge_exit(index: int, layer: int, rounds: Sequence[Verification], cost: float) -> ExitQuality:
+    """An exit's figures over all verifications."""
+    agreeing, contested, hints = [], [], []
+    for one in rounds:
+        word, verdict = one.exits[index], one.emitted
+        right = [choice == token for choice, token in zip(word.choices, verdict, strict=False)]
+        agreeing += right
+        if len(verdict) <= len(one.draft) and verdict[-1] != one.draft[len(verdict) - 1]:
+            contested.append(right[-1])
+        hints.append((word.confidence, word.hint == verdict))
+    return ExitQuality(
+        layer=layer,
+        agreement=share(agreeing),
+        contested_agreement=share(contested),
+        hint_agreement=share([stands for _, stands in hints]),
+        mean_confidence=statistics.mean(confidence for confidence, _ in hints),
+        auc=auc(hints),
+        calibration_error=calibration_error(hints),
+        cost=cost,
+    )
+
+
+def exit_costs(model: QwenModel, prompt: Prompt) -> tuple[float, list[float]]:
+    """Seconds of a verification without exits, and the relative extra of each exit alone and of all (last).
+
+    Every variant is timed in turn, so that the machine's moods meet all alike; medians of paired differences
+    of this thread's processor time, which other programs do not lengthen.
+    """
+    assert model.exits is not None
+    indices = range(len(model.exits.layers))
+    subsets = [*([index] for index in indices), list(indices)]
+    sessions = [each.open_session() for each in (model, *(model.with_exits(one) for one in subsets))]
+    for session in sessions:
+        session.prefill(prompt)
+    times: list[list[float]] = [[] for _ in sessions]
+    for _ in range(TIMED_FORWARDS):
+        for number, session in enumerate(sessions):
+            times[number].append(_verification_s(session, exits=number > 0))
+    plain = statistics.median(times[0])
+    extras = [[one - base for one, base in zip(each, times[0], strict=True)] for each in times[1:]]
+    return plain, [statistics.median(extra) / plain for extra in extras]
+
+
+def _verification_s(session: ModelSession, exits: bool) -> float:
+    length, token_ids = session.length, list(range(10, 11 + NUM_DRAFT_TOKENS))
+    began_s = time.thread_time()
+    session.forward(token_ids, (lambda index, logits: None) if exits else None)
+    took_s = time.thread_time() - began_s
+    session.truncate(length)
+    return took_s
+
+
+def evaluate_exits(
+    frames: int,
+    seed: int,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """Measure, print a table, write JSON. Raises ModelError where the target has no exits."""
+    check_frames(frames, seed)
+    pair = pair or load_pair(models)
+    info = pair.target.exits
+    if info is None or not isinstance(pair.target, QwenModel):
+        raise ModelError(f"{pair.target.name} has no early exits: run `outrider train exits` for it")
+    prompts = list(held_out_prompts(frames, seed))
+    verify_s, costs = exit_costs(pair.target, prompts[0])
+    rounds = [
+        one
+        for prompt in tracked(prompts, "frames")
+        for one in verifications(pair, info, prompt, NUM_DRAFT_TOKENS)
+    ]
+    exits = [judge_exit(index, layer, rounds, costs[index]) for index, layer in enumerate(info.layers)]
+    num_tokens = sum(len(one.emitted) for one in rounds)
+    figures = {
+        "frames": frames,
+        "seed": seed,
+        "tokens": num_tokens,
+        "tokens_per_round": num_tokens / len(rounds),
+        "num_layers": info.num_layers,
+        "shortlist": len(info.token_ids),
+        "verify_ms": 1e3 * verify_s,
+        "cost_of_all": costs[-1],
+        "exits": [asdict(one) for one in exits],
+    }
+    _print(exits, figures)
+    write_figures(json_file, figures)
+    return figures
+
+
+def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
+    table = Table(title="early exits of the target, per cent")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right")
+    for one in exits:
+        layer, *shares = asdict(one).values()
+        table.add_row(f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
+    make_console().print(table)
+    make_console().print(
+        f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round "
+        f"of {NUM_DRAFT_TOKENS} drafted; shortlist of {figures['shortlist']}; all exits together cost "
+        f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)"
+    )

@@ -1,0 +1,168 @@
+"""`outrider bench latency`: how long from the frame to the verified action, and to the end of the text.
+
+Models really decode held-out frames on the virtual clock; their times are those measured on this machine.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.link_profile import LinkProfile
+from outrider.core.ports import Array, ModelSession, OnExit
+from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.evaluation.common.ratios import branch_seconds
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
+from outrider.wire.codec import encode, wire_bytes
+
+ONE_WAY_DELAYS_S = (0.0, 0.02, 0.1)
+REPEATS = 15
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """Medians over the frames of one strategy at one delay, in seconds from the frame's stamp."""
+
+    strategy: str
+    one_way_s: float
+    decision_s: float
+    decision_p90_s: float
+    finish_s: float
+    tokens_per_s: float
+    tokens_per_round: float
+    target_passes_per_token: float
+
+
+def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int) -> ComputeProfile:
+    """Times of this machine's models. Prefills are of frames not seen before."""
+    branch_s = branch_seconds(pair.draft, prompts[0], REPEATS)
+    target, draft = pair.target.open_session(), pair.draft.open_session()
+    target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
+    one_s, chunk_s = _forward_s(target, 1), _forward_s(target, num_draft_tokens + 1)
+    heard_one_s, heard_chunk_s = _forward_s(target, 1, _hear), _forward_s(target, num_draft_tokens + 1, _hear)
+    num_exits = 1 if pair.target.exits is None else len(pair.target.exits.layers)
+    return ComputeProfile(
+        draft_prefill_s=draft_prefill_s,
+        draft_token_s=_forward_s(draft, 1),
+        draft_branch_s=branch_s,
+        target_prefill_s=target_prefill_s,
+        verify_s=one_s,
+        verify_token_s=max(0.0, chunk_s - one_s) / num_draft_tokens,
+        step_s=one_s,
+        verify_exit_s=max(0.0, heard_chunk_s - chunk_s) / num_exits,
+        step_exit_s=max(0.0, heard_one_s - one_s) / num_exits,
+    )
+
+
+def _hear(index: int, logits: Array) -> None:
+    """What an exit says; to decide by it takes little beside the exit's own products."""
+
+
+def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:
+    """The median time of taking in a new prompt."""
+    return statistics.median([_seconds(partial(session.prefill, prompt)) for prompt in prompts])
+
+
+def _forward_s(session: ModelSession, num_tokens: int, on_exit: OnExit | None = None) -> float:
+    """The median time of a forward of so many tokens after the session's prompt."""
+    length = session.length
+    times = []
+    for _ in range(REPEATS):
+        times.append(_seconds(partial(session.forward, [1] * num_tokens, on_exit)))
+        session.truncate(length)
+    return statistics.median(times)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started_s = time.perf_counter()
+    work()
+    return time.perf_counter() - started_s
+
+
+def measure_row(
+    pair: Pair, prompts: Sequence[Prompt], strategy: str, one_way_s: float, compute: ComputeProfile
+) -> LatencyRow:
+    """Decode every prompt with one strategy over a link of one delay."""
+    link = LinkProfile(delay_s=one_way_s)
+    world = VirtualWorld(lambda frame: wire_bytes(encode(frame)), compute=compute, uplink=link, downlink=link)
+    draft = pair.draft if strategy != "ar" else None
+    decoder = VirtualDecoder(pair.target, draft, DecodingConfig(strategy=strategy), world)
+    runs = [_decode(decoder, prompt) for prompt in prompts]
+    decisions = sorted(decision_s for decision_s, _ in runs)
+    texts = [decoded for _, decoded in runs]
+    return LatencyRow(
+        strategy=strategy,
+        one_way_s=one_way_s,
+        decision_s=statistics.median(decisions),
+        decision_p90_s=decisions[int(0.9 * (len(decisions) - 1))],
+        finish_s=statistics.median(text.elapsed_s for text in texts),
+        tokens_per_s=sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts),
+        tokens_per_round=statistics.mean(text.tokens_per_round for text in texts),
+        target_passes_per_token=sum(t.target_passes for t in texts) / sum(len(t.token_ids) for t in texts),
+    )
+
+
+def _decode(decoder: VirtualDecoder, prompt: Prompt) -> tuple[float, Decoded]:
+    """Seconds until the action line was verified, and the finished text."""
+    decisions: list[float] = []
+
+    def on_verified(verified: Verified) -> None:
+        if not decisions and "\n" in verified.text:
+            decisions.append(verified.elapsed_s)
+
+    decoded = decoder.decode(DecodeRequest(prompt), on_verified)
+    return (decisions or [decoded.elapsed_s])[0], decoded
+
+
+def bench_latency(
+    frames: int,
+    seed: int,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """Measure, print a table, write JSON. Raises ModelError without models."""
+    check_frames(frames, seed)
+    pair = pair or load_pair(models)
+    prompts = list(held_out_prompts(frames, seed))
+    compute = measure_compute(pair, prompts, DecodingConfig().num_draft_tokens)
+    cases = [(strategy, delay_s) for delay_s in ONE_WAY_DELAYS_S for strategy in STRATEGIES]
+    progress = tracked(cases, "cases")
+    rows = [measure_row(pair, prompts, strategy, delay_s, compute) for strategy, delay_s in progress]
+    make_console().print(_table(rows, frames))
+    figures = {
+        "frames": frames,
+        "seed": seed,
+        "compute": asdict(compute),
+        "rows": [asdict(row) for row in rows],
+    }
+    write_figures(json_file, figures)
+    return figures
+
+
+def _table(rows: Sequence[LatencyRow], frames: int) -> Table:
+    table = Table(title=f"latency over {frames} frames; this machine's compute, a virtual network")
+    for name in ("one way", "", "action", "p90", "finish", "tok/s", "tok/round", "passes/tok"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        times = (row.decision_s, row.decision_p90_s, row.finish_s)
+        table.add_row(
+            f"{row.one_way_s * 1e3:.0f} ms",
+            row.strategy,
+            *(f"{value * 1e3:.0f} ms" for value in times),
+            f"{row.tokens_per_s:.1f}",
+            f"{row.tokens_per_round:.2f}",
+            f"{row.target_passes_per_token:.2f}",
+        )
+    return table

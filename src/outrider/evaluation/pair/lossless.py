@@ -1,0 +1,109 @@
+"""`outrider eval lossless`: the pair's text is the target's own, token for token, whatever the link does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.link_profile import LinkProfile
+from outrider.core.ports import TextDecoder
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
+from outrider.runtime.wiring.decoders import local_decoder
+from outrider.wire.codec import encode, wire_bytes
+
+ROUGH_LINK = LinkProfile(delay_s=0.03, jitter_s=0.08, loss=0.05, retransmit_s=0.1, ordered=False)
+"""Frames overtake each other and some are sent twice before they arrive."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A frame on which a decoder's text is not the target's own, from which token on."""
+
+    frame: int
+    decoder: str
+    position: int
+
+
+@dataclass
+class Tally:
+    """What has been compared so far."""
+
+    frames: int
+    differences: list[Difference]
+    tokens: list[int]
+    tokens_per_round: list[float]
+
+
+def compare(
+    prompts: Iterable[Prompt], own: TextDecoder, others: dict[str, TextDecoder], max_new_tokens: int = 96
+) -> Tally:
+    """Decode every prompt with every decoder and note where one differs from `own`."""
+    tally = Tally(0, [], [], [])
+    for frame, prompt in enumerate(prompts):
+        request = DecodeRequest(prompt, max_new_tokens)
+        expected = own.decode(request).token_ids
+        tally.frames += 1
+        tally.tokens.append(len(expected))
+        for name, decoder in others.items():
+            decoded = decoder.decode(request)
+            tally.tokens_per_round.append(decoded.tokens_per_round)
+            if decoded.token_ids != expected:
+                tally.differences.append(
+                    Difference(frame, name, first_difference(expected, decoded.token_ids))
+                )
+    return tally
+
+
+def first_difference(expected: tuple[int, ...], actual: tuple[int, ...]) -> int:
+    """The first position where two token sequences part; the shorter one's length if one begins the other."""
+    pairs = zip(expected, actual, strict=False)
+    shorter = min(len(expected), len(actual))
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), shorter)
+
+
+def rough_world(seed: int) -> VirtualWorld:
+    """A link with delay, jitter, loss and reordering both ways."""
+    return VirtualWorld(
+        lambda frame: wire_bytes(encode(frame)), uplink=ROUGH_LINK, downlink=ROUGH_LINK, seed=seed
+    )
+
+
+def evaluate_lossless(
+    frames: int,
+    seed: int,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """Compare, print, write JSON; `lossless`: whether nothing differed. Raises ModelError without models."""
+    check_frames(frames, seed)
+    pair = pair or load_pair(models)
+    speculative = DecodingConfig(strategy="sd", acceptance="greedy")
+    others: dict[str, TextDecoder] = {
+        "sd": local_decoder(pair.target, pair.draft, speculative),
+        "sd over a rough link": VirtualDecoder(pair.target, pair.draft, speculative, rough_world(seed)),
+    }
+    own = local_decoder(pair.target, None, DecodingConfig(strategy="ar"))
+    prompts = tracked(held_out_prompts(frames, seed), "frames", total=frames)
+    tally = compare(prompts, own, others)
+    figures = {
+        "frames": tally.frames,
+        "tokens": sum(tally.tokens),
+        "tokens_per_round": statistics.mean(tally.tokens_per_round),
+        "lossless": not tally.differences,
+        "differences": [asdict(difference) for difference in tally.differences],
+    }
+    make_console().print(
+        f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round, "
+        f"{len(tally.differences)} differences"
+    )
+    write_figures(json_file, {"seed": seed, **figures})
+    return figures

@@ -1,0 +1,86 @@
+"""Verifications as the pair meets them: real drafts judged by the target, and what each exit said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from outrider.core.language.endings import has_ended
+from outrider.core.ports import Array, ExitInfo, ModelSession
+from outrider.core.values import Prompt
+from outrider.decoding.acceptance.confidence import hint_confidence
+from outrider.runtime.datasets.held_out import Pair
+
+
+@dataclass(frozen=True)
+class ExitWord:
+    """What one exit says in a verification: its choices, the verdict it expects, and how sure it is."""
+
+    choices: list[int]
+    hint: list[int]
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One draft and the target's forward over it.
+
+    `draft` ends at an end token. `choices`: the target's likeliest tokens, one for each draft token and one
+    after them. `emitted`: the verdict, accepted tokens and the target's own next one.
+    """
+
+    draft: list[int]
+    choices: list[int]
+    emitted: list[int]
+    exits: list[ExitWord]
+
+
+def emitted_tokens(draft: Sequence[int], choices: Sequence[int], end_ids: Collection[int]) -> list[int]:
+    """The draft as far as it equals the choices, and the next choice unless the text has ended."""
+    accepted = 0
+    while accepted < len(draft) and draft[accepted] == choices[accepted]:
+        accepted += 1
+    ended = accepted > 0 and draft[accepted - 1] in end_ids
+    return list(choices[: accepted if ended else accepted + 1])
+
+
+def verifications(
+    pair: Pair, exits: ExitInfo | None, prompt: Prompt, num_draft_tokens: int, max_new_tokens: int = 96
+) -> Iterator[Verification]:
+    """Decode a prompt greedily, draft by draft; `exits` are the target's, if it has any."""
+    target, draft = pair.target.open_session(), pair.draft.open_session()
+    text, end_ids = [int(target.prefill(prompt).argmax())], pair.target.end_ids
+    draft.prefill(prompt)
+    while not has_ended(text, end_ids) and len(text) < max_new_tokens:
+        lengths = target.length, draft.length
+        drafted = _draft(draft, text[-1], num_draft_tokens, end_ids)
+        logits, said = _listened_forward(target, [text[-1], *drafted])
+        choices = logits.argmax(-1).tolist()
+        emitted = emitted_tokens(drafted, choices, end_ids)
+        words = [_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
+        yield Verification(drafted, choices, emitted, words)
+        text += emitted
+        target.truncate(lengths[0] + len(emitted))
+        draft.truncate(lengths[1] + len(emitted))
+
+
+def _listened_forward(session: ModelSession, token_ids: Sequence[int]) -> tuple[Array, list[Array]]:
+    """The logits of a forward, and those of its exits."""
+    said: list[Array] = []
+    return session.forward(token_ids, lambda _, rows: said.append(rows)), said
+
+
+def _word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collection[int]) -> ExitWord:
+    choices = shortlist[logits.argmax(-1)].tolist()
+    hint = emitted_tokens(draft, choices, end_ids)
+    return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))
+
+
+def _draft(session: ModelSession, last: int, count: int, end_ids: Collection[int]) -> list[int]:
+    """Up to `count` tokens that follow `last`; all of them and `last` are in the cache afterwards."""
+    drafted: list[int] = []
+    logits = session.forward([last])
+    while len(drafted) < count and not has_ended(drafted, end_ids):
+        drafted.append(int(logits[0].argmax()))
+        logits = session.forward(drafted[-1:])
+    return drafted

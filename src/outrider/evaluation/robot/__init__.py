@@ -1,0 +1,1 @@
+"""Navigation, safety, kills, memory, console and idle load, evaluated with the real parts."""

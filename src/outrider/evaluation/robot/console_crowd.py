@@ -1,0 +1,160 @@
+"""Pages without browsers, for measurements: viewers that acknowledge pictures, and a hand on the stop.
+
+`python -m outrider.evaluation.robot.console_crowd URL VIEWERS` watches until its input ends,
+then prints what was received.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from outrider.console.messages import picture_number
+from outrider.core.errors import LinkError
+
+HELLO = '{"do": "hello"}'
+WAIT_S = 20.0
+DRIVE_PERIOD_S = 0.05
+
+
+@dataclass
+class Received:
+    """Of one viewer, from its first picture on."""
+
+    pictures: int = 0
+    num_bytes: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
+
+    def take(self, frame: bytes, now_s: float) -> None:
+        self.first_s = self.first_s or now_s
+        self.pictures, self.num_bytes, self.last_s = self.pictures + 1, self.num_bytes + len(frame), now_s
+
+    @property
+    def pictures_per_s(self) -> float:
+        span_s = self.last_s - self.first_s
+        return (self.pictures - 1) / span_s if span_s > 0.0 else 0.0
+
+
+def open_page(url: str) -> connect:
+    """The websocket of a console that asks for no login."""
+    host = urlsplit(url).netloc
+    origin: Any = f"http://{host}"
+    return connect(f"ws://{host}/ws", origin=origin, compression=None, proxy=None, max_size=None)
+
+
+async def watch(url: str, received: Received, watching: asyncio.Semaphore) -> None:
+    """Take every picture and say so, as a page does; `watching` is released at the first one."""
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        async for content in page:
+            if isinstance(content, bytes):
+                await page.send(f'{{"do": "seen", "picture": {picture_number(content)}}}')
+                received.take(content, time.monotonic())
+                if received.pictures == 1:
+                    watching.release()
+
+
+async def crowd(url: str, viewers: int) -> list[Received]:
+    """Watch until the standard input ends. Prints a line once all viewers have a picture."""
+    received = [Received() for _ in range(viewers)]
+    watching = asyncio.Semaphore(0)
+    pages = [asyncio.create_task(watch(url, one, watching)) for one in received]
+    for _ in pages:
+        await asyncio.wait_for(watching.acquire(), WAIT_S)
+    print("watching", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    for page in pages:
+        page.cancel()
+    return received
+
+
+async def time_e_stops(url: str, repeats: int) -> list[float]:
+    """Seconds from a click while driving to the news that the robot stands; the way back counts too.
+
+    Raises LinkError where the robot does not move, or does not stop.
+    """
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        return [await _time_e_stop(page) for _ in range(repeats)]
+
+
+async def time_silences(url: str, repeats: int) -> list[float]:
+    """Seconds from the last word of a page that drives to the news that the robot stands.
+
+    The page stays connected, as one does whose network is gone: nothing but its silence tells.
+    """
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        return [await _time_silence(page) for _ in range(repeats)]
+
+
+async def hold_button(url: str) -> None:
+    """Drive ahead from a page until its console is gone."""
+    async with open_page(url) as page:
+        await page.send(HELLO)
+        with contextlib.suppress(ConnectionClosed):
+            await _until(page, lambda _: False, driving=True)
+
+
+async def _time_silence(page: ClientConnection) -> float:
+    state = await _until(page, lambda state: state["moving"], driving=True)
+    await _drive(page, state["beat"])
+    silent_s = time.monotonic()
+    await _until(page, lambda newer: not newer["moving"])
+    return time.monotonic() - silent_s
+
+
+async def _drive(page: ClientConnection, beat: int) -> None:
+    await page.send(f'{{"do": "drive", "forward": 0.2, "left": 0, "turn": 0, "beat": {beat}}}')
+
+
+async def _time_e_stop(page: ClientConnection) -> float:
+    state = await _until(page, lambda state: state["moving"], driving=True)
+    clicked_s = time.monotonic()
+    await page.send('{"do": "e_stop", "engaged": true}')
+    state = await _until(page, lambda state: state["e_stop"] and not state["moving"])
+    stopped_s = time.monotonic()
+    await page.send(f'{{"do": "e_stop", "engaged": false, "beat": {state["beat"]}}}')
+    await _until(page, lambda newer: not newer["e_stop"] and newer["beat"] > state["beat"])
+    return stopped_s - clicked_s
+
+
+async def _until(page: ClientConnection, wanted: Any, driving: bool = False) -> dict[str, Any]:
+    """The first state that is wanted; with a held key meanwhile, if asked."""
+    deadline_s, beat, driven_s = time.monotonic() + WAIT_S, 0, 0.0
+    while time.monotonic() < deadline_s:
+        content = await asyncio.wait_for(page.recv(), WAIT_S)
+        if isinstance(content, bytes):
+            await page.send(f'{{"do": "seen", "picture": {picture_number(content)}}}')
+            continue
+        message = msgspec.json.decode(content)
+        if message["is"] != "state":
+            continue
+        beat = message["beat"]
+        if wanted(message):
+            return dict(message)
+        if driving and time.monotonic() - driven_s > DRIVE_PERIOD_S:
+            driven_s = time.monotonic()
+            await _drive(page, beat)
+    raise LinkError(f"the console at {page.remote_address} did not answer as expected: see its log")
+
+
+def main() -> None:
+    url, viewers = sys.argv[1], int(sys.argv[2])
+    received = asyncio.run(crowd(url, viewers))
+    print(json.dumps([{"pictures_per_s": one.pictures_per_s, "bytes": one.num_bytes} for one in received]))
+
+
+if __name__ == "__main__":
+    main()

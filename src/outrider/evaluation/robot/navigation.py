@@ -1,0 +1,210 @@
+"""`outrider eval navigation`: success, collisions and path over freshly generated homes, in closed loop."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.ports import TextDecoder
+from outrider.core.values import Sighting
+from outrider.decoding.config import DecodingConfig
+from outrider.navigation.goal.navigator import NavigatorSettings
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
+from outrider.runtime.datasets.held_out import first_home_seed, load_pair
+from outrider.runtime.mission.episode import (
+    Answerer,
+    EpisodeResult,
+    expert_answerer,
+    led_answerer,
+    model_answerer,
+    run_episode,
+)
+from outrider.runtime.wiring.decoders import local_decoder
+from outrider.simulation.contexts import phrase, true_sighting
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.simulator import Simulator
+
+MODELS = ("target", "draft", "pair", "expert")
+MEMORY = ("on", "off")
+PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
+
+
+@dataclass(frozen=True)
+class EpisodeTask:
+    """One episode to run: which home, which model, from which folder. `memory`: the place is known."""
+
+    home_seed: int
+    placement: str
+    model: str
+    folder: Path
+    max_steps: int
+    memory: bool = False
+    legs: bool = False
+
+
+@dataclass(frozen=True)
+class EpisodePair:
+    """An episode and the exploring expert's on the same home, with the same memory."""
+
+    result: EpisodeResult
+    expert: EpisodeResult
+
+
+def plan(
+    episodes: int,
+    seed: int,
+    model: str,
+    folder: Path,
+    max_steps: int,
+    memory: bool = False,
+    legs: bool = False,
+) -> list[EpisodeTask]:
+    """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
+    first = first_home_seed(seed)
+    return [
+        EpisodeTask(
+            first + index,
+            PLACEMENT_CYCLE[index % len(PLACEMENT_CYCLE)],
+            model,
+            folder,
+            max_steps,
+            memory,
+            legs,
+        )
+        for index in range(episodes)
+    ]
+
+
+def run_task(task: EpisodeTask) -> EpisodePair:
+    """The model's episode and the expert's on the same home."""
+    home = generate_home(task.home_seed, placement=task.placement)
+    instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
+    settings = NavigatorSettings(max_steps=task.max_steps)
+    known = _earlier_visit(home) if task.memory else ()
+    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known, task.legs)
+    if task.model == "expert":
+        return EpisodePair(expert, expert)
+    decoder = _decoder(task.model, task.folder)
+
+    def make_answerer(simulator: Simulator) -> Answerer:
+        return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
+
+    result = run_episode(home, instruction, make_answerer, settings, ODOMETRY_NOISE, known, task.legs)
+    return EpisodePair(result, expert)
+
+
+def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
+    """The target's place as an earlier visit would have noted it."""
+    sighting = true_sighting(np.random.default_rng([home.seed, 17]), home, home.target.spec)
+    return () if sighting is None else (sighting,)
+
+
+@lru_cache(maxsize=1)
+def _decoder(model: str, folder: Path) -> TextDecoder:
+    """The decoder of this process, loaded once; a model alone is its own target."""
+    from outrider.models import load_model  # seconds to import, and the expert needs none
+
+    if model == "pair":
+        pair = load_pair(folder)
+        return local_decoder(pair.target, pair.draft, DecodingConfig(strategy="sd", acceptance="greedy"))
+    return local_decoder(load_model(folder / model), None, DecodingConfig(strategy="ar"))
+
+
+def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
+    """The figures of an evaluation. A rate without episodes, and a ratio without successes, is None."""
+    results = [pair.result for pair in pairs]
+    away = [r for r in results if r.placement == "other_room"]
+    same = [r for r in results if r.placement != "other_room"]
+    ratios = [
+        pair.result.path_m / pair.expert.path_m
+        for pair in pairs
+        if pair.result.success and pair.expert.success and pair.expert.path_m > 0.0
+    ]
+    return {
+        "episodes": len(results),
+        "success_rate": _success_rate(results),
+        "success_same_room": _success_rate(same),
+        "success_other_room": _success_rate(away),
+        "collision_rate": statistics.mean(r.collisions > 0 for r in results),
+        "path_ratio": statistics.median(ratios) if ratios else None,
+        "steps_median": statistics.median(r.steps for r in results),
+        "steps_hidden": _steps_to_find(results, "hidden"),
+        "steps_other_room": _steps_to_find(results, "other_room"),
+        "expert_success_rate": _success_rate([pair.expert for pair in pairs]),
+        "expert_collision_rate": statistics.mean(pair.expert.collisions > 0 for pair in pairs),
+    }
+
+
+def _steps_to_find(results: Sequence[EpisodeResult], placement: str) -> float | None:
+    """Median steps of a placement's episodes; what was not found counts as more than any that was."""
+    steps = [r.steps if r.success else math.inf for r in results if r.placement == placement]
+    median = statistics.median(steps) if steps else math.inf
+    return median if math.isfinite(median) else None
+
+
+def _success_rate(results: Sequence[EpisodeResult]) -> float | None:
+    return statistics.mean(r.success for r in results) if results else None
+
+
+def evaluate_navigation(
+    episodes: int,
+    seed: int,
+    model: str = "target",
+    models: Path | None = None,
+    json_file: Path | None = None,
+    processes: int = 1,
+    max_steps: int = 100,
+    memory: str = "off",
+    legs: bool = False,
+) -> dict[str, Any]:
+    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
+    if model not in MODELS:
+        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    if memory not in MEMORY:
+        raise ConfigError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
+    if episodes < 1 or processes < 1 or seed < 0:
+        raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
+    folder = Path() if model == "expert" else models_folder(models)
+    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs)
+    pairs = list(tracked(_run_all(tasks, processes), "episodes", total=episodes))
+    pairs.sort(key=lambda pair: pair.result.seed)
+    figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, **summarise(pairs)}
+    make_console().print(_table(figures))
+    if json_file is not None:
+        runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
+        write_figures(json_file, {**figures, "runs": runs})
+    return figures
+
+
+def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePair]:
+    if processes == 1:
+        yield from map(run_task, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(run_task, tasks)
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"navigation, {figures['model']}, memory {figures['memory']}, {figures['episodes']} episodes, "
+        f"seed {figures['seed']}"
+    )
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for name, value in figures.items():
+        if name not in ("model", "seed", "memory", "episodes"):
+            table.add_row(name, "-" if value is None else f"{value:.3g}")
+    return table

@@ -1,0 +1,361 @@
+"""`outrider eval safety`: faults are injected while the robot drives; how soon does it stand, and then?
+
+Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to
+have, after its own deadman. Each fault meets each way to command a base, in each home. The robot must stand
+within 0.3 s of the fault, stay so as long as the fault lasts, and the goal must then be reached or end with
+an error that says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from outrider.core.errors import OutriderError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.values import STANDSTILL, Velocity
+from outrider.evaluation.common.trials import run_trials
+from outrider.evaluation.robot.odometry_faults import EVIDENT, LIES, SUDDEN
+from outrider.evaluation.robot.safety_world import (
+    AVOIDANCE_TAKEN,
+    GO2_TROUBLES,
+    HAND_MPS,
+    STEP_S,
+    DirectWire,
+    Guide,
+    NavigatorKilled,
+    OpenWire,
+    SafetyWorld,
+)
+from outrider.evaluation.robot.scan_faults import SCAN_FAULTS, SCAN_FROZEN
+from outrider.navigation.goal.navigator import NavigatorSettings
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.simulator import Simulator
+from outrider.simulation.vocabulary import ObjectSpec
+
+LIMIT_S = 0.3
+# How far the robot may go beyond a motion's command, and how long what is sudden lasts: no longer than it
+# takes until a source that has jumped counts again.
+LIMIT_M = 0.3
+SUDDEN_S = (0.3, 0.9)
+NUM_HOMES = 4
+ODOMETRY_NOISE = 0.02
+SETTINGS = GoalSettings(navigator=NavigatorSettings(max_steps=40, max_turning_deg=360.0))
+TARGET = ObjectSpec("bottle", "silver")
+NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached")
+Act = Callable[[SafetyWorld, Guide], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
+
+    It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
+    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
+    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What `lies` is
+    judged by how far the motions go beyond their commands alone. What only a Go2 has meets its `bases` alone.
+    """
+
+    name: str
+    begin: Act
+    end: Act = lambda world, guide: None
+    lasts_s: tuple[float, float] = (0.5, 3.0)
+    while_waiting: bool = False
+    by_models: bool = False
+    at_speed: bool = False
+    lies: bool = False
+    bases: str = ""
+
+
+def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
+    """`begin` and `end` of a fault that is one switch of the world."""
+    return (
+        lambda world, guide: setattr(world.switches, name, value),
+        lambda world, guide: setattr(world.switches, name, back),
+    )
+
+
+def _restart_action(world: SafetyWorld, guide: Guide) -> None:
+    world.start_action_node()
+    world.switches.action = True
+
+
+def _release(world: SafetyWorld, guide: Guide) -> None:
+    world.pilot.on_emergency_stop(False, world.moment())
+
+
+FAULTS = (
+    Fault("navigator killed", *_switch("navigator", False, True)),
+    Fault("action node killed", lambda w, g: setattr(w.switches, "action", False), _restart_action),
+    Fault("base's DDS peer killed", *_switch("base", False, True)),
+    Fault("verifier killed", *_switch("link", False, True)),
+    Fault("network blackout, once missed", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
+    Fault("camera silent", *_switch("camera", "silent", "ok")),
+    Fault("camera frozen", *_switch("camera", "frozen", "ok")),
+    Fault("camera repeats itself", *_switch("camera", "repeating", "ok"), at_speed=True),
+    *(Fault(f"odometry {name}", *_switch("odometry", odd, None)) for name, odd in EVIDENT.items()),
+    *(
+        Fault(f"odometry {name}", *_switch("odometry", odd, None), lasts_s=SUDDEN_S)
+        for name, odd in SUDDEN.items()
+    ),
+    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), lies=True) for name, odd in LIES.items()),
+    Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
+    Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
+    Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
+    *(Fault(f"scan {name}", *_switch("scan", odd, None)) for name, odd in SCAN_FAULTS.items()),
+    Fault("scan frozen", *_switch("scan", SCAN_FROZEN, None), at_speed=True),
+    Fault("the lidar's transform lost", *_switch("transforms", False, True)),
+    Fault(
+        "joystick not a number",
+        lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),
+        lasts_s=(0.2, 0.2),
+    ),
+    Fault(
+        "joystick dies while held",
+        lambda w, g: w.pilot.on_joystick(Velocity(HAND_MPS), w.moment()),
+        lasts_s=(0.5, 0.5),
+    ),
+    Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
+    Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
+    Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
+    Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
+)
+
+GO2_FAULTS = (
+    *(Fault(name, *_switch("robot", name, ""), bases="sport") for name in GO2_TROUBLES),
+    Fault(AVOIDANCE_TAKEN, *_switch("robot", AVOIDANCE_TAKEN, ""), bases="sport, robot_avoidance"),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One injection. `to_zero_s` is from the fault to the last moment at which the base was told to move, and
+    infinite where there was no occasion for it. `overrun_m` is how far any part of the body came beyond where
+    its motion should have taken it.
+    """
+
+    fault: str
+    to_zero_s: float
+    reached: bool
+    error: str
+    message: str
+    base: str = ""
+    overrun_m: float = 0.0
+
+    @property
+    def missed(self) -> bool:
+        return self.to_zero_s > LIMIT_S + 1e-9 or self.overrun_m > LIMIT_M
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the goal neither was reached nor says why not."""
+        return not self.reached and (self.error == GoalError.NONE.name or not self.message)
+
+
+class _Watch:
+    """Called each step: begins the fault at its occasion, ends it in time, and notes when the robot moves."""
+
+    def __init__(self, fault: Fault | None, world: SafetyWorld, guide: Guide, onset: int, lasts_s: float):
+        self._fault, self._world, self._guide = fault, world, guide
+        self._onset, self._lasts_s = onset, lasts_s
+        self.occasions = 0
+        self.begun_s, self.to_zero_s = math.inf, 0.0
+        self._since_s: float | None = None
+        self.over = False
+
+    def __call__(self, now_s: float, velocity: Velocity) -> None:
+        moves = velocity != STANDSTILL
+        fault = self._fault
+        self.occasions += self._guide.awaits_verdict if fault and fault.while_waiting else moves
+        if fault is None:
+            return
+        occasion = self.occasions >= self._onset and (not fault.at_speed or self._world.is_at_speed)
+        if math.isinf(self.begun_s) and occasion:
+            self.begun_s = self._since_s = now_s
+            fault.begin(self._world, self._guide)
+        elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
+            self.over = True
+            fault.end(self._world, self._guide)
+        if math.isfinite(self.begun_s) and not self.over and not fault.lies:
+            self._time(moves, now_s)
+
+    def _time(self, moves: bool, now_s: float) -> None:
+        """How long the robot has been told to move in spite of the fault."""
+        if moves:
+            self._since_s = now_s if self._since_s is None else self._since_s
+            self.to_zero_s = max(self.to_zero_s, now_s + STEP_S - self._since_s)
+        elif self._fault and self._fault.at_speed:
+            self._since_s = None
+
+    def goal_ended(self, now_s: float) -> None:
+        if self._fault and self._fault.by_models:
+            self.begun_s = self._since_s = now_s
+            self.to_zero_s = 0.0
+
+    @property
+    def pending(self) -> bool:
+        """Whether the fault still lasts."""
+        return math.isfinite(self.begun_s) and not self.over and not (self._fault and self._fault.by_models)
+
+
+def run_trial(
+    home: Home,
+    fault: Fault,
+    rng: np.random.Generator,
+    occasions: int,
+    base: str = "",
+    open_wire: OpenWire = DirectWire,
+) -> Trial:
+    """One goal with one fault, which comes somewhere among the first `occasions` steps under way.
+
+    `base` names what `open_wire` opens.
+    """
+    latest = 20 if fault.while_waiting else max(2, int(0.8 * occasions))
+    onset, lasts_s = int(rng.integers(1, latest)), float(rng.uniform(*fault.lasts_s))
+    simulator = Simulator(home, int(rng.integers(1 << 31)), ODOMETRY_NOISE)
+    try:
+        world = SafetyWorld(simulator, open_wire)
+        guide = Guide(world)
+        watch = world.on_step = _Watch(fault, world, guide, onset, lasts_s)
+        result = _drive_goal(world, guide, "first")
+        watch.goal_ended(world.now_s())
+        while watch.pending:
+            world.pause(STEP_S)
+        result = result or _drive_goal(world, guide, "second")
+        world.pause(2 * LIMIT_S)
+    finally:
+        simulator.close()
+    to_zero_s = watch.to_zero_s if math.isfinite(watch.begun_s) else math.inf
+    assert result is not None, "the navigator is killed only once"
+    ending = (result.success, result.error.name, result.message)
+    return Trial(fault.name, to_zero_s, *ending, base, world.overrun_m)
+
+
+def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult | None:
+    """The goal's result; None where its navigator was killed."""
+    run = GoalRun(f"find the {TARGET.phrase}", session_id, world, guide, SETTINGS, cancelled=lambda: False)
+    world.in_navigator = True
+    try:
+        return run.run()
+    except NavigatorKilled:
+        return None
+    finally:
+        world.in_navigator = False
+        world.end_goal()
+
+
+def undisturbed(home: Home, seed: int) -> int:
+    """In how many steps the robot moves to the object of a home; 0 where the guide does not get there."""
+    simulator = Simulator(home, seed, ODOMETRY_NOISE)
+    try:
+        world = SafetyWorld(simulator)
+        guide = Guide(world)
+        watch = world.on_step = _Watch(None, world, guide, 0, 0.0)
+        result = _drive_goal(world, guide, "undisturbed")
+        return watch.occasions if result is not None and result.success else 0
+    finally:
+        simulator.close()
+
+
+def usable_homes(seed: int) -> list[tuple[Home, int]]:
+    """The next homes in which the guide finds the object undisturbed, with the steps it moves for."""
+    found: list[tuple[Home, int]] = []
+    while len(found) < NUM_HOMES:
+        home = generate_home(seed, TARGET, "in_view")
+        occasions = undisturbed(home, seed)
+        if occasions > 0:
+            found.append((home, occasions))
+        seed += 1
+    return found
+
+
+def run_safety(injections: int, seed: int, json_file: Path | None) -> int:
+    """The trials in a process that may use ROS: 0, or 1 where a stop was late or an end unclear.
+
+    Raises OutriderError where they did not come to their end.
+    """
+    path = str(json_file.resolve()) if json_file else ""
+    status = run_trials("outrider.evaluation.robot.safety_trials", str(injections), str(seed), path)
+    if status not in (0, 1):
+        raise OutriderError("the trials did not come to their end: the reason is above")
+    return status
+
+
+def evaluate_safety(
+    injections: int, seed: int, json_file: Path | None, wires: Mapping[str, OpenWire]
+) -> dict[str, Any]:
+    """Inject every fault in turn, print a table, and give the figures; see the module for what is asked.
+
+    `wires` are the ways to the base, by their names.
+    """
+    rng = np.random.default_rng([seed, 11])
+    homes, bases = usable_homes(seed), list(wires.items())
+    faults = [
+        fault for fault in (*FAULTS, *GO2_FAULTS) if any(name.startswith(fault.bases) for name in wires)
+    ]
+    trials = []
+    with _quiet():
+        for index in tracked(range(injections), "injections"):
+            round_, kind = divmod(index, len(faults))
+            fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
+            base, open_wire = fitting[round_ % len(fitting)]
+            home, occasions = homes[round_ // len(bases) % len(homes)]
+            trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire))
+    figures = figures_of(trials)
+    make_console().print(_table(figures))
+    write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})
+    return figures
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings that the faults give rise to."""
+    log = logging.getLogger("outrider")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def figures_of(trials: list[Trial]) -> dict[str, Any]:
+    """Counts and worst times, of all trials, of each fault and of each base."""
+    faults = {name: [t for t in trials if t.fault == name] for name in dict.fromkeys(t.fault for t in trials)}
+    bases = {name: [t for t in trials if t.base == name] for name in dict.fromkeys(t.base for t in trials)}
+    return _counts(trials) | {
+        "faults": {name: _counts(some) for name, some in faults.items()},
+        "bases": {name: _counts(some) for name, some in bases.items()},
+    }
+
+
+def _counts(trials: list[Trial]) -> dict[str, Any]:
+    return {
+        "injections": len(trials),
+        "worst_to_zero_s": round(max(trial.to_zero_s for trial in trials), 3),
+        "worst_overrun_m": round(max(trial.overrun_m for trial in trials), 3),
+        "missed": sum(trial.missed for trial in trials),
+        "reached": sum(trial.reached for trial in trials),
+        "ended_with_reason": sum(not trial.reached and not trial.unclear for trial in trials),
+        "unclear": sum(trial.unclear for trial in trials),
+    }
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table("fault", "faults", "s to zero", "m beyond", "late", "reached", "ended")
+    bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
+    rows = [*figures["faults"].items(), *bases, ("all", figures)]
+    for name, row in rows:
+        numbers = (row[key] for key in NUMBERS)
+        table.add_row(name, *map(str, numbers), str(row["ended_with_reason"]))
+    return table

@@ -1,0 +1,137 @@
+"""The trials of `outrider eval safety`, with the real commands of a base and the Go2's simulated services."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from geometry_msgs.msg import Twist
+
+from outrider.core.errors import OutriderError
+from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity
+from outrider.evaluation.robot.safety import evaluate_safety
+from outrider.evaluation.robot.safety_world import OpenWire
+from outrider.evaluation.robot.virtual_dds import VirtualDomain, VirtualNode
+from outrider.navigation.limits import MotionLimits
+from outrider.nodes.base.base_command import BaseCommand, open_base_command
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.process_exit import Ending
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.simulated_go2 import BATTERY_PERCENT, SimulatedGo2
+
+# The states of the robot come every so many steps; the modes of what keeps it from walking.
+STATE_STEPS = 5
+MIN_BATTERY_PERCENT = 8
+# No call of ours, of any service.
+ANY_CALL = 1099
+MODES = {"Go2 damped": 7, "Go2 lies down": 5, "Go2's joints locked": 6}
+
+
+class NodesWire:
+    """Implements `BaseWire`: a base's command at one end, what the simulation listens to at the other."""
+
+    def __init__(
+        self,
+        interface: str,
+        avoid_obstacles: bool,
+        feed: Callable[[Velocity], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._interface, self._avoid_obstacles, self._clock = interface, avoid_obstacles, clock
+        self._moved_through = go2_api.OBSTACLES_AVOID if avoid_obstacles else go2_api.SPORT
+        self._domain = VirtualDomain()
+        self._base = self._domain.join()
+        self._base.subscription(Twist, "cmd_vel", lambda m: feed(convert.velocity_of(m)), qos.COMMAND)
+        self._go2 = SimulatedGo2(_as_node(self._base), feed, take_jpeg=lambda: b"")
+        app = self._domain.join()
+        self._app = app.publisher(go2_api.Request, go2_api.request_topic(self._moved_through), qos.EVENTS)
+        self.robot, self._turn = "", 0
+        self._action: VirtualNode | None = None
+
+    def start(self) -> None:
+        if self._action is not None:
+            self._domain.leave(self._action)
+        self._action = self._domain.join()
+        self._command: BaseCommand = open_base_command(
+            _as_node(self._action),
+            self._interface,
+            MotionLimits(),
+            self._avoid_obstacles,
+            self._clock,
+            MIN_BATTERY_PERCENT,
+        )
+        self._command.start()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._command.is_ready
+
+    def carry(self, alive: bool) -> None:
+        self._turn += 1
+        if self._turn % STATE_STEPS == 0:
+            self._trouble()
+            self._go2.publish_state(Odometry(Pose2D(0.0, 0.0, 0.0), STANDSTILL, self._clock()))
+            self._go2.publish_battery()
+        self._domain.carry(dead=() if alive else (self._base,))
+
+    def _trouble(self) -> None:
+        """Let the robot, or another program on it, do what is wrong with it now."""
+        self._go2.mode = MODES.get(self.robot)
+        self._go2.move_code = -1 if "answered -1" in self.robot else go2_api.CODE_OK
+        self._go2.battery_percent = 5 if "battery" in self.robot else BATTERY_PERCENT
+        if "taken" in self.robot:
+            parameter = go2_api.enable_parameter(False)
+            self._app.publish(go2_api.request(self._turn, go2_api.AVOID_SWITCH_SET, parameter))
+        elif "another" in self.robot:
+            self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
+
+    def tick(self) -> None:
+        self._command.tick()
+
+    def send(self, velocity: Velocity) -> None:
+        self._command.send(velocity)
+
+    def stop(self) -> None:
+        self._command.stop()
+
+    def trouble(self) -> str:
+        return self._command.trouble()
+
+    def warning(self) -> str:
+        return self._command.warning()
+
+
+def _as_node(node: VirtualNode) -> OutriderNode:
+    """It has all that a base that is ready uses of one."""
+    return cast(OutriderNode, node)
+
+
+INTERRUPTED = 130
+WIRES: dict[str, OpenWire] = {
+    "twist": partial(NodesWire, "twist", False),
+    "sport": partial(NodesWire, "sport", False),
+    "sport, robot_avoidance": partial(NodesWire, "sport", True),
+}
+
+
+def main() -> int:
+    injections, seed, json_file = sys.argv[1:]
+    ending = Ending()
+    try:
+        with ending.interrupting():
+            file = Path(json_file) if json_file else None
+            figures = evaluate_safety(int(injections), int(seed), file, WIRES)
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 1 if figures["missed"] or figures["unclear"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,433 @@
+"""The robot's side of a goal on the simulation's clock, in one process and with switches for what can fail.
+
+Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo,
+and with a `BaseWire` of the nodes also the base's command and its services. What DDS and processes do in the
+field is done here by calls, at the nodes' own rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from outrider.core.errors import LinkError
+from outrider.core.language.actions import Motion
+from outrider.core.sensors.lidar import LIDAR_FRAME
+from outrider.core.values import (
+    STANDSTILL,
+    Decoded,
+    DecodeRequest,
+    LinkState,
+    Odometry,
+    RangeScan,
+    Velocity,
+    Verified,
+    wrap_angle,
+)
+from outrider.evaluation.robot.odometry_faults import Distortion, sample_of
+from outrider.evaluation.robot.scan_faults import ScanDistortion, scan_sample_of
+from outrider.navigation.clocks import Moment
+from outrider.navigation.limits import Footprint
+from outrider.navigation.motion.camera_check import RepeatWatch
+from outrider.navigation.motion.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
+from outrider.navigation.sensing.scan_check import ScanCheck, ScanSample
+from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
+from outrider.runtime.mission.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.runtime.mission.simulated_base import SimulatedBase
+from outrider.runtime.node_graph.node_specs import ACTION
+from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
+
+STEP_S = 0.01
+# Steps between two turns of each: 50, 33, 25, 20 and 10 Hz.
+BASE, TICK, SENSOR, BEAT, CAMERA = 2, 3, 4, 5, 10
+CAMERA_SILENCE_S = 0.2
+FRESH_S = 2.0
+SPEED_MPS, SPEED_RPS = 0.1, 0.2
+REACHED_M = 0.9
+HAND_MPS = 0.3
+# The clock of motions, and that of odometry's source, when the trial begins.
+JOINED_S, ROBOT_S = 50.0, 7000.0
+BASE_FRAME = "base_link"
+# Published over and over, as of a lidar on a joint.
+LIDAR_ON_BASE = StampedTransform(BASE_FRAME, LIDAR_FRAME, (0.0, 0.0, -0.1), (0.0, 0.0, 0.0, 1.0))
+
+
+GO2_TROUBLES = (
+    "Go2 damped",
+    "Go2 lies down",
+    "Go2's joints locked",
+    "Go2's Move answered -1",
+    "Go2's battery low",
+    "another program commands the Go2",
+)
+AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
+
+
+class BaseWire(Protocol):
+    """The way from the action node to the base: commands at one end, at the other what feeds the base.
+
+    `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
+    that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
+    GO2_TROUBLES, or AVOIDANCE_TAKEN.
+    """
+
+    robot: str
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def carry(self, alive: bool) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def send(self, velocity: Velocity) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def trouble(self) -> str: ...
+
+
+OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
+"""Makes a wire from what feeds the base and the clock."""
+
+
+class DirectWire:
+    """A wire without delay to a base that is always ready."""
+
+    is_ready = True
+    robot = ""
+
+    def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
+        self._feed, self._alive = feed, True
+
+    def start(self) -> None:
+        """Nothing is asked first."""
+
+    def carry(self, alive: bool) -> None:
+        self._alive = alive
+
+    def tick(self) -> None:
+        """Nothing is due."""
+
+    def send(self, velocity: Velocity) -> None:
+        if self._alive:
+            self._feed(velocity)
+
+    def stop(self) -> None:
+        self.send(STANDSTILL)
+
+    def trouble(self) -> str:
+        return ""
+
+    def warning(self) -> str:
+        return ""
+
+
+class NavigatorKilled(BaseException):
+    """Unwinds the navigator as kill -9 would: what its code still says reaches nobody."""
+
+
+@dataclass
+class Switches:
+    """What works at the moment. `odometry` and `scan` are what their sources do wrong, `transforms` whether
+    the lidar's place is published, and `clock` the clock of motions, given its time at the fault's beginning
+    and the time now. `camera` is one of ok, silent, frozen, repeating (the last picture under new stamps);
+    `drivers` drive by hand, each another way; `robot` is what is wrong with the robot, as in `BaseWire`.
+    """
+
+    navigator: bool = True
+    action: bool = True
+    base: bool = True
+    link: bool = True
+    scan: ScanDistortion | None = None
+    transforms: bool = True
+    camera: str = "ok"
+    odometry: Distortion | None = None
+    clock: Callable[[float, float], float] | None = None
+    drivers: tuple[str, ...] = ()
+    robot: str = ""
+
+
+@dataclass
+class SafetyWorld:
+    """Implements `goal_run.RobotSide`; every wait of the navigator advances the world.
+
+    `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
+    """
+
+    simulator: Simulator
+    open_wire: OpenWire = DirectWire
+    on_step: Callable[[float, Velocity], None] = lambda time_s, velocity: None
+    switches: Switches = field(default_factory=Switches)
+    in_navigator: bool = False
+
+    def __post_init__(self) -> None:
+        self._steps = 0
+        self._base, self._velocity = SimulatedBase(), STANDSTILL
+        self._wire = self.open_wire(lambda velocity: self._base.feed(velocity, self.now_s()), self.now_s)
+        self._pictures = PictureClock(self.now_s())
+        self._repeat_watch, self._picture = RepeatWatch(), b"picture 0"
+        self._picture_s = -math.inf
+        self._odometry: Odometry | None = None
+        self._known: Odometry | None = None
+        self._last_sound: OdometrySample | None = None
+        self._clock_fault_s: float | None = None
+        self._motion, self._motion_start = Motion(), self.simulator.truth()
+        self.overrun_m = 0.0
+        self._scan: RangeScan | None = None
+        self._last_scan: ScanSample | None = None
+        self._update: StepUpdate | None = None
+        self._ends: dict[tuple[str, int], MotionEnd] = {}
+        self.start_action_node()
+        while not self._wire.is_ready:
+            self._step()
+
+    def start_action_node(self) -> None:
+        """A new process: it knows nothing of the texts before."""
+        values = ACTION.checked({})
+        self._odometry_check, self._transforms = OdometryCheck(), TransformTree()
+        self._scan_check = ScanCheck(self._transforms, BASE_FRAME)
+        self.pilot = Pilot(
+            PilotSettings(
+                silence_s=float(values["deadman_s"]),
+                joystick_s=float(values["joystick_s"]),
+                max_frame_age_s=float(values["max_frame_age_s"]),
+                period_s=TICK * STEP_S,
+            )
+        )
+        self._wire.start()
+
+    def moment(self) -> Moment:
+        return Moment(self._motion_s(), self.now_s())
+
+    def _motion_s(self) -> float:
+        """The clock of motions and measurements; it is joined as it runs."""
+        now_s = JOINED_S + self.now_s()
+        if self.switches.clock is None:
+            self._clock_fault_s = None
+            return now_s
+        self._clock_fault_s = now_s if self._clock_fault_s is None else self._clock_fault_s
+        return self.switches.clock(self._clock_fault_s, now_s)
+
+    def now_s(self) -> float:
+        return self._steps * STEP_S
+
+    @property
+    def is_at_speed(self) -> bool:
+        """Whether the robot moves by its odometry, and not just barely."""
+        velocity = self._odometry.velocity if self._odometry else STANDSTILL
+        return math.hypot(velocity.vx, velocity.vy) > SPEED_MPS or abs(velocity.wz) > SPEED_RPS
+
+    def pause(self, duration_s: float) -> None:
+        for _ in range(max(1, round(duration_s / STEP_S))):
+            self._step()
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        if not self._wait(lambda: self._picture_s > stamp_s, timeout_s):
+            return None
+        return Frame(b"", self._picture_s)
+
+    def odometry(self) -> Odometry | None:
+        known = self._known
+        return known if known is not None and self.now_s() - known.stamp_s <= FRESH_S else None
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        self._wait(lambda: (session_id, step) in self._ends, timeout_s)
+        return self._ends.pop((session_id, step), None)
+
+    def tell(self, update: StepUpdate) -> None:
+        self._update = update
+        self._deliver()
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Nobody listens."""
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Nobody listens."""
+
+    def end_goal(self) -> None:
+        self._update = None
+
+    def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        for _ in range(round(timeout_s / STEP_S)):
+            if condition():
+                return True
+            self._step()
+        return condition()
+
+    def _step(self) -> None:
+        now_s, turn = self.now_s(), self._steps
+        self._wire.robot = self.switches.robot
+        self._wire.carry(self.switches.base)
+        if turn % SENSOR == 0:
+            self._sense(now_s)
+        if turn % CAMERA == 0:
+            self._look(now_s)
+        if turn % BEAT == 0 and self._update is not None:
+            self._update = unless_blind(self._update, self._pictures.silent_s(now_s), CAMERA_SILENCE_S)
+            self._deliver()
+        if turn % BEAT == 0:
+            self._drive_by_hand()
+        if turn % TICK == 0 and self.switches.action:
+            self._tick()
+        if turn % BASE == 0:
+            self._velocity = self._base.velocity(now_s)
+        self.on_step(now_s, self._velocity)
+        self.simulator.drive(self._velocity if self.switches.base else STANDSTILL, STEP_S)
+        self._follow()
+        self._steps += 1
+        if self.in_navigator and not self.switches.navigator:
+            raise NavigatorKilled
+
+    def _follow(self) -> None:
+        """How far the robot truly is beyond where its last motion should have taken it."""
+        motion, truth = self.pilot.motion, self.simulator.truth()
+        if motion is not None and motion is not self._motion:
+            self._motion, self._motion_start = motion, truth
+        start = self._motion_start
+        beyond_m = start.distance_to(truth.x, truth.y) - self._motion.forward_m
+        turned_rad = abs(wrap_angle(truth.yaw - start.yaw)) - abs(self._motion.turn_rad)
+        overrun_m = max(0.0, beyond_m) + Footprint().radius_m * max(0.0, turned_rad)
+        self.overrun_m = max(self.overrun_m, overrun_m)
+
+    def _sense(self, now_s: float) -> None:
+        switches = self.switches
+        if not switches.base:
+            return
+        for sample in self._samples(now_s):
+            self._odometry = self._odometry_check.take(sample, self._motion_s())
+            if self._odometry is not None:
+                self._known = replace(self._odometry, stamp_s=now_s)
+        if switches.transforms:
+            self._transforms.put(replace(LIDAR_ON_BASE, stamp_s=ROBOT_S + now_s))
+        for scan in self._scans(now_s):
+            self._scan = self._scan_check.take(scan, self._motion_s())
+
+    def _scans(self, now_s: float) -> tuple[ScanSample, ...]:
+        """What the lidar's driver sends."""
+        scan = scan_sample_of(self.simulator.scan(), SCAN_RANGE_M, ROBOT_S + now_s)
+        if self.switches.scan is None:
+            self._last_scan = scan
+            return (scan,)
+        return self.switches.scan(self._last_scan or scan, scan)
+
+    def _samples(self, now_s: float) -> tuple[OdometrySample, ...]:
+        """What odometry's source sends, stamped by a clock of its own."""
+        sample = sample_of(self.simulator.odometry(), ROBOT_S + now_s)
+        if self.switches.odometry is None:
+            self._last_sound = sample
+            return (sample,)
+        return self.switches.odometry(self._last_sound or sample, sample)
+
+    def _look(self, now_s: float) -> None:
+        if not self.switches.base or self.switches.camera == "silent":
+            return
+        if self.switches.camera != "repeating":
+            self._picture = f"picture {self._steps}".encode()
+        stamp_s = self._picture_s if self.switches.camera == "frozen" else now_s
+        if self._repeat_watch.is_repeated(self._picture, self._odometry):
+            return
+        if self._pictures.is_new(stamp_s, now_s):
+            self._picture_s = stamp_s
+
+    def _deliver(self) -> None:
+        """What DDS does with a VerifiedText."""
+        update, switches = self._update, self.switches
+        if update is None or not switches.navigator or not switches.action:
+            return
+        age_s = self.now_s() - update.frame.stamp_s if update.frame else 0.0
+        text = StepText(
+            session_id=update.session_id,
+            step=update.step,
+            action=update.action,
+            complete=update.action_complete,
+            withdrawn=update.state is StepState.WITHDRAWN,
+            link_lost=not switches.link,
+            frame_age_s=age_s,
+            text=update.text,
+        )
+        self.pilot.on_text(text, self.moment())
+
+    def _drive_by_hand(self) -> None:
+        for number, driver in enumerate(self.switches.drivers):
+            if self.switches.action:
+                velocity = Velocity(HAND_MPS if number % 2 == 0 else -HAND_MPS)
+                self.pilot.on_joystick(velocity, self.moment(), driver)
+
+    def _tick(self) -> None:
+        """As the action node's."""
+        self._wire.tick()
+        self.pilot.on_base(self._wire.trouble(), self.moment())
+        missing = self._odometry_check.fault or self._scan_check.fault
+        self._carry_out(self.pilot.tick(self._odometry, self._scan, self.moment(), missing))
+
+    def _carry_out(self, drive: Drive) -> None:
+        if drive.stop:
+            self._wire.stop()
+        if drive.velocity is not None:
+            self._wire.send(drive.velocity)
+        if drive.end is not None:
+            self._ends[(drive.end.session_id, drive.end.step)] = drive.end
+
+
+@dataclass
+class Guide:
+    """Implements TextDecoder: the way to the target by the simulation's own truth, with a network's delays.
+
+    `late_s` is added to the verdict that is awaited or comes next; `spins` turns left for ever.
+    """
+
+    world: SafetyWorld
+    verdict_s: float = 0.08
+    reason_s: float = 0.4
+    late_s: float = 0.0
+    spins: bool = False
+    awaits_verdict: bool = False
+    link_state: LinkState = LinkState.CONNECTED
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        self._await_verdict()
+        line = self._action() + "\n"
+        on_verified(Verified((1,), line, self.verdict_s))
+        self._wait(self.world.now_s() + self.reason_s)
+        text = line + "approach: the way is known"
+        on_verified(Verified((2,), text, self.reason_s))
+        return Decoded(text, (1, 2), True, self.verdict_s + self.reason_s, self.verdict_s, 1)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _await_verdict(self) -> None:
+        started_s, self.awaits_verdict = self.world.now_s(), True
+        self._wait(started_s + self.verdict_s)
+        self._wait(started_s + self.verdict_s + self.late_s)
+        self.late_s, self.awaits_verdict = 0.0, False
+
+    def _wait(self, until_s: float) -> None:
+        while self.world.now_s() < until_s:
+            self.world.pause(STEP_S)
+            if not self.world.switches.link:
+                raise LinkError("the verifier cannot be reached: start it with `outrider verifier`")
+
+    def _action(self) -> str:
+        if self.spins:
+            return "turn left large"
+        simulator = self.world.simulator
+        pose, target = simulator.truth(), simulator.home.target
+        bearing_deg = math.degrees(pose.bearing_to(target.x, target.y))
+        if pose.distance_to(target.x, target.y) < REACHED_M + target.radius / 2:
+            return "stop"
+        if abs(bearing_deg) > 10:
+            side, size = "left" if bearing_deg > 0 else "right", "large" if abs(bearing_deg) > 40 else "small"
+            return f"turn {side} {size}"
+        return "move forward medium"

@@ -1,0 +1,1 @@
+"""Many robots on one verifier."""

@@ -1,0 +1,1 @@
+"""Sentences and words: what people say about memory, and how it answers."""

@@ -1,0 +1,200 @@
+"""General knowledge for a fleet: the same passages in Qdrant, which many verifiers may share.
+
+`http(s)://HOST:PORT` is a server, whose key is in $QDRANT_API_KEY; `qdrant:FOLDER` is Qdrant's own local
+form, the local mode of its client: the server's calls answered in this process from a folder, for thousands
+of passages. The tests run on that form. The collection carries the embedder's name, so that vectors of
+different embedders never meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.files.private_files import make_private_folder
+from outrider.core.ports import Embedder
+from outrider.core.values import Recalled, Record, RecordKind, Visibility
+from outrider.memory.language.words import holds_all, search_words
+from outrider.memory.store.ranking import content_words, hybrid_score, lexical_weight, own_words
+from outrider.memory.store.records import checked_text
+
+SERVER = re.compile(r"https?://\S+")
+LOCAL = "qdrant:"
+KEY_VARIABLE = "QDRANT_API_KEY"
+TIMEOUT_S = 5
+NEAREST, MATCHING, PAGE = 64, 32, 256
+
+
+def is_fleet(where: str) -> bool:
+    """Whether a corpus of this name is kept in Qdrant."""
+    return where.startswith(LOCAL) or SERVER.fullmatch(where) is not None
+
+
+class FleetCorpus:
+    """Implements `core.ports.Corpus`."""
+
+    def __init__(self, where: str, embedder: Embedder) -> None:
+        """Raises MemoryStoreError without the package, a reachable server, a right key or a usable folder."""
+        self.where = where
+        self._embedder = embedder
+        self._models = _package().models
+        self._collection = f"outrider_{re.sub('[^a-zA-Z0-9]+', '_', embedder.name)}"
+        with self._translated():
+            self._client = _client(where)
+            self._prepare()
+
+    def add(self, passages: Iterable[str]) -> int:
+        texts = {_point_id(text): text for text in map(checked_text, passages)}
+        with self._translated():
+            found = self._client.retrieve(self._collection, list(texts), with_payload=False)
+            new = [number for number in texts if number not in {point.id for point in found}]
+            for start in range(0, len(new), PAGE):
+                points = [self._point(number, texts[number]) for number in new[start : start + PAGE]]
+                self._client.upsert(self._collection, points, wait=True)
+        return len(new)
+
+    def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        query = checked_text(query)
+        vector, words = self._embedder.embed(query).tolist(), content_words(query)
+        found = {point.id: point for point in self._nearest(vector, None, max(limit, NEAREST))}
+        if words:
+            held = self._models.FieldCondition(key="words", match=self._models.MatchAny(any=list(words)))
+            only = self._models.Filter(must=[held])
+            found |= {point.id: point for point in self._nearest(vector, only, MATCHING)}
+        ranked = sorted((_recalled(point, words) for point in found.values()), key=lambda one: -one.score)
+        return ranked[:limit]
+
+    def passages(self) -> Iterator[str]:
+        return (point.payload["text"] for point in self._all_points())
+
+    def forget_matching(self, words: str) -> int:
+        wanted = own_words(checked_text(words))
+        if not wanted:
+            raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
+        models = self._models
+        units = {unit for word in wanted for unit in word.split(" ")}
+        held = [models.FieldCondition(key="words", match=models.MatchValue(value=unit)) for unit in units]
+        points = self._all_points(models.Filter(must=held))
+        ids = [point.id for point in points if holds_all(point.payload["text"], wanted)]
+        with self._translated():
+            if ids:
+                self._client.delete(self._collection, models.PointIdsList(points=ids), wait=True)
+        return len(ids)
+
+    def count(self) -> int:
+        with self._translated():
+            return int(self._client.count(self._collection).count)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _all_points(self, only: Any = None) -> Iterator[Any]:
+        """Those that a filter lets pass, page by page."""
+        offset = None
+        while True:
+            with self._translated():
+                points, offset = self._client.scroll(
+                    self._collection, scroll_filter=only, limit=PAGE, offset=offset
+                )
+            yield from points
+            if offset is None:
+                return
+
+    def _prepare(self) -> None:
+        if self._client.collection_exists(self._collection):
+            return
+        vectors = self._models.VectorParams(size=self._embedder.size, distance=self._models.Distance.COSINE)
+        self._client.create_collection(self._collection, vectors_config=vectors)
+        if SERVER.fullmatch(self.where):  # the local form has no indexes
+            self._client.create_payload_index(
+                self._collection, "words", self._models.PayloadSchemaType.KEYWORD
+            )
+
+    def _point(self, number: int, text: str) -> Any:
+        payload = {"text": text, "words": _indexed(text), "added_s": time.time()}
+        return self._models.PointStruct(
+            id=number, vector=self._embedder.embed(text).tolist(), payload=payload
+        )
+
+    def _nearest(self, vector: list[float], only: Any, limit: int) -> list[Any]:
+        with self._translated():
+            found = self._client.query_points(
+                self._collection, query=vector, query_filter=only, limit=limit, with_payload=True
+            )
+            return list(found.points)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Errors of the package and of the disk as MemoryStoreError."""
+        failures = _package().http.exceptions
+        try:
+            yield
+        except failures.UnexpectedResponse as error:
+            hint = f"set ${KEY_VARIABLE}" if error.status_code in (401, 403) else "see the server's log"
+            raise MemoryStoreError(f"{self.where} refuses ({error.status_code}): {hint}") from error
+        except (failures.ApiException, OSError) as error:
+            raise MemoryStoreError(
+                f"{self.where} cannot be reached ({error}): see that Qdrant runs there"
+            ) from error
+        except (RuntimeError, ValueError) as error:
+            raise MemoryStoreError(
+                f"{self.where} cannot be used ({error}): the local form is for one process at a time; "
+                "give a server's address for more"
+            ) from error
+
+
+def _package() -> Any:
+    try:
+        import qdrant_client
+        import qdrant_client.http.exceptions
+    except ImportError as error:
+        raise MemoryStoreError(
+            "a corpus in Qdrant needs the package qdrant-client: pip install 'outrider[fleet]'"
+        ) from error
+    return qdrant_client
+
+
+def _client(where: str) -> Any:
+    make = _package().QdrantClient
+    if not where.startswith(LOCAL):
+        key = os.environ.get(KEY_VARIABLE)
+        return make(url=where, api_key=key, timeout=TIMEOUT_S, check_compatibility=False)
+    name = where.removeprefix(LOCAL)
+    if name == ":memory:":
+        return make(location=name)
+    folder = Path(name).expanduser()
+    make_private_folder(folder)
+    return make(path=str(folder))
+
+
+def _point_id(text: str) -> int:
+    """The same for the same text, so that nothing is kept twice."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _recalled(point: Any, words: tuple[str, ...]) -> Recalled:
+    payload, similarity = point.payload, float(point.score)
+    record = Record(
+        int(point.id),
+        payload["text"],
+        RecordKind.TOLD,
+        Visibility.SHAREABLE,
+        payload["added_s"],
+        payload["added_s"],
+    )
+    matching = len(set(words) & set(payload["words"]))
+    score = hybrid_score(similarity, matching, len(words), lexical_weight(words))
+    return Recalled(record, similarity, score, record.text)
+
+
+def _indexed(text: str) -> list[str]:
+    """What a passage is found by: units for forgetting, and rows of two for searching."""
+    found = search_words(text)
+    return sorted({*found, *(unit for word in found for unit in word.split(" "))})

@@ -1,0 +1,1 @@
+"""The embedded store: its file, rows, indexes and search."""

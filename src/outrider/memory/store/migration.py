@@ -1,0 +1,53 @@
+"""Stores of earlier versions, brought to the present one in one transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import numpy as np
+
+from outrider.core.ports import Embedder
+from outrider.core.values import Place
+from outrider.memory.language.passages import passage_spans
+from outrider.memory.store.ageing import LONGEST_STEP_S, Passed
+from outrider.memory.store.rows import NewRecord, Passage, embedded_passages, insert_record
+from outrider.memory.store.schema import FORGOTTEN, create_tables, transaction
+
+_OLD = "texts", "codes", "totals", "records"
+_COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, embedding, thumbnail"
+
+
+def migrate(connection: apsw.Connection, embedder: Embedder) -> bool:
+    """Rewrite a store of version 1, which had a text's first words alone embedded; whether it was one.
+
+    Its records lived from one's stamp to the next one's, as far as those can be so (`memory.ageing`).
+    """
+    with transaction(connection):
+        if connection.pragma("user_version") != 1:
+            return False
+        rows: list[Any] = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY id").fetchall()
+        last_id = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").get or 0
+        for table in _OLD:
+            connection.execute(f"DROP TABLE {table}")
+        create_tables(connection, embedder.size)
+        passed = Passed(rows[0][4] if rows else 0.0)
+        for row in rows:
+            passed = passed.at(row[4], 2.0 * LONGEST_STEP_S)
+            insert_record(connection, _record(row, embedder), passed)
+        connection.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
+        connection.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (last_id,))
+        connection.execute("UPDATE state SET lived_s = ?, unerased = ?", (passed.lived_s, FORGOTTEN))
+    return True
+
+
+def _record(row: tuple[Any, ...], embedder: Embedder) -> NewRecord:
+    record_id, text, told, shareable, created_s, updated_s, x, y, home, embedding, thumbnail = row
+    if len(passage_spans(text)) == 1:
+        passages = [Passage(0, len(text), np.frombuffer(embedding, dtype=np.float32))]
+    else:
+        passages = embedded_passages(text, embedder)
+    place = None if x is None else Place(x, y, home)
+    return NewRecord(
+        text, told, shareable, created_s, updated_s, place, thumbnail or b"", passages, record_id=record_id
+    )

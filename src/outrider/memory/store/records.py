@@ -1,0 +1,131 @@
+"""Records in the store: what may be one, which of them a filter lets pass, and how they stand in its rows."""
+
+from __future__ import annotations
+
+import base64
+import math
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from outrider.core.errors import FrameError, MemoryStoreError
+from outrider.core.sensors.jpeg import jpeg_size
+from outrider.core.values import Place, Record, RecordKind, Visibility
+
+MAX_CHARACTERS = 2000
+MAX_THUMBNAIL_BYTES = 65_536
+COLUMNS = "id, text, told, shareable, created_s, updated_s, x, y, home, thumbnail IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class RecordFilter:
+    """Which records count; None for any. `near` takes those of the same home within `radius_m`."""
+
+    kind: RecordKind | None = None
+    visibility: Visibility | None = None
+    since_s: float | None = None
+    until_s: float | None = None
+    near: Place | None = None
+    radius_m: float = 3.0
+
+    def conditions(self) -> tuple[list[str], dict[str, Any]]:
+        """SQL conditions, with their values, that hold for the tables `records` and `codes` alike."""
+        terms: list[str] = []
+        values: dict[str, Any] = {}
+
+        def require(term: str, **named: Any) -> None:
+            terms.append(term)
+            values.update(named)
+
+        if self.kind is not None:
+            require("told = :told", told=int(self.kind is RecordKind.TOLD))
+        if self.visibility is not None:
+            require("shareable = :shareable", shareable=int(self.visibility is Visibility.SHAREABLE))
+        if self.since_s is not None:
+            require("updated_s >= :since_s", since_s=float(self.since_s))
+        if self.until_s is not None:
+            require("updated_s <= :until_s", until_s=float(self.until_s))
+        if self.near is not None:
+            require("home = :home", home=self.near.home)
+            for axis, middle in (("x", self.near.x), ("y", self.near.y)):
+                require(f"{axis} >= :{axis}0", **{f"{axis}0": float(middle - self.radius_m)})
+                require(f"{axis} <= :{axis}1", **{f"{axis}1": float(middle + self.radius_m)})
+        return terms, values
+
+    def holds_place(self, place: Place | None) -> bool:
+        """The exact circle, of which `conditions` has the square."""
+        if self.near is None:
+            return True
+        return place is not None and distance_m(place, self.near) <= self.radius_m
+
+
+ANY = RecordFilter()
+
+
+def checked_text(text: str) -> str:
+    """A text without surrounding blanks. MemoryStoreError where it is empty, too long or no plain text."""
+    if len(text) > MAX_CHARACTERS:
+        raise MemoryStoreError(
+            f"the text has {len(text)} characters, at most {MAX_CHARACTERS} are kept: say it shorter"
+        )
+    text = text.strip()
+    if not text:
+        raise MemoryStoreError(
+            'the text is empty; say what to remember, for example "my keys are by the door"'
+        )
+    if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t" for character in text):
+        raise MemoryStoreError("the text holds control characters or bytes that are no text: use plain words")
+    return text
+
+
+def distance_m(one: Place, other: Place) -> float:
+    """Metres between two places of one home."""
+    return math.hypot(one.x - other.x, one.y - other.y)
+
+
+def check_thumbnail(thumbnail: bytes) -> None:
+    """MemoryStoreError for bytes that are no JPEG, or too many; empty for none."""
+    if len(thumbnail) > MAX_THUMBNAIL_BYTES:
+        raise MemoryStoreError(f"a thumbnail may have {MAX_THUMBNAIL_BYTES} bytes, this has {len(thumbnail)}")
+    if thumbnail:
+        try:
+            jpeg_size(thumbnail)
+        except FrameError as error:
+            raise MemoryStoreError(f"the thumbnail is no JPEG: {error}") from error
+
+
+def check_place(place: Place | None) -> None:
+    """MemoryStoreError for coordinates that are no numbers."""
+    if place is not None and not (math.isfinite(place.x) and math.isfinite(place.y)):
+        raise MemoryStoreError(f"x={place.x} and y={place.y} are no place: both must be finite metres")
+
+
+def record_of(row: tuple[Any, ...]) -> Record:
+    """The record in a row of `COLUMNS`."""
+    record_id, text, told, shareable, created_s, updated_s, x, y, home, has_thumbnail = row
+    kind = RecordKind.TOLD if told else RecordKind.SEEN
+    visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
+    place = None if x is None else Place(x, y, home)
+    return Record(record_id, text, kind, visibility, created_s, updated_s, place, bool(has_thumbnail))
+
+
+def plain_record(record: Record, thumbnail: bytes) -> dict[str, Any]:
+    """A record in values that JSON knows; times in ISO 8601."""
+    plain: dict[str, Any] = {
+        "id": record.id,
+        "text": record.text,
+        "kind": record.kind.value,
+        "visibility": record.visibility.value,
+        "created": _iso(record.created_s),
+        "updated": _iso(record.updated_s),
+    }
+    if record.place is not None:
+        plain |= {"x": record.place.x, "y": record.place.y, "home": record.place.home}
+    if thumbnail:
+        plain["thumbnail"] = base64.b64encode(thumbnail).decode()
+    return plain
+
+
+def _iso(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, timezone.utc).isoformat(timespec="milliseconds")

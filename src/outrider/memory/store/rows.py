@@ -1,0 +1,130 @@
+"""The rows of one record in the store's tables and indexes, written and deleted on an open connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import numpy as np
+
+from outrider.core.ports import Embedder
+from outrider.core.values import Place
+from outrider.memory.language.passages import passage_spans
+from outrider.memory.language.words import words_of
+from outrider.memory.store.ageing import Passed
+from outrider.memory.store.ranking import sign_code
+from outrider.memory.store.schema import NOWHERE
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Where a part of a text starts and stops, and its embedding."""
+
+    start: int
+    stop: int
+    embedding: np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class NewRecord:
+    """What is written of a record. `record_id` is None for the next one."""
+
+    text: str
+    told: bool
+    shareable: bool
+    created_s: float
+    updated_s: float
+    place: Place | None
+    thumbnail: bytes
+    passages: Sequence[Passage]
+    record_id: int | None = None
+
+
+def embedded_passages(text: str, embedder: Embedder) -> list[Passage]:
+    """The passages of a text, each with its embedding."""
+    return [Passage(start, stop, embedder.embed(text[start:stop])) for start, stop in passage_spans(text)]
+
+
+def insert_record(connection: apsw.Connection, new: NewRecord, passed: Passed) -> int:
+    """Write a record into all tables; its id."""
+    place = new.place
+    spot = (place.x, place.y, place.home) if place else (None, None, "")
+    words = " ".join(words_of(new.text))
+    connection.execute(
+        "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(new.record_id, new.text, words, int(new.told), int(new.shareable)),
+            *(new.created_s, new.updated_s, next_turn(connection), passed.lived_s),
+            *spot,
+            new.thumbnail or None,
+        ),
+    )
+    record_id = connection.last_insert_rowid()
+    connection.execute("INSERT INTO texts (rowid, words) VALUES (?, ?)", (record_id, words))
+    for passage in new.passages:
+        _insert_passage(connection, record_id, new, passage)
+    return record_id
+
+
+def _insert_passage(connection: apsw.Connection, record_id: int, new: NewRecord, passage: Passage) -> None:
+    connection.execute(
+        "INSERT INTO passages VALUES (NULL, ?, ?, ?, ?)",
+        (record_id, passage.start, passage.stop, passage.embedding.astype(np.float16).tobytes()),
+    )
+    x, y = (NOWHERE, NOWHERE) if new.place is None else (float(new.place.x), float(new.place.y))
+    home = new.place.home if new.place else ""
+    values = (int(new.told), int(new.shareable), float(new.updated_s), x, y, home)
+    connection.execute(
+        "INSERT INTO codes VALUES (?, vec_bit(?), ?, ?, ?, ?, ?, ?)",
+        (connection.last_insert_rowid(), sign_code(passage.embedding), *values),
+    )
+
+
+def see_again(
+    connection: apsw.Connection,
+    record_id: int,
+    place: Place,
+    updated_s: float,
+    passed: Passed,
+    thumbnail: bytes,
+) -> None:
+    """Renew a sighting: its time and place, and its picture where there is a new one."""
+    connection.execute(
+        "UPDATE records SET updated_s = ?, turn = ?, lived_s = ?, x = ?, y = ?, "
+        "thumbnail = coalesce(?, thumbnail) WHERE id = ?",
+        (
+            *(updated_s, next_turn(connection), passed.lived_s, place.x, place.y),
+            *(thumbnail or None, record_id),
+        ),
+    )
+    for passage_id in passage_ids(connection, record_id):
+        connection.execute(
+            "UPDATE codes SET updated_s = ?, x = ?, y = ? WHERE id = ?",
+            (float(updated_s), float(place.x), float(place.y), passage_id),
+        )
+
+
+def delete_record(connection: apsw.Connection, record_id: int) -> bool:
+    """Delete a record from all tables; whether it was there."""
+    words = connection.execute("SELECT words FROM records WHERE id = ?", (record_id,)).get
+    if words is None:
+        return False
+    connection.execute("INSERT INTO texts(texts, rowid, words) VALUES ('delete', ?, ?)", (record_id, words))
+    for passage_id in passage_ids(connection, record_id):
+        connection.execute("DELETE FROM codes WHERE id = ?", (passage_id,))
+    connection.execute("DELETE FROM passages WHERE record = ?", (record_id,))
+    connection.execute("DELETE FROM records WHERE id = ?", (record_id,))
+    return True
+
+
+def passage_ids(connection: apsw.Connection, record_id: int) -> list[int]:
+    """The passages of a record."""
+    rows = connection.execute("SELECT id FROM passages WHERE record = ?", (record_id,))
+    return [row[0] for row in rows]
+
+
+def next_turn(connection: apsw.Connection) -> int:
+    """Another number than any before it: the order in which things were told and seen."""
+    return int(connection.execute("UPDATE state SET turn = turn + 1 RETURNING turn").get)

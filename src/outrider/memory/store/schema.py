@@ -1,0 +1,224 @@
+"""The store's file: opened, keyed, checked for its version, created where there is none.
+
+SQLite in WAL mode, so that several processes may read and write one store: writers wait for each other up to
+`BUSY_TIMEOUT_MS`. A write counts once it is on the disk (`synchronous = FULL`). What is deleted is
+overwritten (`secure_delete`), and the file rewritten (`erase`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import sqlite_vec
+
+from outrider.core.errors import ConfigError, MemoryStoreError
+from outrider.core.files.private_files import keep_private, make_private_folder, open_private
+from outrider.core.ports import Embedder
+from outrider.memory.store.keyfile import make_key, read_key
+
+SCHEMA_VERSION = 2
+APPLICATION_ID = 0x4F757472
+BUSY_TIMEOUT_MS = 5000
+SIDE_FILES = "-wal", "-shm", "-journal"
+CACHE_KIB = 65_536
+
+# `told` and `shareable` are 0 or 1. x, y and home are of the place; without one x and y are NULL here and
+# NOWHERE in `codes`, whose columns hold no NULL. `words` are the text's as `memory.words` gives them. `turn`
+# counts what was told and seen, and `lived_s` is `memory.ageing`'s at that time: neither goes by stamps. A
+# passage is a part of a text with its embedding (float16), a code an embedding's signs, one bit each.
+# `unerased` is 0; while bytes of deleted records may be in the file, EVICTED or FORGOTTEN.
+NOWHERE = 1e12
+EVICTED, FORGOTTEN = 1, 2
+_TABLES = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    text TEXT NOT NULL,
+    words TEXT NOT NULL,
+    told INTEGER NOT NULL,
+    shareable INTEGER NOT NULL,
+    created_s REAL NOT NULL,
+    updated_s REAL NOT NULL,
+    turn INTEGER NOT NULL,
+    lived_s REAL NOT NULL,
+    x REAL,
+    y REAL,
+    home TEXT NOT NULL,
+    thumbnail BLOB
+);
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    record INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    stop INTEGER NOT NULL,
+    embedding BLOB NOT NULL
+);
+CREATE INDEX passages_by_record ON passages (record);
+CREATE TABLE state (turn INTEGER NOT NULL, clock_s REAL, lived_s REAL NOT NULL, unerased INTEGER NOT NULL);
+INSERT INTO state VALUES (0, NULL, 0.0, 0);
+CREATE TABLE totals (records INTEGER NOT NULL);
+INSERT INTO totals VALUES (0);
+CREATE TRIGGER records_counted AFTER INSERT ON records BEGIN
+    UPDATE totals SET records = records + 1;
+END;
+CREATE TRIGGER records_discounted AFTER DELETE ON records BEGIN
+    UPDATE totals SET records = records - 1;
+END;
+CREATE INDEX records_by_age ON records (told, lived_s, turn);
+CREATE INDEX records_by_turn ON records (turn);
+CREATE INDEX records_by_place ON records (home, x, y) WHERE x IS NOT NULL;
+CREATE INDEX records_seen ON records (text, home) WHERE told = 0;
+CREATE VIRTUAL TABLE texts USING fts5(
+    words, content = 'records', content_rowid = 'id', tokenize = 'porter ascii'
+);
+INSERT INTO texts(texts, rank) VALUES ('secure-delete', 1);
+CREATE VIRTUAL TABLE codes USING vec0(
+    id INTEGER PRIMARY KEY, code bit[{size}],
+    told boolean, shareable boolean, updated_s float, x float, y float, home text
+);
+"""
+
+
+def open_store(path: Path, key_file: Path | None, embedder: Embedder) -> apsw.Connection:
+    """A connection to the store at `path`, which is created where it is missing, as is its key; one of an
+    earlier version is brought to this one.
+
+    Raises MemoryStoreError for a folder that cannot be written, a file that is no store of this version and
+    embedder, and a missing, wrong or superfluous key.
+    """
+    with translated(path):
+        make_private_folder(path.parent)
+        is_new = not path.exists() or path.stat().st_size == 0
+        key = _key_of(key_file, is_new)
+        make_files_private(path)
+        connection = apsw.Connection(str(path))
+        try:
+            _prepare(connection, key)
+            _create_or_check(connection, path, embedder)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def make_files_private(path: Path) -> None:
+    """Make the file, where it is new, and what is beside it private. SQLite gives its log and its index of
+    the log the rights of the file.
+    """
+    with contextlib.suppress(FileExistsError):
+        open_private(path, "x").close()
+    for suffix in ("", *SIDE_FILES):
+        keep_private(path.with_name(path.name + suffix))
+
+
+def _key_of(key_file: Path | None, is_new: bool) -> str:
+    if key_file is None:
+        return ""
+    return make_key(key_file) if is_new and not key_file.exists() else read_key(key_file)
+
+
+def _prepare(connection: apsw.Connection, key: str) -> None:
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if key:
+        connection.pragma("hexkey", key)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    connection.enable_load_extension(False)
+    connection.pragma("secure_delete", True)
+    connection.pragma("synchronous", "FULL")
+    connection.pragma("cache_size", -CACHE_KIB)
+    connection.pragma("temp_store", "MEMORY")
+    # The first read: fails here where the file is no database, or the key is not its.
+    connection.pragma("user_version")
+    connection.pragma("auto_vacuum", "INCREMENTAL")
+    connection.pragma("journal_mode", "WAL")
+
+
+def _create_or_check(connection: apsw.Connection, path: Path, embedder: Embedder) -> None:
+    with transaction(connection):
+        if connection.pragma("user_version") == 0 and not list(
+            connection.execute("SELECT 1 FROM sqlite_schema")
+        ):
+            create_tables(connection, embedder.size)
+            connection.execute("INSERT INTO facts VALUES ('embedder', ?)", (embedder.name,))
+            connection.pragma("application_id", APPLICATION_ID)
+    if connection.pragma("application_id") != APPLICATION_ID:
+        raise MemoryStoreError(f"{path} is a database, but not a store of memories: give another path")
+    version = connection.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise MemoryStoreError(
+            f"{path} was written by a newer Outrider (its version {version}, known here {SCHEMA_VERSION}): "
+            "update Outrider, or give another path"
+        )
+    made_by = connection.execute("SELECT value FROM facts WHERE name = 'embedder'").get
+    if made_by != embedder.name:
+        raise MemoryStoreError(
+            f"{path} was made with the embeddings of {made_by}, these are {embedder.name}: give another path"
+        )
+
+
+def create_tables(connection: apsw.Connection, size: int) -> None:
+    """The empty tables of this version, for embeddings of `size` numbers."""
+    connection.execute(_TABLES.format(size=size))
+    connection.pragma("user_version", SCHEMA_VERSION)
+
+
+def erase(connection: apsw.Connection) -> None:
+    """Take what was deleted out of the file and its log. Raises apsw.BusyError while another reads it.
+
+    `secure_delete` alone is not enough: what SQLite moves from page to page leaves copies in their gaps.
+    """
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.execute("VACUUM")
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.execute("UPDATE state SET unerased = 0")
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """All or nothing, and no other process writes meanwhile. Inside another one it is a part of it."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After some errors, a full disk for one, SQLite has rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """SQLite's and the system's errors as MemoryStoreErrors that say what to do."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise MemoryStoreError(f"{path}: {_advice(error)}") from error
+    except ConfigError as error:
+        raise MemoryStoreError(f"{path} cannot be opened: {error}") from error
+    except OSError as error:
+        raise MemoryStoreError(f"{path} cannot be opened: {error.strerror or error}") from error
+
+
+def _advice(error: apsw.Error) -> str:
+    advice: dict[Any, str] = {
+        apsw.FullError: "the disk is full: free some space, or lower max_mb and max_records",
+        apsw.IOError: "the disk refuses to be read or written: check it, and its free space",
+        apsw.ReadOnlyError: "may not be written: check the rights of the file and its folder",
+        apsw.CantOpenError: "cannot be opened: check that the folder exists and may be written",
+        apsw.PermissionsError: "may not be opened: check the rights of the file and its folder",
+        apsw.BusyError: f"another process has kept it busy for {BUSY_TIMEOUT_MS // 1000} s: end it or wait",
+        apsw.LockedError: "another part of this process is writing: try again",
+        apsw.NotADBError: "is no store of memories, or its key is missing or wrong: give its key file",
+        apsw.CorruptError: "is damaged: move it away, and begin a new store",
+    }
+    known = next((text for kind, text in advice.items() if isinstance(error, kind)), None)
+    return known or f"the store failed: {error}"

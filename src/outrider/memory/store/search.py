@@ -1,0 +1,119 @@
+"""Searching the store's indexes, on an open connection: by place and kind, by sign codes, by words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+import numpy as np
+
+from outrider.memory.language.words import holds_all
+from outrider.memory.store.ranking import match_any, rarity, sign_code
+from outrider.memory.store.records import RecordFilter
+
+NEAREST_CODES = 64
+BEST_TEXTS = 32
+FEW_RECORDS = 2000
+COMMON_WORD_RECORDS = 2000
+
+
+def where(terms: list[str]) -> str:
+    """A WHERE clause that all terms must hold for; empty without terms."""
+    return f"WHERE {' AND '.join(terms)}" if terms else ""
+
+
+def few_that_pass(connection: apsw.Connection, only: RecordFilter) -> list[int]:
+    """All records that a filter on place or kind lets pass; none where they are many, or it has neither."""
+    if only.near is None and only.kind is None:
+        return []
+    terms, values = only.conditions()
+    rows = connection.execute(
+        f"SELECT id FROM records {where(terms)} LIMIT :most", {**values, "most": FEW_RECORDS + 1}
+    )
+    ids = [row[0] for row in rows]
+    return ids if len(ids) <= FEW_RECORDS else []
+
+
+def nearest_codes(
+    connection: apsw.Connection, embedding: np.ndarray[Any, Any], only: RecordFilter
+) -> list[int]:
+    """The records that a filter lets pass with the passages whose codes are nearest to an embedding's."""
+    terms, values = only.conditions()
+    values |= {"code": sign_code(embedding), "k": NEAREST_CODES}
+    query = f"SELECT id FROM codes {where(['code MATCH vec_bit(:code)', 'k = :k', *terms])}"
+    ids = [row[0] for row in connection.execute(query, values)]
+    rows = connection.execute(f"SELECT DISTINCT record FROM passages WHERE id IN ({_marks(ids)})", tuple(ids))
+    return [row[0] for row in rows]
+
+
+def matching_texts(
+    connection: apsw.Connection, words: tuple[str, ...], only: RecordFilter
+) -> tuple[dict[int, float], float]:
+    """BM25 relevance by id of the texts that hold one of the words, and the summed rarity of the words.
+
+    Very common words count for nothing: so the time for a query does not grow with the number of records.
+    """
+    holding = {word: _count_holding(connection, word) for word in words}
+    records = count_records(connection)
+    telling = [word for word, count in holding.items() if count < COMMON_WORD_RECORDS]
+    query_rarity = sum(rarity(holding[word], records) for word in telling)
+    if not any(holding[word] for word in telling):
+        return {}, query_rarity
+    terms, values = only.conditions()
+    values |= {"words": match_any(telling), "limit": BEST_TEXTS}
+    rows = connection.execute(
+        "SELECT records.id, -rank FROM texts CROSS JOIN records ON records.id = texts.rowid "
+        f"{where(['texts MATCH :words', *terms])} ORDER BY rank LIMIT :limit",
+        values,
+    )
+    return dict(rows), query_rarity
+
+
+def _count_holding(connection: apsw.Connection, word: str) -> int:
+    """How many records hold a word; not counted further than that it is common."""
+    found = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM texts WHERE texts MATCH ? LIMIT ?)",
+        (match_any([word]), COMMON_WORD_RECORDS),
+    ).get
+    return int(found)
+
+
+class Match(NamedTuple):
+    """A passage of a record: its cosine similarity to the query, and where it starts and stops."""
+
+    similarity: float
+    start: int
+    stop: int
+
+
+def matches_of(
+    connection: apsw.Connection, ids: Iterable[int], embedding: np.ndarray[Any, Any]
+) -> dict[int, list[Match]]:
+    """The passages of each record by id, the most similar to the query first."""
+    wanted = tuple(ids)
+    found = connection.execute(
+        f"SELECT record, start, stop, embedding FROM passages WHERE record IN ({_marks(wanted)})", wanted
+    )
+    rows: list[Any] = found.fetchall()
+    halves = np.frombuffer(b"".join(row[3] for row in rows), dtype=np.float16)
+    vectors = halves.astype(np.float32).reshape(-1, embedding.size)
+    matches: dict[int, list[Match]] = {}
+    for row, similarity in zip(rows, (vectors @ embedding).tolist(), strict=True):
+        matches.setdefault(row[0], []).append(Match(similarity, row[1], row[2]))
+    return {record_id: sorted(some, reverse=True) for record_id, some in matches.items()}
+
+
+def matched_passage(text: str, matches: Sequence[Match], words: Sequence[str]) -> str:
+    """The part of a text that answers: that with most of the words, of equals the one most alike."""
+    parts = [text[match.start : match.stop] for match in matches]
+    return max(parts, key=lambda part: sum(holds_all(part, [word]) for word in words))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))
+
+
+def count_records(connection: apsw.Connection) -> int:
+    """All records; kept by triggers, for counting them takes long."""
+    return int(connection.execute("SELECT records FROM totals").get)

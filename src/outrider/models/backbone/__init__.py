@@ -1,0 +1,1 @@
+"""The Qwen2-VL forward: text stack, vision tower, caches, exits, and captured steps."""

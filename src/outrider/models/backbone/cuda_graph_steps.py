@@ -1,0 +1,416 @@
+"""Forwards of a block's sequences over static buffers, cut into segments: what a GPU replays as CUDA graphs.
+
+A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens
+in this step or none: reading the weights takes longer than so many rows. All steps of a block and a span are
+of one shape, so a row is the same bits whatever its neighbours do. Inputs are a few numbers in one buffer: a
+step costs the host one copy and a launch for each segment. Hints leave in mid-forward: while the host hears
+an exit, the device is at the next segments, of which as few are queued as keep it so: they run on where what
+was heard ends the step. On a CPU the same segments run one after the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from outrider.core.model_options import ROWS_OF_A_BATCH, ROWS_TOGETHER
+from outrider.core.ports import ExitReader, Pause, Reading
+from outrider.models.backbone.attention import fold, unfold
+from outrider.models.backbone.batch import Appended, decode_slices, reader_of_slices
+from outrider.models.backbone.early_exits import ExitHeads
+from outrider.models.backbone.kv_cache import CacheBlock, StaticCache
+from outrider.models.backbone.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
+
+STEP_ROWS = ROWS_TOGETHER["cuda"]
+"""A sequence's rows in a step: the least share of a batch fits."""
+BLOCK_SEQUENCES = ROWS_OF_A_BATCH["cuda"] // STEP_ROWS
+"""A block's sequences at most: its rows take no longer than reading the weights."""
+SHORTEST_SPAN = 1024
+"""A token attends over this many slots, or the first doubling that reaches it, or all that there are."""
+
+SEGMENTS_OF_LAYER = 2
+"""Up to what attention reads, and from there on."""
+MOST_AHEAD = 16
+"""Segments that wait in the device's queue past the exit that is heard, or the pause."""
+LOOKS_AT_WORK = 200
+"""Having found the device at work so often, its queue is tried one shorter."""
+
+_log = logging.getLogger(__name__)
+Heard = Callable[[int, Tensor], Reading | None]
+"""Called with an exit's index and its logits (rows of the step, S) on a device that it may not wait for."""
+
+
+@dataclass(frozen=True)
+class StepTokens:
+    """Up to STEP_ROWS tokens of a sequence, from slot `start` and `position` on."""
+
+    token_ids: Sequence[int]
+    start: int
+    position: int
+
+
+def step_span(slot: int, num_slots: int) -> int:
+    """How many slots a token at `slot` attends over in a step."""
+    span = SHORTEST_SPAN
+    while span <= slot:
+        span *= 2
+    return min(span, num_slots)
+
+
+def step_spans(num_slots: int) -> Iterator[int]:
+    """All that tokens of a sequence ever attend over."""
+    span = 0
+    while span < num_slots:
+        span = step_span(span, num_slots)
+        yield span
+
+
+def step_numbers(given: Mapping[int, StepTokens], num_sequences: int, num_slots: int) -> list[list[int]]:
+    """Of each row of a step: token, rotary position, last slot it sees, and the block's slot that it goes to.
+
+    Spare rows of a sequence repeat its last token, in its place; a sequence that has none writes to its last
+    slot, which no text reaches.
+    """
+    rows = []
+    for index in range(num_sequences):
+        mine, first = given.get(index), index * num_slots
+        for row in range(STEP_ROWS):
+            if mine is None:
+                rows.append((0, 0, 0, first + num_slots - 1))
+                continue
+            place = min(row, len(mine.token_ids) - 1)
+            slot = mine.start + place
+            rows.append((mine.token_ids[place], mine.position + place, slot, first + slot))
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+class Launcher(Protocol):
+    """Runs the segments of a step; what is read of an exit is heard when it has come to the host. With a
+    `pause` between segments, as long as there is anything to be saved.
+    """
+
+    def run(self, heard: Heard | None, pause: Pause | None) -> None: ...
+
+
+class SegmentedStep:
+    """The segments of one span: two for each layer, the second with the head of the exit that stands there,
+    the last one with the LM head.
+    """
+
+    def __init__(self, text: TextStack, heads: ExitHeads | None, block: CacheBlock, span: int) -> None:
+        self._text, self._heads, self._block, self._span = text, heads, block, span
+        self._num_sequences, self._num_slots = block.keys[0].shape[:2]
+        device = text.embeddings.device
+        self._inputs = torch.zeros(4, self._num_sequences * STEP_ROWS, dtype=torch.long, device=device)
+        self._slots = torch.arange(span, device=device)
+        self._launcher: Launcher | None = None
+        self._project = Fused(project) if device.type == "cuda" else project
+        self._join = Fused(join) if device.type == "cuda" else join
+        self._hidden = self._mixed = self._mask = self._places = self._inputs
+        layers = () if heads is None else heads.info.layers
+        self.exit_after = {SEGMENTS_OF_LAYER * layer - 1: index for index, layer in enumerate(layers)}
+        """By the number of a segment the exit that ends it."""
+        self.exit_rows: list[Tensor] = []
+        self.logits = self._inputs
+
+    @torch.inference_mode()
+    def run(self, given: Mapping[int, StepTokens], heard: Heard | None, pause: Pause | None = None) -> Tensor:
+        """Logits (rows of the step, V), on the device until the next step overwrites them."""
+        on_gpu, numbers = self._inputs.is_cuda, step_numbers(given, self._num_sequences, self._num_slots)
+        # Streams, events and captures are of the thread's current device, whatever the tensors' own is.
+        with torch.cuda.device(self._inputs.device) if on_gpu else nullcontext():
+            self._inputs.copy_(torch.tensor(numbers, pin_memory=on_gpu), non_blocking=True)
+            if self._launcher is None:
+                self._launcher = GraphLauncher(self) if on_gpu else DirectLauncher(self)
+            self._launcher.run(heard, pause)
+        return self.logits
+
+    def segments(self) -> Iterator[Callable[[], None]]:
+        """What is captured, in order; each leaves its results in tensors that the next reads."""
+        self.exit_rows = []
+        for layer in range(len(self._text.layers)):
+            yield partial(self._attend, layer)
+            yield partial(self._end_layer, layer)
+
+    def _attend(self, index: int) -> None:
+        """What a layer's queries read of the caches, in place, once its keys and values are there."""
+        if index == 0:
+            self._begin()
+        layer, cached = self._text.layers[index], (self._block.keys[index], self._block.values[index])
+        given = layer, self._hidden, self._rotation, self._text.shape, self._num_sequences
+        queries, *new = self._project(*given)
+        for slots, rows in zip(cached, new, strict=True):
+            slots.flatten(0, 1).index_copy_(0, self._places, rows.to(slots.dtype))
+        keys, values = (slots[:, : self._span].transpose(1, 2) for slots in cached)
+        self._mixed = F.scaled_dot_product_attention(
+            queries.to(keys.dtype), keys, values, attn_mask=self._mask
+        )
+
+    def _end_layer(self, index: int) -> None:
+        """A layer's output, and what is read of it."""
+        self._hidden = self._join(self._text.layers[index], self._hidden, self._mixed)
+        exit_index = self.exit_after.get(SEGMENTS_OF_LAYER * (index + 1) - 1)
+        if index == len(self._text.layers) - 1:
+            self.logits = self._text.logits(self._hidden)
+        elif self._heads is not None and exit_index is not None:
+            del self.exit_rows[exit_index:]
+            unit = self._text.layers[index + 1].input_norm.unit(self._hidden)
+            self.exit_rows.append(self._heads.logits(exit_index, unit))
+
+    def _begin(self) -> None:
+        tokens, positions, visible, self._places = self._inputs.unbind()
+        self._hidden = self._text.embeddings.index_select(0, tokens).float()
+        self._rotation = self._text.rotary.at(positions.expand(3, -1))
+        group = self._text.shape.num_heads // self._text.shape.num_kv_heads
+        unseen = self._slots > visible.view(self._num_sequences, 1, STEP_ROWS, 1)
+        mask = torch.zeros_like(unseen, dtype=self._text.cache_dtype)
+        self._mask = mask.masked_fill_(unseen, -torch.inf).repeat(1, 1, group, 1)
+
+
+def project(
+    layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of hidden rows (R, width) the queries, folded for attention, and keys and values (R, kv_heads, dim)."""
+    heads = layer.qkv.times(layer.input_norm(hidden), layer.qkv_bias).view(len(hidden), -1, shape.head_dim)
+    turned = rotate(heads[:, : shape.num_heads + shape.num_kv_heads], rotation)
+    queries, keys = turned.split([shape.num_heads, shape.num_kv_heads], dim=1)
+    return fold(queries, num_sequences, shape.num_kv_heads), keys, heads[:, -shape.num_kv_heads :]
+
+
+def join(layer: LayerWeights, hidden: Tensor, mixed: Tensor) -> Tensor:
+    """The layer's output (R, width) from what its queries read."""
+    read = unfold(mixed, STEP_ROWS).to(hidden.dtype)
+    return transform(layer.attention_out.times(read, hidden), layer)
+
+
+class Fused:
+    """A function by torch.compile, which makes one kernel of what stands between the products of a layer.
+
+    One compilation serves all layers. Where it fails, the function itself runs from then on.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self._function = function
+        self._run = torch.compile(function, dynamic=False, **options)
+
+    def __call__(self, *given: Any) -> Any:
+        if self._run is not self._function:
+            try:
+                return self._run(*given)
+            except Exception as error:
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                _log.warning("a target's layers run unfused, for torch.compile failed: %s", reason)
+                self._run = self._function
+        return self._function(*given)
+
+
+class DirectLauncher:
+    """One segment after the other, each exit heard as it comes."""
+
+    def __init__(self, step: SegmentedStep) -> None:
+        self._step = step
+        self._segments = list(step.segments())
+
+    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+        for number, segment in enumerate(self._segments):
+            segment()
+            index = self._step.exit_after.get(number)
+            if heard is not None and index is not None:
+                reading = heard(index, self._step.exit_rows[index])
+                if reading is not None:
+                    reading.hear(reading.chosen.cpu())
+            if pause is not None and number < len(self._segments) - 1:
+                pause()
+
+
+class Lead:
+    """How many segments wait in a device's queue while its host takes in news: as few as keep it at work.
+
+    How long the host takes over that, and the device over a segment, differs from machine to machine.
+    """
+
+    def __init__(self) -> None:
+        self.segments = 1
+        self._at_work = 0
+
+    def on_look(self, idle: bool) -> None:
+        """The host has come to queue more, and found the device with nothing to do or not."""
+        self._at_work = 0 if idle else self._at_work + 1
+        if idle:
+            self.segments = min(self.segments + 1, MOST_AHEAD)
+        elif self._at_work == LOOKS_AT_WORK:
+            self.segments, self._at_work = max(1, self.segments - 1), 0
+
+
+class GraphLauncher:
+    """Each segment a CUDA graph; exits are read and copied to pinned memory beside the later segments."""
+
+    def __init__(self, step: SegmentedStep) -> None:
+        self._graphs: list[torch.cuda.CUDAGraph] = []
+        self._reading = torch.cuda.Stream()
+        self._warm_up(step)
+        pool = torch.cuda.graph_pool_handle()
+        for segment in step.segments():
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool):
+                segment()
+            self._graphs.append(graph)
+        self._exit_after, self._exits = step.exit_after, list(step.exit_rows)
+        self._computed = [torch.cuda.Event() for _ in self._graphs[1:]]
+        self._copied = [torch.cuda.Event() for _ in self._exits]
+        self._lead = Lead()
+
+    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+        """Where exits are heard or a pause is asked for, few more segments wait in the device's queue, so
+        that little is left to run out where a listener ends the step. Once all do, nothing is to be saved,
+        and there are no more pauses.
+        """
+        launched, whole = 0, len(self._graphs)
+        for number, computed in enumerate(self._computed):
+            index = None if heard is None else self._exit_after.get(number)
+            if index is None and (pause is None or launched == whole):
+                continue
+            launched = self._launch(launched, number + 1)
+            if heard is not None and index is not None:
+                self._read(number, index, heard)
+            if pause is not None and launched < whole:
+                computed.synchronize()
+                pause()
+        self._launch(launched, whole)
+
+    def _launch(self, first: int, end: int) -> int:
+        """Queue the segments from `first` to before `end`, and the lead; the next one's number."""
+        whole = len(self._graphs)
+        if 0 < first < whole:
+            self._lead.on_look(self._computed[first - 1].query())
+        elif first == 0 and end < whole <= end + self._lead.segments:
+            self._lead.on_look(idle=False)  # all at once: nothing else would ever shorten it
+        queued = self._graphs[first : end + self._lead.segments]
+        for number, graph in enumerate(queued, first):
+            graph.replay()
+            if number < len(self._computed):
+                self._computed[number].record()
+        return first + len(queued)
+
+    def _read(self, number: int, index: int, heard: Heard) -> None:
+        """Tell of the exit that ends a segment while the device computes on.
+
+        What is read crosses in pinned memory. One exit after the other, so that what one says has left before
+        the next is read. Waited for in any case, since the next run overwrites its rows.
+        """
+        pinned: Tensor | None = None
+        with torch.cuda.stream(self._reading):
+            self._reading.wait_event(self._computed[number])
+            reading = heard(index, self._exits[index])
+            if reading is not None:
+                pinned = reading.chosen.to("cpu", non_blocking=True)
+            self._copied[index].record()
+        self._copied[index].synchronize()
+        if reading is not None and pinned is not None:
+            reading.hear(pinned)
+
+    @staticmethod
+    def _warm_up(step: SegmentedStep) -> None:
+        """Libraries allocate on their first calls, and what is compiled is, which no capture may hold."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                for segment in step.segments():
+                    segment()
+        torch.cuda.current_stream().wait_stream(side)
+
+
+class StepCache:
+    """The steps of a model, one for each block of its caches and each span, made when first needed."""
+
+    def __init__(self, text: TextStack, heads: ExitHeads | None) -> None:
+        self._text, self._heads = text, heads
+        self._steps: dict[tuple[int, int], SegmentedStep] = {}
+
+    def prepare(self, cache: StaticCache) -> None:
+        """Compile and capture all that the sequences of a block, still empty, will need."""
+        for span in step_spans(cache.block.keys[0].shape[1]):
+            self.step(cache.block, span).run({cache.index: StepTokens([0], 0, 0)}, None)
+
+    def step(self, block: CacheBlock, span: int) -> SegmentedStep:
+        key = id(block), span
+        if key not in self._steps:
+            self._steps[key] = SegmentedStep(self._text, self._heads, block, span)
+        return self._steps[key]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one text in one step: the text's number, its sequence in the block, and its tokens."""
+
+    number: int
+    index: int
+    tokens: StepTokens
+
+
+def run_stepped(
+    steps: StepCache, texts: Sequence[Appended], read: ExitReader | None, pause: Pause | None = None
+) -> list[Tensor]:
+    """Logits (M, V) of each text's M tokens, in as few steps as the longest text needs, with pauses."""
+    rows: list[list[Tensor]] = [[] for _ in texts]
+    forwards = list(zip_longest(*(_slices(text) for text in texts)))
+    read = reader_of_slices(read, texts, len(forwards))
+    for slices in forwards:
+        rounds: dict[tuple[int, int], tuple[CacheBlock, list[_Part]]] = {}
+        for number, part in enumerate(slices):
+            if part is not None:
+                block = texts[number].cache.block
+                span = step_span(part.start, _num_slots(texts[number]))
+                mine = _Part(number, texts[number].cache.index, part)
+                rounds.setdefault((id(block), span), (block, []))[1].append(mine)
+        for (_, span), (block, parts) in rounds.items():
+            for part, logits in zip(parts, _run(steps.step(block, span), parts, read, pause), strict=True):
+                rows[part.number].append(logits)
+    return [torch.cat(parts) for parts in rows]
+
+
+def _run(
+    step: SegmentedStep, parts: Sequence[_Part], read: ExitReader | None, pause: Pause | None
+) -> list[Tensor]:
+    """One step; what is kept of its logits is a copy."""
+
+    def heard(index: int, logits: Tensor) -> Reading | None:
+        assert read is not None
+        return read(index, [(part.number, _rows(logits, part)) for part in parts])
+
+    given = {part.index: part.tokens for part in parts}
+    logits = step.run(given, None if read is None else heard, pause)
+    return list(
+        torch.cat([_rows(logits, part) for part in parts]).split(
+            [len(part.tokens.token_ids) for part in parts]
+        )
+    )
+
+
+def _rows(logits: Tensor, part: _Part) -> Tensor:
+    first = part.index * STEP_ROWS
+    return logits[first : first + len(part.tokens.token_ids)]
+
+
+def _slices(text: Appended) -> list[StepTokens]:
+    """Cut where a sequence's rows or a span end."""
+    num_slots = _num_slots(text)
+    cuts = decode_slices(text.start, len(text.token_ids), STEP_ROWS, partial(step_span, num_slots=num_slots))
+    position = text.start + text.rope_delta
+    return [
+        StepTokens(text.token_ids[begin:end], text.start + begin, position + begin) for begin, end in cuts
+    ]
+
+
+def _num_slots(text: Appended) -> int:
+    return text.cache.block.keys[0].shape[1]

@@ -1,0 +1,174 @@
+"""The language half of Qwen2-VL as plain functions over its weights and a static KV cache.
+
+Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of
+the shipped pair the number of operations costs most. Stateless: the same weights serve every session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from outrider.models.backbone.attention import Run, Segment, runs_of
+from outrider.models.backbone.mrope import RotaryTable
+from outrider.models.quantization.matrices import Matrix
+
+AfterLayer = Callable[[int, Tensor, Tensor], None]
+"""Shown a layer's number, from 1, its output (M, hidden), and that output at a length of about 1."""
+
+
+@dataclass(frozen=True)
+class RmsNorm:
+    """x / sqrt(mean(x^2) + eps) * weight as x / hypot(|x|, floor) * gain: half of `F.rms_norm`'s cost."""
+
+    gain: Tensor
+    floor: Tensor
+
+    @classmethod
+    def of(cls, weight: Tensor, eps: float) -> RmsNorm:
+        size = weight.shape[0]
+        return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
+
+    def to(self, device: torch.device) -> RmsNorm:
+        return RmsNorm(self.gain.to(device), self.floor.to(device))
+
+    def unit(self, hidden: Tensor) -> Tensor:
+        """hidden (M, size) at a length of about 1, which the gain is yet to stretch."""
+        return hidden / torch.hypot(torch.linalg.vector_norm(hidden, dim=-1, keepdim=True), self.floor)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        return self.unit(hidden) * self.gain
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """One decoder layer; qkv is [q | k | v] and gate_up [gate | up] along the outputs."""
+
+    input_norm: RmsNorm
+    qkv: Matrix
+    qkv_bias: Tensor
+    attention_out: Matrix
+    mlp_norm: RmsNorm
+    gate_up: Matrix
+    down: Matrix
+
+    def to(self, device: torch.device) -> LayerWeights:
+        return LayerWeights(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class TextShape:
+    """Sizes of the stack; `num_heads` query heads share `num_kv_heads` key-value heads in equal groups."""
+
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True)
+class TextStack:
+    """Weights of the language half; `head` is (hidden, V) with V the tokenizer's real vocabulary.
+
+    What runs from layer to layer is float32; `cache_dtype` is the type of keys and values.
+    """
+
+    shape: TextShape
+    rotary: RotaryTable
+    embeddings: Tensor
+    layers: tuple[LayerWeights, ...]
+    final_norm: RmsNorm
+    head: Matrix
+    cache_dtype: torch.dtype = torch.float32
+
+    def embed(self, token_ids: Sequence[int]) -> Tensor:
+        """Embedded tokens (M, hidden)."""
+        return self.embeddings[torch.tensor(token_ids, device=self.embeddings.device)].float()
+
+    def forward(
+        self,
+        hidden: Tensor,
+        positions: Tensor,
+        runs: Sequence[Run],
+        after_layer: AfterLayer | None = None,
+    ) -> Tensor:
+        """Run M embedded tokens (M, hidden) of one or more sequences; the last layer's output (M, hidden).
+
+        Rows of no run are spare. A row's result is the same, bit for bit, at whatever row it stands and
+        whatever stands beside it, as long as its run's window and span are the same. `after_layer` is called
+        after each layer but the last, before the next one runs, which uses the same unit rows.
+        """
+        rotation = self.rotary.at(positions)
+        for index, layer in enumerate(self.layers):
+            unit = layer.input_norm.unit(hidden)
+            if index > 0 and after_layer is not None:
+                after_layer(index, hidden, unit)
+            hidden = _attend(hidden, unit, layer, rotation, runs, index, self.shape)
+            hidden = transform(hidden, layer)
+        return hidden
+
+    def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
+        """How `forward` takes what its `num_rows` rows are; segments in their order."""
+        group = self.shape.num_heads // self.shape.num_kv_heads
+        device = self.embeddings.device
+        with contextlib.nullcontext() if device.type == "cpu" else device:
+            return runs_of(segments, num_rows, group, self.cache_dtype)
+
+    def to(self, device: torch.device) -> TextStack:
+        """On another device; integers, which are packed for theirs, must be there."""
+        return replace(
+            self,
+            rotary=self.rotary.to(device),
+            embeddings=self.embeddings.to(device),
+            layers=tuple(layer.to(device) for layer in self.layers),
+            final_norm=self.final_norm.to(device),
+            head=self.head.to(device),
+        )
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits (M, V) of the last layer's output (M, hidden)."""
+        return self.head.times(self.final_norm(hidden))
+
+
+def rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    """Turn (M, H, head_dim) by its positions' angles."""
+    cos, signed_sin = rotation
+    half = heads.shape[-1] // 2
+    swapped = torch.cat([heads[..., half:], heads[..., :half]], dim=-1)
+    return torch.addcmul(heads * cos, swapped, signed_sin)
+
+
+def _attend(
+    hidden: Tensor,
+    unit: Tensor,
+    layer: LayerWeights,
+    rotation: tuple[Tensor, Tensor],
+    runs: Sequence[Run],
+    index: int,
+    shape: TextShape,
+) -> Tensor:
+    """Attention with its residual over `hidden`, of which `unit` are the rows at a length of about 1; writes
+    the tokens' keys and values into their caches first.
+    """
+    count, num_turned = hidden.shape[0], shape.num_heads + shape.num_kv_heads
+    heads = layer.qkv.times(unit * layer.input_norm.gain, layer.qkv_bias).view(count, -1, shape.head_dim)
+    turned, values = rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
+    queries, keys = turned[:, : shape.num_heads], turned[:, shape.num_heads :]
+    mixed = hidden.new_zeros(count, shape.num_heads * shape.head_dim)
+    for run in runs:
+        run.write(index, keys, values)
+        mixed[run.rows] = run.attend(index, queries)
+    return layer.attention_out.times(mixed, hidden)
+
+
+def transform(hidden: Tensor, layer: LayerWeights) -> Tensor:
+    """The gated feed-forward part with its residual."""
+    both = layer.gate_up.times(layer.mlp_norm(hidden))
+    gate, up = both.chunk(2, dim=1)
+    return layer.down.times(F.silu(gate) * up, hidden)

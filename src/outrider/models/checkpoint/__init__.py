@@ -1,0 +1,1 @@
+"""Reads checkpoint folders in the formats in which they are published."""

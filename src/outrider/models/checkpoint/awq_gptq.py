@@ -1,0 +1,227 @@
+"""Checkpoints that AWQ or GPTQ have quantized: their integers as our own weights, number for number.
+
+Both hold a weight of n inputs and m outputs as `qweight`, b-bit levels in words of 32 bits, `scales`
+(groups, m) and `qzeros`, the packed levels that stand for 0 in each group: weight = (level - zero) * scale.
+
+GPTQ (Frantar et al., arXiv 2210.17323; as AutoGPTQ and GPTQModel write it): qweight (n * b / 32, m) packs
+along the inputs, qzeros (groups, m * b / 32) along the outputs, lowest bits first. Format 1 stores each zero
+less 1.
+`g_idx` (n,) names each input's group where groups follow the order of activations.
+AWQ (Lin et al., arXiv 2306.00978; as AutoAWQ's GEMM version writes it): qweight (n, m / 8) and qzeros
+(groups, m / 8) both pack along the outputs; a word's nibbles, lowest first, are its columns 0 2 4 6 1 3 5 7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from outrider.core.errors import ModelError
+from outrider.models.checkpoint.card import read_json
+from outrider.models.quantization.int4_tiles import GROUPS
+from outrider.models.quantization.integers import INT4_GROUP, IntegerWeight
+
+_AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
+_WORD_BITS = 32
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+\..+)$")
+_REMEDY = (
+    "choose the checkpoint of 4-bit AWQ (GEMM), of GPTQ with 4 or 8 bits for all layers, of torchao, or the "
+    "one that is not quantized"
+)
+
+
+@dataclass(frozen=True)
+class StoredFormat:
+    """How a checkpoint's integers are laid out. `zero_offset`: what is to be added to a stored zero."""
+
+    method: str
+    bits: int
+    group_size: int
+    symmetric: bool
+    zero_offset: int
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """A norm, or a projection (out, in) with its bias, as a checkpoint has it."""
+
+    weight: Tensor | IntegerWeight
+    bias: Tensor | None = None
+
+
+def read_format(config_file: Path) -> StoredFormat | None:
+    """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
+    content = read_json(config_file)
+    given = content.get("quantization_config")
+    if given is None and isinstance(content.get("quantization"), dict):
+        raise ModelError(f"{config_file}: MLX has quantized this checkpoint for Apple's chips: {_REMEDY}")
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise ModelError(
+            f"{config_file}: quantization_config is {given!r}, and must be an object with a quant_method: "
+            "restore the file"
+        )
+    method = given.get("quant_method")
+    if method == "torchao":
+        return None
+    if method not in ("awq", "gptq"):
+        raise ModelError(
+            f"{config_file}: weights quantized by {method or 'an unknown method'} are not read: {_REMEDY}"
+        )
+    form, bits = _form(given, method), given["bits"] if "bits" in given else given.get("w_bit", 0)
+    group_size = given["group_size"] if "group_size" in given else given.get("q_group_size", 128)
+    known = {"awq": ("gemm",), "gptq": ("gptq", "gptq_v2")}[method]
+    checks = (
+        ("bits", bits, bits in ((4,) if method == "awq" else (4, 8))),
+        ("layout", form, form in known),
+        ("zero_point", given.get("zero_point"), bool(given.get("zero_point", True))),
+        ("group_size", group_size, _is_group(group_size)),
+        ("dynamic", given.get("dynamic"), _changes_nothing(given.get("dynamic"))),
+    )
+    for name, value, is_read in checks:
+        if not is_read:
+            raise ModelError(f"{config_file}: {method} with {name} {value!r} cannot be read: {_REMEDY}")
+    return StoredFormat(method, bits, group_size, bool(given.get("sym", False)), int(form == "gptq"))
+
+
+def _form(given: dict[str, Any], method: str) -> str:
+    """The layout by its name: AWQ's `version`, GPTQ's `checkpoint_format` or the flag of old Marlin files."""
+    if method == "awq":
+        return str(given.get("version") or given.get("format") or "gemm").lower()
+    if given.get("is_marlin_format"):
+        return "marlin"
+    return str(given.get("checkpoint_format") or given.get("format") or "gptq").lower()
+
+
+def _changes_nothing(dynamic: Any) -> bool:
+    """Whether GPTQModel's rules by layer only leave layers whole ("-:pattern"), as the files then show."""
+    rules = dynamic or {}
+    return isinstance(rules, dict) and all(
+        name.startswith("-:") or not rule for name, rule in rules.items() if isinstance(name, str)
+    )
+
+
+def _is_group(size: Any) -> bool:
+    return size == -1 or (isinstance(size, int) and size >= INT4_GROUP and size % INT4_GROUP == 0)
+
+
+class StoredLayers:
+    """The language half's layers in a quantized checkpoint, read one by one."""
+
+    def __init__(self, files: Sequence[Path], layout: StoredFormat) -> None:
+        self._format = layout
+        self._places: dict[str, tuple[Path, str]] = {}
+        for path in files:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    found = _LAYER.search(name)
+                    if found is not None and "visual." not in name:
+                        self._places[found[1]] = path, name
+        if not any(name.endswith(".qweight") for name in self._places):
+            raise ModelError(
+                f"{files[0].parent} says that {layout.method} has quantized it, and none of its layers is: "
+                "restore config.json and weights from one checkpoint"
+            )
+
+    def part(self, index: int, name: str) -> StoredPart:
+        """A layer's norm or projection by its name within the layer. Raises ModelError where missing."""
+        stem = f"{index}.{name}"
+        bias = self._read(f"{stem}.bias") if f"{stem}.bias" in self._places else None
+        if f"{stem}.qweight" not in self._places:
+            return StoredPart(self._read(f"{stem}.weight"), bias)
+        tensors = {
+            kind: self._read(f"{stem}.{kind}")
+            for kind in ("qweight", "qzeros", "scales", "g_idx")
+            if kind != "g_idx" or f"{stem}.g_idx" in self._places
+        }
+        try:
+            return StoredPart(integer_weight(tensors, self._format), bias)
+        except (RuntimeError, ValueError, IndexError) as error:
+            path = self._places[f"{stem}.qweight"][0]
+            raise ModelError(
+                f"{path}: {stem} does not fit its quantization_config ({error}): restore the folder"
+            ) from error
+
+    def _read(self, name: str) -> Tensor:
+        if name not in self._places:
+            raise ModelError(f"the checkpoint lacks layers.{name}: restore its folder")
+        path, full_name = self._places[name]
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensor: Tensor = file.get_tensor(full_name)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(f"{path} is truncated or corrupt ({error}): restore the file") from error
+        return tensor
+
+
+def integer_weight(tensors: dict[str, Tensor], layout: StoredFormat) -> IntegerWeight:
+    """A projection from `qweight`, `qzeros`, `scales` and perhaps `g_idx`. Raises ValueError for a misfit."""
+    bits, half = layout.bits, 2 ** (layout.bits - 1)
+    along_outputs = _AWQ_COLUMNS if layout.method == "awq" else tuple(range(_WORD_BITS // bits))
+    zeros = unpack_words(tensors["qzeros"], bits, along_outputs)
+    if layout.method == "awq":
+        levels = unpack_words(tensors["qweight"], bits, along_outputs).t()
+    else:
+        levels = unpack_words(tensors["qweight"].t(), bits, along_outputs)
+    scales = tensors["scales"].float().t()
+    outputs, inputs = levels.shape
+    size = inputs if layout.group_size == -1 else layout.group_size
+    if inputs % size or scales.shape != (outputs, inputs // size) or zeros.t().shape != scales.shape:
+        raise ValueError(f"levels {tuple(levels.shape)}, scales {tuple(scales.shape)}, groups of {size}")
+    order = _order(tensors.get("g_idx"), inputs, size)
+    values = (levels if order is None else levels[:, order]) - half
+    whole = IntegerWeight(
+        values.to(torch.int8).contiguous(), scales.contiguous(), bits, _zeros(zeros, layout), order
+    )
+    return _regrouped(whole)
+
+
+def unpack_words(words: Tensor, bits: int, columns: Sequence[int]) -> Tensor:
+    """The levels (rows, n * 32 / bits), int16, in words (rows, n).
+
+    `columns`: which column each level of a word belongs to, lowest bits first.
+    """
+    shifts = torch.arange(0, _WORD_BITS, bits, dtype=torch.int32)
+    levels = (words.int().unsqueeze(-1) >> shifts) & (2**bits - 1)
+    return levels[..., torch.tensor(columns).argsort()].flatten(1).to(torch.int16)
+
+
+def _zeros(stored: Tensor, layout: StoredFormat) -> Tensor | None:
+    """(out, groups) int8, around 0 as the values are; None where all are 0.
+
+    A symmetric checkpoint's are known, whichever way its writer has counted. Else 0 less 1 has wrapped.
+    """
+    half = 2 ** (layout.bits - 1)
+    if layout.symmetric and bool(((stored == half) | (stored == half - 1)).all()):
+        return None
+    zeros = (stored + layout.zero_offset) % 2**layout.bits - half
+    return zeros.t().to(torch.int8).contiguous()
+
+
+def _order(groups: Tensor | None, inputs: int, size: int) -> Tensor | None:
+    """The inputs group by group, where they do not lie so."""
+    if groups is None:
+        return None
+    counts = torch.bincount(groups.long())
+    if groups.shape != (inputs,) or not bool((counts == size).all()):
+        raise ValueError(
+            f"g_idx puts {tuple(groups.shape)} inputs into groups of {counts.min()} to {counts.max()}"
+        )
+    return None if bool((groups.diff() >= 0).all()) else groups.argsort(stable=True)
+
+
+def _regrouped(weight: IntegerWeight) -> IntegerWeight:
+    """The same numbers in groups of a size that 4-bit products take, here and in onnxruntime."""
+    size = next((one for one in GROUPS if weight.group % one == 0), weight.group)
+    times = weight.group // size
+    scales = weight.scales.repeat_interleave(times, dim=1)
+    zeros = None if weight.zeros is None else weight.zeros.repeat_interleave(times, dim=1)
+    return IntegerWeight(weight.values, scales, weight.bits, zeros, weight.order)

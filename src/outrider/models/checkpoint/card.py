@@ -1,0 +1,72 @@
+"""The card beside a checkpoint: the words of the instructions it was made for and its measured figures."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from outrider.core.errors import ModelError
+from outrider.core.files.writing import replace_file
+from outrider.core.language.grammar import Vocabulary
+
+CARD_FILE = "card.json"
+_Slots = dict[str, list[Annotated[str, msgspec.Meta(min_length=1)]]]
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """`vocabulary` is None for general checkpoints, which take any sentence."""
+
+    vocabulary: Vocabulary | None = None
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a model folder's file. Raises ModelError where it is missing or no object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing: restore the model folder or choose another") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read as JSON ({error}): restore the file") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} must hold a JSON object, not {type(content).__name__}: restore the file")
+    return content
+
+
+def read_card(folder: Path) -> ModelCard:
+    """The card of a model folder; an empty one where the folder has none, as general checkpoints do not."""
+    path = folder / CARD_FILE
+    if not path.exists():
+        return ModelCard()
+    content = read_json(path)
+    figures = content.get("figures", {})
+    if not isinstance(figures, dict):
+        raise ModelError(f"{path}: figures must be a JSON object: restore the file")
+    slots = content.get("slots")
+    return ModelCard(None if slots is None else _vocabulary(path, slots), figures)
+
+
+def _vocabulary(path: Path, slots: Any) -> Vocabulary:
+    try:
+        return Vocabulary({name: tuple(words) for name, words in msgspec.convert(slots, _Slots).items()})
+    except msgspec.ValidationError as error:
+        raise ModelError(
+            f"{path}: slots must hold a list of words each, such as colour and kind ({error}): "
+            "restore the file"
+        ) from None
+
+
+def write_figures(folder: Path, name: str, figures: dict[str, Any]) -> None:
+    """Put measured figures into a model folder's card under a name; whatever else it holds stays.
+
+    Raises ConfigError where it cannot be written.
+    """
+    path = folder / CARD_FILE
+    content = read_json(path) if path.exists() else {}
+    content["figures"] = {**content.get("figures", {}), name: figures}
+    replace_file(path, (json.dumps(content, indent=1) + "\n").encode())

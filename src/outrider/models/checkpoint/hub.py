@@ -1,0 +1,48 @@
+"""Checkpoints by their name on the Hugging Face Hub: from its cache, else downloaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+from outrider.core.errors import ModelError
+from outrider.models.checkpoint.files import hub_name, is_whole
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+FILES = ["*.json", "*.safetensors", "*.txt"]
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether this has the form owner/name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def model_name(folder: Path) -> str:
+    """What a folder's model is called: owner/name for one in the Hub's cache, else the folder's own name."""
+    return hub_name(folder) or folder.name
+
+
+def fetch_checkpoint(name: str) -> Path:
+    """The folder of a checkpoint `owner/name`; downloads what is not cached. Raises ModelError."""
+    cached = _cached(name)
+    if cached is not None and is_whole(cached):
+        return cached
+    state = "there is no model folder" if cached is None else f"the cache, {cached}, holds only a part of"
+    try:
+        return Path(snapshot_download(name, allow_patterns=FILES))
+    except (OSError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"{state} {name}, and it cannot be downloaded ({reason}): "
+            f"give a folder, or run `hf download {name}` where there is a network"
+        ) from error
+
+
+def _cached(name: str) -> Path | None:
+    try:
+        return Path(snapshot_download(name, allow_patterns=FILES, local_files_only=True))
+    except (OSError, LocalEntryNotFoundError):
+        return None

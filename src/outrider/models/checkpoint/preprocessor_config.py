@@ -1,0 +1,146 @@
+"""What a checkpoint's pictures must be before the vision tower reads them, as its own files say.
+
+A processor saved as a whole has it in `processor_config.json`, under `image_processor`; else it lies in
+`preprocessor_config.json`. Where both have it transformers reads the first, and so it is here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import ConfigError, ModelError
+from outrider.models.checkpoint.card import read_json
+from outrider.models.inputs.images import Preprocessing, SizeRule, smart_resize
+
+PREPROCESSOR_FILE = "preprocessor_config.json"
+PROCESSOR_FILE, NESTED = "processor_config.json", "image_processor"
+TEXT_TOKENS = 512
+"""What of max_length a picture leaves to the text; half of it where that is less."""
+
+
+def read_preprocessing(folder: Path, vision_config: Any, max_length: int) -> Preprocessing:
+    """What its file asks for, its largest picture bounded by what `max_length` has room for.
+
+    A folder without either file, as the shipped ones are, has Qwen2-VL's defaults as they stand.
+    Raises ModelError for values that cannot be or do not fit the weights, ConfigError for too little room.
+    """
+    merged = vision_config.patch_size, vision_config.spatial_merge_size
+    how = Preprocessing(*merged, temporal=vision_config.temporal_patch_size)
+    found = _settings(folder)
+    if found is None:
+        return how
+    where, content = found
+    _check_fixed(where, content, how)
+    least, most = _pixel_bounds(where, content, how)
+    room = max(max_length - TEXT_TOKENS, max_length // 2) * how.factor_px**2
+    if room < max(least, how.factor_px**2):
+        raise ConfigError(
+            f"max_length={max_length} leaves {room} pixels for a picture, and {where} asks for {least} at "
+            "least: load the model with a larger max_length"
+        )
+    return replace(
+        how,
+        min_pixels=least,
+        max_pixels=min(most, room),
+        mean=_channels(where, content, "image_mean", how.mean),
+        std=_channels(where, content, "image_std", how.std, positive=True),
+        size_rule=published_size_rule(),
+    )
+
+
+def _settings(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The image processor's settings, and where they stand. Raises ModelError for what is no JSON object."""
+    whole = folder / PROCESSOR_FILE
+    nested = read_json(whole).get(NESTED) if whole.exists() else None
+    if nested is not None:
+        if not isinstance(nested, dict):
+            raise ModelError(f"{whole}: {NESTED} is {nested!r}, no JSON object: restore the file")
+        return f"{whole}: {NESTED}", nested
+    path = folder / PREPROCESSOR_FILE
+    return (str(path), read_json(path)) if path.exists() else None
+
+
+def published_size_rule() -> SizeRule:
+    """`smart_resize` of qwen-vl-utils where it can be imported, else ours.
+
+    They differ for sides of half a merged patch or less alone. Its package imports torchvision, which may be
+    missing, or made for another torch, whose error is a RuntimeError or an OSError.
+    """
+    try:
+        from qwen_vl_utils import smart_resize as published
+    except (ImportError, OSError, RuntimeError):
+        return smart_resize
+    rule: SizeRule = published
+    return rule
+
+
+def _check_fixed(where: str, content: dict[str, Any], how: Preprocessing) -> None:
+    """Raises ModelError for what the weights or the runtime have decided, if the file says otherwise."""
+    fixed = {
+        "patch_size": how.patch_px,
+        "merge_size": how.merge,
+        "temporal_patch_size": how.temporal,
+        "do_resize": True,
+        "do_rescale": True,
+        "do_normalize": True,
+        "rescale_factor": 1 / 255,
+    }
+    for name, wanted in fixed.items():
+        found = content.get(name, wanted)
+        if isinstance(found, bool) != isinstance(wanted, bool) or found != wanted:
+            raise ModelError(
+                f"{where}: {name} is {found!r}; only {wanted!r} fits the model: restore the file"
+            )
+
+
+def _pixel_bounds(where: str, content: dict[str, Any], how: Preprocessing) -> tuple[int, int]:
+    """Fewest and most pixels; min_pixels and max_pixels go before those of `size`, as with transformers.
+
+    In `size` transformers 4.45 wrote them under the same names, and later versions as edges.
+    """
+    size = content.get("size") or {}
+    if not isinstance(size, dict):
+        raise ModelError(f"{where}: size is {size!r}, no JSON object: restore the file")
+    least = _count(
+        where, content, "min_pixels", _sized(where, size, "shortest_edge", "min_pixels", how.min_pixels)
+    )
+    most = _count(
+        where, content, "max_pixels", _sized(where, size, "longest_edge", "max_pixels", how.max_pixels)
+    )
+    if most < max(least, how.factor_px**2):
+        raise ModelError(
+            f"{where}: a picture of {least} to {most} pixels cannot be, with merged patches of "
+            f"{how.factor_px**2}: restore the file"
+        )
+    return least, most
+
+
+def _sized(where: str, size: dict[str, Any], edge: str, pixels: str, default: int) -> int:
+    return _count(f"{where}: size", size, edge, _count(f"{where}: size", size, pixels, default))
+
+
+def _count(where: str, content: dict[str, Any], name: str, default: int) -> int:
+    found = content.get(name)
+    if found is None:
+        return default
+    if type(found) not in (int, float) or found < 1 or not math.isfinite(found) or found != int(found):
+        raise ModelError(f"{where}: {name} is {found!r}, no whole number from 1: restore the file")
+    return int(found)
+
+
+def _channels(
+    where: str, content: dict[str, Any], name: str, default: tuple[float, ...], positive: bool = False
+) -> tuple[float, ...]:
+    values = content.get(name, default)
+    if (
+        not isinstance(values, list | tuple)
+        or len(values) != 3
+        or not all(type(one) in (int, float) and math.isfinite(one) for one in values)
+        or (positive and min(values) <= 0)
+    ):
+        kind = "numbers above 0" if positive else "numbers"
+        raise ModelError(f"{where}: {name} is {values!r}, not three {kind}: restore the file")
+    return tuple(map(float, values))

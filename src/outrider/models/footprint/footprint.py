@@ -1,0 +1,147 @@
+"""How much memory a checkpoint and its sessions take, known before anything is loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from outrider.core.errors import OutOfMemoryError
+from outrider.core.model_options import Precision
+from outrider.models.checkpoint.awq_gptq import read_format
+from outrider.models.checkpoint.headers import read_headers
+from outrider.models.checkpoint.weights import CONFIG_FILE
+from outrider.models.footprint.free_memory import available_bytes, available_on
+
+BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
+"""Of a packed weight, its scales and zeros included: at most, whatever the groups and the device."""
+STORED_BYTES = 26.0
+"""Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
+_WHOLE = ("visual.", "embed_tokens", "norm", "bias")
+_FOREIGN = "_qdata"
+"""Ends the name of integers that torchao keeps as they are."""
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """`loading`: the most that loading takes. `kept`: what stays."""
+
+    loading: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class SessionBytes:
+    """What the caches of so many sessions of so many tokens take together, and on a GPU the buffers of their
+    static steps and what tokens are chosen by.
+    """
+
+    sessions: int
+    max_length: int
+    num_bytes: int
+    steps_bytes: int = 0
+    choice_bytes: int = 0
+
+    @property
+    def all_bytes(self) -> int:
+        return self.num_bytes + self.steps_bytes + self.choice_bytes
+
+
+def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
+    """Every weight as its file has it (float32 where it is to be), and the packed layers that grow beside
+    them, of which each frees its own.
+
+    Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
+    """
+    read = packed = largest = 0.0
+    for header in read_headers(files):
+        name, count = header.name, math.prod(header.shape)
+        if stored_bits is not None and name.endswith("qweight"):
+            numbers = count * 32 // stored_bits
+            packed += numbers * BYTES[precision]
+            largest = max(largest, STORED_BYTES / 2 * numbers)
+            continue
+        if name.endswith(_FOREIGN):
+            read += count * header.num_bytes
+            continue
+        one = count * (4 if precision == "fp32" else header.num_bytes)
+        read += one
+        if stored_bits is None and not any(part in name for part in _WHOLE):
+            packed += count * BYTES[precision] - one
+            largest = max(largest, one)
+    return WeightBytes(int(read + max(packed, 0.0) + 2 * largest), int(read + packed))
+
+
+def check_memory(
+    folder: Path,
+    files: Sequence[Path],
+    precision: Precision,
+    caches: SessionBytes | None = None,
+    device: torch.device | None = None,
+    copies: int = 1,
+) -> None:
+    """Raises OutOfMemoryError, saying how much is needed for so many `copies`, where less is free.
+
+    A checkpoint is read into this machine's memory; weights and caches are kept in the device's, which is
+    one copy's alone where it is a GPU.
+    """
+    layout = read_format(folder / CONFIG_FILE)
+    weights = bytes_needed(files, precision, None if layout is None else layout.bits)
+    kept = weights.kept + (0 if caches is None else caches.all_bytes)
+    on_gpu = device is not None and device.type == "cuda"
+    here = weights.loading if on_gpu else max(weights.loading, kept)
+    places = [(copies * here, available_bytes(), _times(copies), "")]
+    if on_gpu:
+        places.append((kept, available_on(device), "", f" on {device}"))
+    for needed, free, times, where in places:
+        if needed > free:
+            raise OutOfMemoryError(
+                f"{folder} needs {needed / 2**30:.1f} GB to load as {precision}{times}, and "
+                f"{free / 2**30:.1f} GB are free{where}: {_remedy(caches)}"
+            )
+
+
+def check_graph_memory(
+    folder: Path, files: Sequence[Path], precision: Precision, cache: SessionBytes, building: bool
+) -> None:
+    """Raises OutOfMemoryError, saying how much static graphs need, where less is free.
+
+    To build them a checkpoint is read, and then a byte held for each weight of 4 or 8 bits. What has more
+    bits, bf16 too, is float32 in them.
+    """
+    layout = read_format(folder / CONFIG_FILE)
+    stored_bits = None if layout is None else layout.bits
+    whole: Precision = "fp32" if precision == "bf16" else precision
+    kept = bytes_needed(files, whole, stored_bits).kept + cache.num_bytes
+    built_of: Precision = "int8" if precision == "int4" else whole
+    needed = max(kept, bytes_needed(files, built_of, stored_bits).loading if building else 0)
+    free, what = available_bytes(), "build" if building else "load"
+    if needed > free:
+        raise OutOfMemoryError(
+            f"{folder} needs {needed / 2**30:.1f} GB to {what} as static graphs in {precision}, and "
+            f"{free / 2**30:.1f} GB are free: {_remedy(cache)}"
+        )
+
+
+def _remedy(caches: SessionBytes | None) -> str:
+    advice = "close other programs, choose a smaller precision or a smaller checkpoint"
+    if caches is None:
+        return advice
+    return (
+        f"{advice}, or lower max_sessions or max_length (caches of {caches.sessions} sessions of "
+        f"{caches.max_length} tokens take {caches.num_bytes / 2**30:.1f} GB{_steps(caches)})"
+    )
+
+
+def _steps(caches: SessionBytes) -> str:
+    if not caches.steps_bytes:
+        return ""
+    steps, choices = (each / 2**30 for each in (caches.steps_bytes, caches.choice_bytes))
+    return f", their static steps {steps:.1f} GB, the choice of tokens {choices:.1f} GB"
+
+
+def _times(copies: int) -> str:
+    return "" if copies == 1 else f" {copies} times"

@@ -1,0 +1,266 @@
+"""A model's blocks with one graph each in memory, switched while a prompt is computed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.core.ports import Pause
+from outrider.models.onnx.export import HIDDEN_SCORE
+from outrider.models.onnx.providers import Provider, open_graph, run_graph
+from outrider.models.onnx.schedule import Profile, plan_switch, prefers_decode
+
+Phase = Literal["prefill", "decode"]
+Floats = NDArray[np.float32]
+Slots = NDArray[np.int64]
+HEAD_FILE = "head.onnx"
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """What the graphs in a folder were made for; `layers` of each block, in order."""
+
+    layers: tuple[int, ...]
+    prefill_rows: int
+    decode_rows: int
+
+    def rows(self, phase: Phase) -> int:
+        return self.prefill_rows if phase == "prefill" else self.decode_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Strand:
+    """Rows `begin` to before `end` follow each other in one text; `seen` (N,) are the slots before them."""
+
+    begin: int
+    end: int
+    seen: Slots
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Embedded tokens (M, H) with their rotation (M, 1, D), to be run into cache `slots` (M,).
+
+    Each row sees its strand's rows before it and what the strand sees.
+    """
+
+    hidden: Floats
+    cos: Floats
+    sin: Floats
+    slots: Slots
+    strands: tuple[Strand, ...]
+
+    def masks(self, begin: int, end: int, num_rows: int, num_slots: int) -> tuple[Floats, Floats]:
+        """What `begin` to before `end` see when run together, padded to `num_rows`: of the slots that are
+        filled by then (num_rows, num_slots), and of each other (num_rows, num_rows). Padding sees nothing.
+        """
+        past = np.full((num_rows, num_slots), HIDDEN_SCORE, dtype=np.float32)
+        own = np.full((num_rows, num_rows), HIDDEN_SCORE, dtype=np.float32)
+        for strand in self.strands:
+            first, last = max(begin, strand.begin), min(end, strand.end)
+            if first >= last:
+                continue
+            here = slice(first - begin, last - begin)
+            past[here, strand.seen] = 0.0
+            past[here, self.slots[strand.begin : first]] = 0.0
+            own[here, here] = np.triu(own[here, here], k=1)
+        return past, own
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCache:
+    """Keys and values (layers, kv_heads, slots, head_dim)."""
+
+    keys: Floats
+    values: Floats
+
+
+@dataclass
+class LoadTimes:
+    """Seconds of loading graphs since the start, and of those that a computation waited for."""
+
+    loaded_s: float = 0.0
+    waited_s: float = 0.0
+
+
+@dataclass
+class _Block:
+    """A block's graph in memory; none while another one is loaded into its place."""
+
+    session: Any = None
+    phase: Phase = "prefill"
+    coming: Future[None] | None = field(default=None, repr=False)
+
+
+class GraphBlocks:
+    """Runs the blocks of a folder. One thread at a time computes; loads run beside it."""
+
+    def __init__(self, folder: Path, sizes: GraphSizes, provider: Provider, threads: int) -> None:
+        self.times = LoadTimes()
+        self._folder = folder
+        self.sizes = sizes
+        self._provider = provider
+        self._threads = threads
+        self._blocks = [_Block() for _ in sizes.layers]
+        self._first_layer = np.cumsum([0, *sizes.layers]).tolist()
+        self._head = open_graph(folder / HEAD_FILE, provider, threads)
+        self._loader = ThreadPoolExecutor(1, "graphs")
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        return len(self._blocks)
+
+    def settle(self, phase: Phase) -> None:
+        """Have every block's graph of this phase in memory."""
+        for index in range(len(self._blocks)):
+            self._begin_load(index, phase)
+        for index in range(len(self._blocks)):
+            self._wait(index)
+
+    def prefill(self, rows: Rows, cache: GraphCache, profile: Profile, switch: bool = True) -> Floats:
+        """Run a prompt's rows in chunks; the last layer's output (M, H).
+
+        Unless more of the prompt follows, `switch` to decode graphs beside the computation.
+        """
+        with self._lock:
+            chunks = list(_cuts(len(rows.hidden), self.sizes.prefill_rows))
+            loads = self._prepare(profile, len(chunks)) if switch else {}
+            running = _copied(rows)
+            for step in range(len(chunks) * len(self._blocks)):
+                chunk, index = divmod(step, len(self._blocks))
+                if step in loads:
+                    self._begin_load(loads[step], "decode")
+                self._advance(index, running, *chunks[chunk], cache)
+            if switch:
+                self.settle("decode")
+            return running.hidden
+
+    def decode(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Floats:
+        """Run a forward's rows, with a `pause` between blocks; the last layer's output (M, H)."""
+        with self._lock:
+            running = _copied(rows)
+            for index in range(len(self._blocks)):
+                if pause is not None and index:
+                    pause()
+                self._advance(index, running, 0, len(rows.hidden), cache)
+            return running.hidden
+
+    def logits(self, hidden: Floats) -> Floats:
+        """Logits (M, V) of the last layer's output (M, H)."""
+        count = self.sizes.decode_rows
+        parts = []
+        for begin, end in _cuts(len(hidden), count):
+            padded = _padded(hidden[begin:end], count)
+            parts.append(run_graph(self._head, {"hidden": padded})[0][: end - begin])
+        return np.concatenate(parts)
+
+    def measure(self, index: int, phase: Phase, cache: GraphCache, rows: Rows) -> tuple[float, float]:
+        """Seconds to load a block's graph, and to compute a chunk with it; no other block keeps its graph."""
+        for block in self._blocks:
+            block.session = None
+        began_s = time.monotonic()
+        self._begin_load(index, phase)
+        self._wait(index)
+        loaded_s = time.monotonic()
+        self._advance(index, _copied(rows), 0, len(rows.hidden), cache)
+        return loaded_s - began_s, time.monotonic() - loaded_s
+
+    def _prepare(self, profile: Profile, num_chunks: int) -> dict[int, int]:
+        """Which block's decode graph to load at which step; prefill graphs are sent for where that pays."""
+        if all(block.phase == "decode" for block in self._blocks):
+            if prefers_decode(profile, num_chunks):
+                return {}
+            for index in range(len(self._blocks)):
+                self._begin_load(index, "prefill")
+        return {load.first: load.block for load in plan_switch(profile, num_chunks)}
+
+    def _begin_load(self, index: int, phase: Phase) -> None:
+        """Make room, then load beside what is computed; nothing where the graph is there or on its way."""
+        block = self._blocks[index]
+        if block.phase == phase and (block.session is not None or block.coming is not None):
+            return
+        self._wait(index)
+        block.phase = phase
+        block.coming = self._loader.submit(self._load, block, self._folder / graph_file(index, phase))
+
+    def _load(self, block: _Block, path: Path) -> None:
+        began_s = time.monotonic()
+        block.session = None
+        block.session = open_graph(path, self._provider, self._threads)
+        self.times.loaded_s += time.monotonic() - began_s
+
+    def _wait(self, index: int) -> None:
+        block = self._blocks[index]
+        if block.coming is None:
+            return
+        began_s = time.monotonic()
+        coming, block.coming = block.coming, None
+        try:
+            coming.result()
+        except BaseException:
+            self._end_loads()
+            raise
+        self.times.waited_s += time.monotonic() - began_s
+
+    def _end_loads(self) -> None:
+        """After one that failed: the others' failures are not for whoever comes next."""
+        for block in self._blocks:
+            coming, block.coming = block.coming, None
+            if coming is not None:
+                coming.exception()
+
+    def _advance(self, index: int, rows: Rows, begin: int, end: int, cache: GraphCache) -> None:
+        """Take some rows through a block, on whichever graph it has: several forwards of a smaller one are
+        the same.
+        """
+        if self._blocks[index].session is None and self._blocks[index].coming is None:
+            self._begin_load(index, self._blocks[index].phase)  # an earlier load has failed
+        self._wait(index)
+        count = self.sizes.rows(self._blocks[index].phase)
+        for first, last in _cuts(end - begin, count):
+            self._run(index, rows, begin + first, begin + last, count, cache)
+
+    def _run(self, index: int, rows: Rows, begin: int, end: int, count: int, cache: GraphCache) -> None:
+        """One forward of a block's graph; its keys and values go into the cache."""
+        here, num_rows, slots = slice(begin, end), end - begin, rows.slots[begin:end]
+        first, num_layers = self._first_layer[index], self.sizes.layers[index]
+        past, own = rows.masks(begin, end, count, cache.keys.shape[2])
+        feeds = {name: _padded(getattr(rows, name)[here], count) for name in ("hidden", "cos", "sin")}
+        feeds |= {"past": past, "own": own}
+        for number in range(num_layers):
+            feeds[f"keys_{number}"] = cache.keys[first + number]
+            feeds[f"values_{number}"] = cache.values[first + number]
+        outputs = run_graph(self._blocks[index].session, feeds)
+        for number in range(num_layers):
+            feeds[f"keys_{number}"][:, slots] = outputs[2 * number][:, :num_rows]
+            feeds[f"values_{number}"][:, slots] = outputs[2 * number + 1][:, :num_rows]
+        rows.hidden[here] = outputs[-1][:num_rows]
+
+
+def _copied(rows: Rows) -> Rows:
+    """What blocks may write into as they go."""
+    return replace(rows, hidden=rows.hidden.copy())
+
+
+def _padded(rows: Floats, count: int) -> Floats:
+    """With the last one repeated up to `count`."""
+    spare = count - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
+
+
+def graph_file(index: int, phase: Phase) -> str:
+    return f"block-{index:02d}-{phase}.onnx"
+
+
+def _cuts(total: int, size: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, total, size):
+        yield begin, min(begin + size, total)

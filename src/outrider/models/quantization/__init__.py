@@ -1,0 +1,1 @@
+"""Weights of fewer bits, and the products that use them."""

@@ -1,0 +1,95 @@
+"""Weights as integers times scales: made here, or kept as an AWQ or GPTQ checkpoint has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from outrider.models.quantization.int4_tiles import parts_of
+
+INT4_GROUP = 32
+
+
+@dataclass(frozen=True)
+class IntegerWeight:
+    """A weight (out, in) as integers times scales: int8 has a scale for each output, int4 for each group.
+
+    values: (out, in) int8 around 0. scales: (out, groups) float32. zeros: (out, groups) int8, the value that
+    stands for 0, where that is not 0 everywhere. order: (in,) the input that each column belongs to, where
+    that is not its own place. What `round_to_integers` makes has neither, and scales exact in bfloat16.
+    """
+
+    values: Tensor
+    scales: Tensor
+    bits: int
+    zeros: Tensor | None = None
+    order: Tensor | None = None
+
+    def to(self, device: torch.device) -> IntegerWeight:
+        moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
+        return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
+
+    def part(self, outputs: slice) -> IntegerWeight:
+        """Of some of the outputs."""
+        zeros = None if self.zeros is None else self.zeros[outputs]
+        return IntegerWeight(self.values[outputs], self.scales[outputs], self.bits, zeros, self.order)
+
+    @property
+    def group(self) -> int:
+        """How many columns share a scale."""
+        return self.values.shape[1] // self.scales.shape[1]
+
+    def dequantized(self) -> Tensor:
+        """The weight (out, in) that the integers stand for, in float32."""
+        outputs, inputs = self.values.shape
+        grouped = self.values.view(outputs, self.scales.shape[1], -1)
+        if self.zeros is not None:
+            grouped = grouped - self.zeros[:, :, None].short()
+        whole = (grouped * self.scales[:, :, None]).view(outputs, inputs)
+        return whole if self.order is None else whole[:, self.order.argsort()]
+
+
+def round_to_integers(weight: Tensor, bits: int) -> IntegerWeight:
+    """The nearest integers to a weight (out, in) under scales that just hold the largest of a group.
+
+    Weights of 4 bits share a scale in groups of INT4_GROUP along `in`, which must be a multiple of it.
+    """
+    outputs, inputs = weight.shape
+    width, largest = inputs if bits == 8 else INT4_GROUP, 2 ** (bits - 1) - 1
+    values = torch.empty(outputs, inputs, dtype=torch.int8, device=weight.device)
+    scales = torch.empty(outputs, inputs // width, device=weight.device)
+    for part in parts_of(outputs, inputs):
+        grouped = weight[part].detach().float().view(-1, inputs // width, width)
+        scales[part] = (grouped.abs().amax(-1) / largest).clamp_min(1e-12).bfloat16().float()
+        rounded = (grouped / scales[part, :, None]).round_().clamp_(-largest - 1, largest)
+        values[part] = rounded.view(-1, inputs)
+    return IntegerWeight(values, scales, bits)
+
+
+def join_integers(weights: Sequence[IntegerWeight]) -> IntegerWeight:
+    """Weights that `are_alike` as one, of the outputs of all in turn."""
+    values = side_by_side([one.values for one in weights])
+    scales = side_by_side([one.scales for one in weights])
+    zeros = None
+    if any(one.zeros is not None for one in weights):
+        none = [torch.zeros_like(one.scales, dtype=torch.int8) for one in weights]
+        given = [one.zeros for one in weights]
+        zeros = side_by_side([n if own is None else own for own, n in zip(given, none, strict=True)])
+    return IntegerWeight(values, scales, weights[0].bits, zeros, weights[0].order)
+
+
+def are_alike(one: IntegerWeight, other: IntegerWeight) -> bool:
+    """Whether they can be one weight: with groups of one size, their columns in one order."""
+    if (one.bits, one.group) != (other.bits, other.group):
+        return False
+    if one.order is None or other.order is None:
+        return one.order is other.order
+    return torch.equal(one.order, other.order)
+
+
+def side_by_side(tensors: Sequence[Tensor]) -> Tensor:
+    """The outputs of all in turn; of one no copy."""
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors))

@@ -1,0 +1,216 @@
+"""Weight matrices as the runtime multiplies by them: whole, or packed to 8 or 4 bits a weight for a CPU.
+
+Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.
+The kernels are torch's own, the ones that torchao dispatches to. A row's product is the same, bit for bit, at
+whatever row it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from outrider.core.errors import ConfigError
+from outrider.models.quantization.integers import IntegerWeight
+
+_INT4_COLUMNS = 16
+"""The CPU's 4-bit kernel wants a multiple of this many output columns."""
+_INT4_BLOCK = 64
+"""Outputs packed apart from the others on any CPU: its own blocks are 16, 32 or 64 of them."""
+
+
+class Matrix(Protocol):
+    """A weight (in, out) that any number of sessions share."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(in, out)."""
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
+
+    def columns(self, indices: Tensor) -> Tensor:
+        """The weights (in, len(indices)) of some outputs, in float32."""
+
+    def to(self, device: torch.device) -> Matrix:
+        """Raises ConfigError where it is packed for another kind of device."""
+
+
+@dataclass(frozen=True)
+class DenseMatrix:
+    """`weight` (in, out), in whatever order it lies in memory."""
+
+    weight: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.weight.shape[0], self.weight.shape[1]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        if self.weight.dtype != rows.dtype:
+            product = torch.mm(rows.to(self.weight.dtype), self.weight).to(rows.dtype)
+            return product if addend is None else product + addend
+        return torch.mm(rows, self.weight) if addend is None else torch.addmm(addend, rows, self.weight)
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return self.weight[:, indices].float()
+
+    def to(self, device: torch.device) -> DenseMatrix:
+        return DenseMatrix(self.weight.to(device))
+
+
+@dataclass(frozen=True)
+class ExactMatrix:
+    """Integers multiplied in float32: slow, and what exported graphs of the same integers compute."""
+
+    weight: IntegerWeight
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.weight.values.shape[1], self.weight.values.shape[0]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch.mm(rows, self.weight.dequantized().t())
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return self.weight.dequantized()[indices].t()
+
+    def to(self, device: torch.device) -> ExactMatrix:
+        raise only_here(device)
+
+
+class Int8Matrix:
+    """Eight bits a weight, a scale for each output."""
+
+    def __init__(self, weight: IntegerWeight) -> None:
+        self._values = weight.values.contiguous()
+        self._scales = weight.scales[:, 0].bfloat16()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._values.shape[1], self._values.shape[0]
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch._weight_int8pack_mm(rows.bfloat16(), self._values, self._scales).to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        return (self._values[indices] * self._scales[indices, None].float()).t()
+
+    def to(self, device: torch.device) -> Int8Matrix:
+        raise only_here(device)
+
+
+class Int4Matrix:
+    """Four bits a weight, a scale for each group of them; the kernel is the CPU's.
+
+    It takes scales, and scales times zeros, as bfloat16: where they are a checkpoint's, of 16 bits of another
+    kind, a weight is off by at most a 32nd of its scale.
+    """
+
+    def __init__(self, weight: IntegerWeight) -> None:
+        self._num_outputs, self._num_inputs = weight.values.shape
+        self._group, self._order = weight.group, weight.order
+        spare = (0, 0, 0, -self._num_outputs % _INT4_COLUMNS)
+        nibbles = F.pad(weight.values.int() + 8, spare, value=8)
+        offsets = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
+        self._packed = torch._convert_weight_to_int4pack_for_cpu(nibbles, 1)
+        both = [F.pad(each, spare).t().bfloat16() for each in (weight.scales, offsets)]
+        self._scales_and_zeros = torch.stack(both, dim=-1).contiguous()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._num_inputs, self._num_outputs
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch._weight_int4pack_mm_for_cpu(
+            self._narrow(rows), self._packed, self._group, self._scales_and_zeros
+        )
+        product = product[:, : self._num_outputs].to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        """Made block by block, as a head's whole product would take gigabytes."""
+        one_hot = self._narrow(torch.eye(self._num_inputs))
+        found, blocks = torch.empty(self._num_inputs, len(indices)), indices // _INT4_BLOCK
+        for block in blocks.unique().tolist():
+            asked, start = blocks == block, block * _INT4_BLOCK
+            part = slice(start, start + _INT4_BLOCK)
+            scales_and_zeros = self._scales_and_zeros[:, part].contiguous()
+            columns = torch._weight_int4pack_mm_for_cpu(
+                one_hot, self._packed[part], self._group, scales_and_zeros
+            )
+            found[:, asked] = columns[:, indices[asked] - start].float()
+        return found
+
+    def _narrow(self, rows: Tensor) -> Tensor:
+        return rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
+
+    def to(self, device: torch.device) -> Int4Matrix:
+        raise only_here(device)
+
+
+@dataclass(frozen=True)
+class JoinedMatrix:
+    """Matrices of the same rows side by side, which are not packed alike."""
+
+    parts: tuple[Matrix, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        product = torch.cat([part.times(rows) for part in self.parts], dim=-1)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        every = [part.columns(torch.arange(part.shape[1], device=indices.device)) for part in self.parts]
+        return torch.cat(every, dim=-1)[:, indices]
+
+    def to(self, device: torch.device) -> JoinedMatrix:
+        return JoinedMatrix(tuple(part.to(device) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class ForeignMatrix:
+    """Projections that torchao has quantized, as its own modules multiply; with biases."""
+
+    projections: tuple[Any, ...]
+    num_inputs: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_inputs, sum(one.out_features for one in self.projections)
+
+    def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        narrow = rows.to(_dtype_of(self.projections[0]))
+        product = torch.cat([one(narrow) for one in self.projections], dim=-1).to(rows.dtype)
+        return product if addend is None else product + addend
+
+    def columns(self, indices: Tensor) -> Tensor:
+        rows = torch.eye(self.num_inputs)
+        return (self.times(rows) - self.times(torch.zeros_like(rows)))[:, indices]
+
+    def to(self, device: torch.device) -> ForeignMatrix:
+        return ForeignMatrix(tuple(one.to(device) for one in self.projections), self.num_inputs)
+
+
+def only_here(device: torch.device) -> ConfigError:
+    """For what is packed and asked to move to a device of another kind."""
+    return ConfigError(
+        f"device={device}: int8 and int4 are multiplied on a CPU or an NVIDIA GPU, packed for one; "
+        "use precision=bf16, which an AWQ or GPTQ checkpoint may have too, or a checkpoint that torchao has "
+        "quantized"
+    )
+
+
+def _dtype_of(projection: Any) -> torch.dtype:
+    """What rows a quantized projection takes: its bias's or its scales' type."""
+    tensors = [*projection.parameters(), *projection.buffers()]
+    return next((one.dtype for one in tensors if one.is_floating_point()), torch.float32)

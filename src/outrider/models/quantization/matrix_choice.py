@@ -1,0 +1,89 @@
+"""Which matrix a weight becomes: whole, or packed to integers for the device that is to multiply by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from outrider.core.model_options import Precision
+from outrider.models.quantization.int4_tiled import TiledInt4Matrix, TiledInt8Matrix
+from outrider.models.quantization.integers import (
+    IntegerWeight,
+    are_alike,
+    join_integers,
+    round_to_integers,
+    side_by_side,
+)
+from outrider.models.quantization.matrices import (
+    DenseMatrix,
+    ExactMatrix,
+    Int4Matrix,
+    Int8Matrix,
+    JoinedMatrix,
+    Matrix,
+)
+
+Packer = Callable[["Tensor | IntegerWeight", Precision], Matrix]
+
+
+def pack_exactly(weight: Tensor | IntegerWeight, precision: Precision) -> Matrix:
+    """As `pack`, for float32 arithmetic."""
+    weight = _as_packed(weight, precision)
+    if isinstance(weight, IntegerWeight):
+        return ExactMatrix(weight)
+    return DenseMatrix(
+        weight.detach().to(torch.bfloat16 if precision == "bf16" else torch.float32).float().t()
+    )
+
+
+PACKED: dict[str, dict[int, Callable[[IntegerWeight, torch.device], Matrix]]] = {
+    "cpu": {
+        8: lambda weight, place: Int8Matrix(weight.to(place)),
+        4: lambda weight, place: Int4Matrix(weight.to(place)),
+    },
+    "cuda": {8: TiledInt8Matrix.of, 4: TiledInt4Matrix.of},
+}
+"""By kind of device and bits a weight: what multiplies there."""
+
+
+def pack(weight: Tensor | IntegerWeight, precision: Precision, place: torch.device | None = None) -> Matrix:
+    """A Linear's weight (out, in) made ready to multiply by. int4 needs `in` a multiple of INT4_GROUP.
+
+    Integers of a checkpoint stay what they are at int4, and are made whole at any other precision. Integers
+    are packed for `place`, in its memory where that is a GPU's, or for where the weight lies; what stays
+    whole is not moved.
+    """
+    weight = _as_packed(weight, precision)
+    if isinstance(weight, IntegerWeight):
+        place = weight.values.device if place is None else place
+        if place.type not in PACKED:
+            place = torch.device("cpu")
+        return PACKED[place.type][weight.bits](weight, place)
+    if precision == "fp32":
+        return DenseMatrix(weight.detach().float().t().contiguous())
+    # A CPU without products of bfloat16 takes ten to forty times as long where these lie input by input.
+    on_cpu = place is None or place.type == "cpu"
+    whole = weight.detach().bfloat16().t()
+    return DenseMatrix(whole if on_cpu else whole.contiguous())
+
+
+def _as_packed(weight: Tensor | IntegerWeight, precision: Precision) -> Tensor | IntegerWeight:
+    """Integers where the precision is one of integers."""
+    if isinstance(weight, IntegerWeight):
+        if weight.bits == 4 and precision == "int4":
+            return weight
+        weight = weight.dequantized()
+    return round_to_integers(weight, int(precision[3:])) if precision in ("int8", "int4") else weight
+
+
+def pack_stored(weights: Sequence[Tensor | IntegerWeight], precision: Precision, packer: Packer) -> Matrix:
+    """Weights of the same rows as a quantized checkpoint has them; what it has left whole stays so."""
+    whole = [weight for weight in weights if isinstance(weight, Tensor)]
+    if len(whole) == len(weights):
+        return packer(side_by_side(whole), "bf16" if precision in ("int8", "int4") else precision)
+    integers = [weight for weight in weights if isinstance(weight, IntegerWeight)]
+    if len(integers) == len(weights) and all(are_alike(integers[0], other) for other in integers[1:]):
+        return packer(join_integers(integers), precision)
+    return JoinedMatrix(tuple(pack_stored([weight], precision, packer) for weight in weights))

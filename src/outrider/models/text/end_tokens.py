@@ -1,0 +1,43 @@
+"""Which tokens end a model's texts, as transformers' `generate` takes them.
+
+`generation_config.json` names one or several; where it names none `config.json` does, in its text part for a
+model of several parts, and else the tokenizer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import ModelError
+from outrider.models.checkpoint.card import read_json
+
+CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
+KEY = "eos_token_id"
+
+
+def read_end_ids(folder: Path, vocab_size: int, otherwise: int) -> frozenset[int]:
+    """The end tokens of a model folder; `otherwise` is the tokenizer's own.
+
+    Raises ModelError where they are no token ids, or none is in the vocabulary.
+    """
+    for path in (folder / GENERATION_FILE, folder / CONFIG_FILE):
+        content = read_json(path) if path.exists() else {}
+        text_part = content.get("text_config")
+        for part in (content, text_part if isinstance(text_part, dict) else {}):
+            if part.get(KEY) is not None:
+                return _token_ids(path, part[KEY], vocab_size)
+    return frozenset((otherwise,))
+
+
+def _token_ids(path: Path, given: Any, vocab_size: int) -> frozenset[int]:
+    ids = given if isinstance(given, list) else [given]
+    if not ids or not all(type(one) is int and one >= 0 for one in ids):
+        raise ModelError(f"{path}: {KEY} is {given!r}, not a token id or a list of them: restore the file")
+    known = frozenset(one for one in ids if one < vocab_size)
+    if not known:
+        raise ModelError(
+            f"{path}: {KEY} is {given!r}, beyond the tokenizer's {vocab_size} tokens: use the tokenizer that "
+            "the model was trained with"
+        )
+    return known

@@ -1,0 +1,83 @@
+"""A prompt as the rows that the language half reads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from outrider.core.errors import ConfigError, FrameError, RoomError
+from outrider.core.ports import finish
+from outrider.core.values import Prompt
+from outrider.models.backbone.mrope import prompt_positions
+from outrider.models.inputs.vision import VisionEncoder
+from outrider.models.text.tokenizer import IMAGE_TOKEN, QwenTokenizer
+
+
+class PromptReader(Protocol):
+    """What reads prompts: a tokenizer, a vision tower and room for `max_length` tokens."""
+
+    tokenizer: QwenTokenizer
+    vision: VisionEncoder
+    max_length: int
+
+
+@dataclass(frozen=True)
+class PromptLayout:
+    """A prompt as rows: ids and positions (3, L) with the image's tokens expanded, its features between."""
+
+    token_ids: tuple[int, ...]
+    positions: Tensor
+    head_length: int
+    features: Tensor | None
+
+    @property
+    def length(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def image_end(self) -> int:
+        return self.head_length + (0 if self.features is None else self.features.shape[0])
+
+    @property
+    def rope_delta(self) -> int:
+        return int(self.positions.max()) + 1 - self.length
+
+
+def lay_out(model: PromptReader, prompt: Prompt) -> PromptLayout:
+    """As `lay_out_parts`, in one piece."""
+    return finish(lay_out_parts(model, prompt))
+
+
+def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, PromptLayout]:
+    """The frame is encoded in parts, between which others may have their turn.
+
+    Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run.
+    """
+    image_id = model.tokenizer.image_id
+    token_ids = tuple(model.tokenizer.encode(prompt.text))
+    num_placeholders = token_ids.count(image_id)
+    if not token_ids or num_placeholders > 1:
+        raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")
+    if num_placeholders == 0:
+        require_room(len(token_ids), model.max_length)
+        return PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
+    if not prompt.jpeg:
+        raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
+    require_room(len(token_ids) - 1 + model.vision.count_tokens(prompt.jpeg), model.max_length)
+    image = yield from model.vision.encode_parts(prompt.jpeg)
+    at = token_ids.index(image_id)
+    expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
+    positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)
+    return PromptLayout(expanded, positions, at, image.features)
+
+
+def require_room(num_tokens: int, max_length: int) -> None:
+    """Raises RoomError where so many tokens do not fit."""
+    if num_tokens > max_length:
+        raise RoomError(
+            f"{num_tokens} tokens do not fit a cache of max_length {max_length}: shorten the instruction or "
+            "the memories, send a smaller frame, or load the model with a larger max_length"
+        )

@@ -1,0 +1,88 @@
+"""Text to ids and back with a checkpoint's own byte-level BPE, which transformers reads.
+
+What a file was saved with beside its vocabulary (truncation, padding, a post-processor) is for training: it
+does not touch a prompt here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import tokenizers
+from transformers import Qwen2Tokenizer, TokenizersBackend
+
+from outrider.core.errors import ModelError
+from outrider.core.language.prompt import END_OF_TEXT
+from outrider.models.text.end_tokens import read_end_ids
+
+TOKENIZER_FILE = "tokenizer.json"
+PARTS = ("vocab.json", "merges.txt")
+"""What older checkpoints have instead."""
+IMAGE_TOKEN = "<|image_pad|>"
+INCOMPLETE_CHARACTER = "\ufffd"
+
+
+class QwenTokenizer:
+    """Implements `core.ports.Tokenizer`. Special tokens are parsed in `encode` and left out by `decode`."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, end_ids: frozenset[int]) -> None:
+        """Raises KeyError for a vocabulary without a token for pictures."""
+        vocabulary = backend.get_vocab(with_added_tokens=True)
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self.vocab_size: int = max(vocabulary.values()) + 1
+        self.end_ids = end_ids
+        self.image_id: int = vocabulary[IMAGE_TOKEN]
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._backend.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Holds back a character whose last bytes have not come yet, so that a growing text only extends."""
+        return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for tokenizers that give every token the same id: what a draft and its target must share."""
+        pairs = sorted(
+            (index, token) for token, index in self._backend.get_vocab(with_added_tokens=True).items()
+        )
+        return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+
+
+def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
+    """The tokenizer in `tokenizer_folder`, else in the model's folder, else in `tokenizer/` beside it.
+
+    Its end tokens are the model's. Raises ModelError.
+    """
+    candidates = [tokenizer_folder] if tokenizer_folder else [model_folder, model_folder.parent / "tokenizer"]
+    for candidate in candidates:
+        if (candidate / TOKENIZER_FILE).exists() or all((candidate / part).exists() for part in PARTS):
+            return _read_tokenizer(candidate, model_folder)
+    looked = " and ".join(str(candidate / TOKENIZER_FILE) for candidate in candidates)
+    raise ModelError(f"no tokenizer: looked for {looked}; restore it beside the models")
+
+
+def _read_tokenizer(folder: Path, model_folder: Path) -> QwenTokenizer:
+    whole = (folder / TOKENIZER_FILE).exists()
+    path = folder / (TOKENIZER_FILE if whole else PARTS[0])
+    try:
+        reader = TokenizersBackend if whole else Qwen2Tokenizer
+        read = reader.from_pretrained(folder, local_files_only=True)
+        backend = read.backend_tokenizer
+        own_end = read.eos_token_id
+    except Exception as error:  # the libraries raise bare Exception for every kind of bad file
+        raise ModelError(f"{path} is no tokenizer ({error}): restore the file") from error
+    vocabulary = backend.get_vocab(with_added_tokens=True)
+    try:
+        own_end = vocabulary[END_OF_TEXT] if own_end is None else own_end
+        return QwenTokenizer(backend, read_end_ids(model_folder, max(vocabulary.values()) + 1, own_end))
+    except KeyError as error:
+        raise ModelError(
+            f"{path} has no token {error}: use the tokenizer of a Qwen2-VL checkpoint"
+        ) from error

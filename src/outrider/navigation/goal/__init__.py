@@ -1,0 +1,1 @@
+"""One goal: its instruction, its history, and the way to it."""

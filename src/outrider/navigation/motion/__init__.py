@@ -1,0 +1,1 @@
+"""From verified text to bounded velocities."""

@@ -1,0 +1,150 @@
+"""Whether the camera shows what the robot does: pictures that follow its turning, to the right side.
+
+Turning left moves the scene to the right in the picture. A camera that is mirrored, or upside down, shows the
+opposite, and every "left" of the models would be a right. A camera that has died inside its driver may go on
+with the last picture under new stamps. Sans-IO: the owner hands in pictures with odometry's pose.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+
+from outrider.core.sensors.camera import GO2_FRONT_CAMERA
+from outrider.core.values import Odometry, Pose2D, Velocity, wrap_angle
+from outrider.navigation.motion.controller import SETTLED_MPS, SETTLED_RPS
+
+MIRRORED = (
+    "the picture is mirrored or upside down: turning left shows as turning right; mount the camera upright, "
+    "or switch off the flip in its driver, then give the goal again"
+)
+REPEATED = (
+    "the camera repeats one picture while the robot moves: restart its driver, then give the goal again"
+)
+WIDTH_PX, HEIGHT_PX = 160, 90
+FOCAL_PX = GO2_FRONT_CAMERA.scaled_to(WIDTH_PX, HEIGHT_PX).focal_px
+TURN_RAD = (math.radians(2.5), math.radians(14.0))
+STEP_M = 0.05
+RESPONSE = 0.15
+# How much of the highest peak any other may have, and how far apart (pixels) they are two.
+RIVAL, APART_PX = 0.6, 3
+TOLERANCE, SLACK_PX = 0.4, 1.0
+VOTES, NEEDED = 12, 4
+LOOKED_AT_BYTES = 1_000_000
+COLOUR_BYTES, BLACK = 4, 24
+MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
+
+
+class RepeatWatch:
+    """Tells a picture that merely repeats the last one while the robot has moved."""
+
+    def __init__(self) -> None:
+        self._digest: int | None = None
+        self._pose: Pose2D | None = None
+
+    def is_repeated(self, picture: bytes | array[int], odometry: Odometry | None) -> bool:
+        """Whether it is, bit for bit, the last one, while the robot moves or is no longer where that came.
+
+        Of a large picture every so many bytes are looked at. One of a single colour, a wall near by, tells
+        nothing: it stays the same while the robot moves. Black is no colour: so look many dead cameras.
+        """
+        content = np.frombuffer(picture, np.uint8)
+        content = content[:: 1 + content.size // LOOKED_AT_BYTES]
+        digest = zlib.crc32(content.tobytes())
+        if odometry is None or digest != self._digest or self._pose is None or _is_plain(content):
+            self._digest, self._pose = digest, odometry.pose if odometry else None
+            return False
+        return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose)
+
+
+class MirrorCheck:
+    """Compares the picture's motion with odometry's turning, and counts votes.
+
+    A turn votes only as it goes on in one sense: a picture that comes late shows what was before it.
+    """
+
+    def __init__(self, focal_share: float = FOCAL_PX / WIDTH_PX) -> None:
+        """`focal_share`: the focal length in widths of the picture."""
+        self._focal_px = focal_share * WIDTH_PX
+        self._last: tuple[np.ndarray[Any, Any], Pose2D] | None = None
+        self._turned_rad = 0.0
+        self._votes: deque[int] = deque(maxlen=VOTES)
+        self._window = cv2.createHanningWindow((WIDTH_PX, HEIGHT_PX), cv2.CV_32F)
+
+    @property
+    def mirrored(self) -> bool:
+        return -sum(self._votes) >= NEEDED
+
+    @property
+    def votes(self) -> tuple[int, int]:
+        """For a camera that is right, and against it, of the newest comparisons."""
+        return self._votes.count(1), self._votes.count(-1)
+
+    def see(self, picture: Callable[[], np.ndarray[Any, Any]], pose: Pose2D) -> None:
+        """A picture and where the robot was when it came. `picture` gives it, uint8 (H, W, 3), if needed."""
+        if self._last is None:
+            self._last = _small_grey(picture()), pose
+            return
+        before = self._last[1]
+        turned_rad = wrap_angle(pose.yaw - before.yaw)
+        if abs(turned_rad) < TURN_RAD[0] and before.distance_to(pose.x, pose.y) < STEP_M:
+            return
+        grey = _small_grey(picture())
+        if abs(turned_rad) > TURN_RAD[1] or before.distance_to(pose.x, pose.y) >= STEP_M:
+            turned_rad = 0.0
+        if turned_rad * self._turned_rad > 0.0:
+            self._vote(self._last[0], grey, turned_rad)
+        self._last, self._turned_rad = (grey, pose), turned_rad
+
+    def _vote(self, before: np.ndarray[Any, Any], now: np.ndarray[Any, Any], turned_rad: float) -> None:
+        (shift_px, _), response = cv2.phaseCorrelate(before, now, self._window)
+        expected_px = self._focal_px * math.tan(turned_rad)
+        limit_px = TOLERANCE * abs(expected_px) + SLACK_PX
+        if response < RESPONSE or _rival_share(before * self._window, now * self._window) > RIVAL:
+            return
+        if abs(shift_px - expected_px) <= limit_px:
+            self._votes.append(1)
+        elif abs(shift_px + expected_px) <= limit_px:
+            self._votes.append(-1)
+
+
+def _rival_share(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> float:
+    """How high the second peak of two pictures' phase correlation is, as a share of the first: 1 for stripes.
+
+    Kuglin & Hines 1975: the inverse transform of the normalised cross power. In (H, W), float32, windowed.
+    """
+    cross = np.fft.rfft2(now) * np.conj(np.fft.rfft2(before))
+    surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-9), s=now.shape)
+    surface = cv2.blur(surface, (3, 3))
+    y, x = np.unravel_index(np.argmax(surface), surface.shape)
+    centred = np.roll(surface, (HEIGHT_PX // 2 - int(y), WIDTH_PX // 2 - int(x)), (0, 1))
+    peak = float(centred[HEIGHT_PX // 2, WIDTH_PX // 2])
+    rows = slice(HEIGHT_PX // 2 - APART_PX, HEIGHT_PX // 2 + APART_PX + 1)
+    centred[rows, WIDTH_PX // 2 - APART_PX : WIDTH_PX // 2 + APART_PX + 1] = -np.inf
+    return float(centred.max()) / peak if peak > 0.0 else 1.0
+
+
+def _is_plain(content: np.ndarray[Any, Any]) -> bool:
+    """Whether a picture's bytes hold no more values than one colour has, and that is not black."""
+    seen = np.flatnonzero(np.bincount(content, minlength=256))
+    return 0 < len(seen) <= COLOUR_BYTES and int(seen[-1]) > BLACK
+
+
+def _small_grey(rgb: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    small = cv2.resize(rgb, (WIDTH_PX, HEIGHT_PX), interpolation=cv2.INTER_AREA)
+    return cv2.cvtColor(small, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+
+def _moves(velocity: Velocity) -> bool:
+    return math.hypot(velocity.vx, velocity.vy) > SETTLED_MPS or abs(velocity.wz) > SETTLED_RPS
+
+
+def _has_moved(before: Pose2D, now: Pose2D) -> bool:
+    return before.distance_to(now.x, now.y) > MOVED_M or abs(wrap_angle(now.yaw - before.yaw)) > MOVED_RAD

@@ -1,0 +1,270 @@
+"""Carries out one bounded motion: closed loop on odometry, around and short of what the scan shows.
+
+Sans-IO: the owner calls `update` at 10 Hz or more with the newest measurements and applies the velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from outrider.core.language.actions import Motion
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
+from outrider.navigation.limits import Footprint, MotionLimits
+from outrider.navigation.motion.motion_bounds import MotionBounds
+from outrider.navigation.motion.safety import clamp
+from outrider.navigation.sensing.clearance import (
+    MAX_SIDE_STEP_M,
+    Points,
+    best_side_step,
+    free_ahead,
+    measures,
+    push_away,
+    safe_velocity,
+    scan_points,
+)
+from outrider.navigation.sensing.coverage import EVERYWHERE, blind_fault, coverage, seen_part
+
+NOTHING_SEEN = scan_points(RangeScan((), 0.0, 0.0, 0.0))
+# How late a base follows: ahead a little more is allowed for, as no move ahead is taken back.
+BASE_LAG_S, TURN_LAG_S = 0.28, 0.25
+SETTLED_MPS, SETTLED_RPS = 0.02, 0.03
+STUCK_AFTER_S = 1.0
+PROGRESS_M, PROGRESS_RAD = 0.01, math.radians(1.0)
+LOOK_PAST_M = 0.10
+SIDE_STEP_GAIN = 2.0
+HEADING_GAIN, HEADING_RPS = 2.0, 0.5
+CREEP_MPS, CREEP_RPS = 0.04, 0.10
+PUSH_MPS = 0.30
+# What odometry must report at least to contradict a pose that stands still.
+MOVING_MPS, MOVING_RPS = 0.10, 0.20
+ALMOST = 0.05
+
+
+@dataclass(frozen=True)
+class Command:
+    """What the base is to do until the next update. When `done`, the velocity is zero.
+
+    `error` says why the motion was aborted. A motion that ended short of an obstacle is `blocked`, no error;
+    `note` tells how far it came.
+    """
+
+    velocity: Velocity = field(default_factory=Velocity)
+    done: bool = False
+    error: str | None = None
+    blocked: bool = False
+    note: str = ""
+
+
+class MotionController:
+    """One motion from start to end. A stop never yields any velocity but zero."""
+
+    def __init__(
+        self,
+        motion: Motion,
+        limits: MotionLimits | None = None,
+        footprint: Footprint | None = None,
+        period_s: float = 0.0,
+    ) -> None:
+        """`period_s` between updates: a measurement that would be stale at the next one is stale now."""
+        self.motion = motion
+        self.odometry_froze = False
+        self._period_s = period_s
+        self.limits = limits or MotionLimits()
+        self.footprint = footprint or Footprint()
+        self._start: Pose2D | None = None
+        self._end: Command | None = None
+
+    def start(self, odometry: Odometry, now_s: float) -> None:
+        """Begin from where the robot stands. Call once, before the first update."""
+        self._start = self._last_pose = odometry.pose
+        self._repeated = odometry
+        self._commands_motion = False
+        self._turned_rad = 0.0
+        self._updated_s = self._progress_s = self._changed_s = now_s
+        self._best = 0.0
+        self._speed = 0.0
+        self._bounds = MotionBounds(self.motion, odometry.pose, now_s)
+        self._deadline_s = now_s + self._allowance_s()
+
+    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        """The next command. `scan` is None only for a base without a range sensor: it then avoids nothing."""
+        if self._start is None:
+            raise RuntimeError("MotionController.update called before start")
+        if self._end is None:
+            self._end = self._fault(odometry, scan, now_s)
+        if self._end is None:
+            self._measure(odometry, now_s)
+            self._end = self._out_of_bounds(odometry)
+        if self._end is None:
+            carry_on = self._advance if self.motion.forward_m else self._turn
+            self._coverage = EVERYWHERE if scan is None else coverage(scan, self.footprint)
+            command = carry_on(odometry, NOTHING_SEEN if scan is None else scan_points(scan, self.footprint))
+            self._commands_motion = command.velocity != Velocity()
+            self._bounds.command(command.velocity)
+            if not command.done:
+                return command
+            self._end = command
+        return self._end
+
+    def _allowance_s(self) -> float:
+        nominal_s = abs(self.motion.forward_m) / self.limits.forward_mps
+        nominal_s += abs(self.motion.turn_rad) / self.limits.yaw_rps
+        return nominal_s * self.limits.allowance_factor + self.limits.allowance_extra_s
+
+    def _fault(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command | None:
+        """The command that ends the motion before anything moves, or None."""
+        if self.motion.is_stop:
+            return Command(done=True)
+        unusable = measurement_fault(odometry, scan, now_s, self.limits.stale_after_s - self._period_s)
+        unusable = unusable or (blind_fault(self.motion, scan, self.footprint) if scan else "")
+        if unusable:
+            return Command(done=True, error=unusable)
+        if self._is_frozen(odometry, now_s):
+            self.odometry_froze = True
+            if odometry.velocity == Velocity():
+                return self._give_up()
+            return Command(done=True, error="odometry moves but repeats its pose: check its source")
+        if now_s > self._deadline_s:
+            return Command(done=True, error=f"out of its time allowance after {self._covered()}")
+        return None
+
+    def _out_of_bounds(self, odometry: Odometry) -> Command | None:
+        """The command that ends a motion which went further or elsewhere than commanded, or None."""
+        ahead_m, aside_m = self._along()
+        exceeded = self._bounds.exceeded(ahead_m, aside_m, self._turned_rad)
+        if exceeded:
+            return Command(done=True, error=f"{exceeded}: check odometry, and what moves the robot")
+        if not self._bounds.is_behind(ahead_m, self._turned_rad):
+            return None
+        if _moves(odometry.velocity):
+            return Command(done=True, error="odometry's pose lags behind its velocity: check its source")
+        return self._give_up()
+
+    def _is_frozen(self, odometry: Odometry, now_s: float) -> bool:
+        """Whether message after message repeats the last one, bit for bit, for too long under way.
+
+        A change is seen up to a period after it came. One message that grows old is no repetition.
+        """
+        first = self._repeated
+        changed = (odometry.pose, odometry.velocity) != (first.pose, first.velocity)
+        if changed or not self._commands_motion:
+            self._repeated, self._changed_s = odometry, now_s
+        limit_s = self.limits.stale_after_s - 2 * self._period_s
+        repeated_s = odometry.stamp_s - self._repeated.stamp_s
+        return now_s - self._changed_s > limit_s and repeated_s > limit_s / 2
+
+    def _measure(self, odometry: Odometry, now_s: float) -> None:
+        """Progress since the start, and when there last was any."""
+        pose = odometry.pose
+        self._turned_rad += wrap_angle(pose.yaw - self._last_pose.yaw)
+        self._last_pose = pose
+        self._bounds.advance(self._turned_rad, now_s)
+        self._step_s = min(0.2, max(0.0, now_s - self._updated_s))
+        self._updated_s = now_s
+        along, aside = self._along()
+        effort, threshold = self._progress(), PROGRESS_RAD
+        if self.motion.forward_m:
+            effort, threshold = along + abs(aside), PROGRESS_M  # a side step is progress too
+        if effort > self._best + threshold:
+            self._best, self._progress_s = effort, now_s
+
+    def _progress(self) -> float:
+        """Metres along the starting heading, or radians in the sense of the turn."""
+        if self.motion.forward_m:
+            return self._along()[0]
+        return math.copysign(1.0, self.motion.turn_rad) * self._turned_rad
+
+    def _along(self) -> tuple[float, float]:
+        """The pose's offset from the start, ahead and to the left of the starting heading."""
+        assert self._start is not None
+        dx, dy = self._last_pose.x - self._start.x, self._last_pose.y - self._start.y
+        cos, sin = math.cos(self._start.yaw), math.sin(self._start.yaw)
+        return dx * cos + dy * sin, -dx * sin + dy * cos
+
+    def _covered(self) -> str:
+        if self.motion.forward_m:
+            return f"{round(self._progress(), 2) + 0.0:.2f} of {self.motion.forward_m:.2f} m"
+        return f"{math.degrees(self._progress()):.0f} of {math.degrees(abs(self.motion.turn_rad)):.0f} deg"
+
+    def _stuck(self) -> bool:
+        return self._updated_s - self._progress_s > STUCK_AFTER_S
+
+    def _give_up(self) -> Command:
+        """The end of a motion that makes no progress: blocked, unless next to nothing is missing."""
+        total = self.motion.forward_m or abs(self.motion.turn_rad)
+        if abs(total - self._progress()) < ALMOST * total:
+            return Command(done=True)
+        return Command(done=True, blocked=True, note=f"blocked after {self._covered()}")
+
+    def _advance(self, odometry: Odometry, points: Points) -> Command:
+        remaining_m = self.motion.forward_m - self._progress()
+        # Whatever the frame of the source's twist.
+        speed_mps = math.hypot(odometry.velocity.vx, odometry.velocity.vy)
+        if remaining_m < self.limits.distance_tolerance_m:
+            return self._settle(speed_mps, SETTLED_MPS)
+        if self._stuck():
+            return self._give_up()
+        free_m = free_ahead(points, self.footprint)
+        ahead_m = min(remaining_m, free_m) - BASE_LAG_S * speed_mps
+        vx = self._ramp(self._braking_speed(ahead_m, self.limits.acceleration_mps2, CREEP_MPS), forward=True)
+        aside_m = self._along()[1]
+        seen = self._coverage
+        right_m = -MAX_SIDE_STEP_M - aside_m if seen.right else 0.0
+        window = right_m, MAX_SIDE_STEP_M - aside_m if seen.left else 0.0
+        side_step_m = best_side_step(points, self.footprint, remaining_m + LOOK_PAST_M, window)
+        wz = max(-HEADING_RPS, min(HEADING_RPS, -HEADING_GAIN * self._turned_rad))
+        return self._command(Velocity(vx if free_m > 0.0 else 0.0, SIDE_STEP_GAIN * side_step_m, wz), points)
+
+    def _turn(self, odometry: Odometry, points: Points) -> Command:
+        remaining_rad = abs(self.motion.turn_rad) - self._progress()
+        if abs(remaining_rad) < self.limits.yaw_tolerance_rad:
+            return self._settle(abs(odometry.velocity.wz), SETTLED_RPS)
+        if self._stuck():
+            return self._give_up()
+        sense = math.copysign(1.0, self.motion.turn_rad * remaining_rad)
+        ahead_rad = abs(remaining_rad) - TURN_LAG_S * abs(odometry.velocity.wz)
+        rate = self._ramp(
+            self._braking_speed(ahead_rad, self.limits.yaw_acceleration_rps2, CREEP_RPS), forward=False
+        )
+        push_x, push_y = push_away(points, self.footprint)
+        tightness = math.hypot(push_x, push_y)
+        rate = sense * min(rate, self.limits.yaw_rps) * (1.0 - 0.7 * tightness)
+        return self._command(Velocity(PUSH_MPS * push_x, PUSH_MPS * push_y, rate), points)
+
+    def _settle(self, speed: float, settled: float) -> Command:
+        """Stand still before the motion counts as done, so that the next frame is sharp."""
+        self._speed = 0.0
+        return Command(done=speed < settled or self._stuck())
+
+    def _braking_speed(self, ahead: float, acceleration: float, creep: float) -> float:
+        """The speed from which the rest can be braked at half the acceleration limit; never below a creep."""
+        return max(creep, math.sqrt(max(0.0, ahead) * acceleration))
+
+    def _ramp(self, wanted: float, forward: bool) -> float:
+        """Speed up within the acceleration limit; slowing down is immediate."""
+        limits = self.limits
+        acceleration = limits.acceleration_mps2 if forward else limits.yaw_acceleration_rps2
+        top = limits.forward_mps if forward else limits.yaw_rps
+        self._speed = min(wanted, top, self._speed + acceleration * max(self._step_s, 0.02))
+        return self._speed
+
+    def _command(self, wanted: Velocity, points: Points) -> Command:
+        seen = seen_part(clamp(wanted, self.limits), self._coverage)
+        return Command(safe_velocity(seen, points, self.footprint))
+
+
+def _moves(velocity: Velocity) -> bool:
+    return math.hypot(velocity.vx, velocity.vy) > MOVING_MPS or abs(velocity.wz) > MOVING_RPS
+
+
+def measurement_fault(odometry: Odometry, scan: RangeScan | None, now_s: float, max_age_s: float) -> str:
+    """Why nothing may move by these measurements, or an empty text."""
+    if not odometry.is_finite:
+        return "odometry is not a number: check the odometry source"
+    if scan and not (measures(scan) and math.isfinite(scan.angle_min) and math.isfinite(scan.angle_step)):
+        return "scan measures nothing, or its bearings are no numbers: check its source"
+    for name, stamp_s in (("odometry", odometry.stamp_s), ("scan", scan.stamp_s if scan else now_s)):
+        if now_s - stamp_s > max_age_s:
+            return f"{name} is {now_s - stamp_s:.2f} s old: check its source"
+    return ""

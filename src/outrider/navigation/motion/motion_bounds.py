@@ -1,0 +1,84 @@
+"""Where one motion may take the robot: by odometry, by what was commanded, and by the one against the other.
+
+Odometry that lies is in bounds for ever; what was commanded, integrated over time, is not. Sans-IO.
+"""
+
+from __future__ import annotations
+
+import math
+
+from outrider.core.language.actions import Motion
+from outrider.core.values import Pose2D, Velocity
+
+# Beyond what was commanded, in any direction.
+OVER_M, OVER_RAD = 0.12, math.radians(10.0)
+ASIDE_M, HEADING_RAD = 0.20, math.radians(20.0)
+# How much more may be commanded than covered: a base slips, follows late, and starts from rest.
+SLIP, LAG_M, LAG_RAD = 1.25, 0.15, math.radians(12.0)
+# How much more may be covered than commanded so far: a base has momentum.
+AHEAD_M, AHEAD_RAD = 0.25, math.radians(20.0)
+# How long a base obeys a command that nobody repeats.
+HELD_S = 0.3
+
+
+class MotionBounds:
+    """Follows one motion. Offsets are from its start, ahead and to the left of its heading there."""
+
+    def __init__(self, motion: Motion, start: Pose2D, now_s: float) -> None:
+        self._motion, self._start = motion, start
+        self._velocity, self._now_s = Velocity(), now_s
+        self._ahead_m = self._aside_m = self._turned_rad = 0.0
+
+    def advance(self, turned_rad: float, now_s: float) -> None:
+        """Add what was commanded until now; `turned_rad` since the start, by odometry."""
+        elapsed_s = min(HELD_S, max(0.0, now_s - self._now_s))
+        self._now_s = now_s
+        cos, sin = math.cos(turned_rad), math.sin(turned_rad)
+        self._ahead_m += (self._velocity.vx * cos - self._velocity.vy * sin) * elapsed_s
+        self._aside_m += (self._velocity.vx * sin + self._velocity.vy * cos) * elapsed_s
+        self._turned_rad += self._velocity.wz * elapsed_s
+
+    def command(self, velocity: Velocity) -> None:
+        """Set the velocity that the base is commanded from now on."""
+        self._velocity = velocity
+
+    def exceeded(self, ahead_m: float, aside_m: float, turned_rad: float) -> str:
+        """Which bound the robot is beyond by odometry, or an empty text."""
+        if self._motion.turn_rad:
+            return self._turn_exceeded(
+                math.hypot(ahead_m - self._ahead_m, aside_m - self._aside_m), turned_rad
+            )
+        commanded_m = self._motion.forward_m
+        if ahead_m > min(commanded_m + OVER_M, SLIP * self._ahead_m + AHEAD_M):
+            return f"moved {ahead_m:.2f} m ahead, {min(commanded_m, self._ahead_m):.2f} m commanded"
+        if ahead_m < -OVER_M:
+            return f"moved {-ahead_m:.2f} m backwards"
+        if abs(aside_m - self._aside_m) > ASIDE_M:
+            return f"moved {abs(aside_m):.2f} m aside, {abs(self._aside_m):.2f} m commanded"
+        return _heading_exceeded(turned_rad, self._turned_rad)
+
+    def is_behind(self, ahead_m: float, turned_rad: float) -> bool:
+        """Whether far more was commanded than odometry shows: the base is held, or odometry lags."""
+        if self._motion.turn_rad:
+            sense = math.copysign(1.0, self._motion.turn_rad)
+            return sense * self._turned_rad > SLIP * max(0.0, sense * turned_rad) + LAG_RAD
+        return self._ahead_m > SLIP * max(0.0, ahead_m) + LAG_M
+
+    def _turn_exceeded(self, drift_m: float, turned_rad: float) -> str:
+        sense = math.copysign(1.0, self._motion.turn_rad)
+        turned, commanded = sense * turned_rad, abs(self._motion.turn_rad)
+        if turned > min(commanded + OVER_RAD, SLIP * sense * self._turned_rad + AHEAD_RAD):
+            least = math.degrees(min(commanded, sense * self._turned_rad))
+            return f"turned {math.degrees(turned):.0f} deg, {least:.0f} deg commanded"
+        if turned < -OVER_RAD:
+            return f"turned {math.degrees(-turned):.0f} deg to the wrong side"
+        return f"moved {drift_m:.2f} m while turning" if drift_m > ASIDE_M else ""
+
+
+def _heading_exceeded(turned_rad: float, commanded_rad: float) -> str:
+    """Whether a move ahead has left its heading, or was steered as if it had."""
+    if abs(turned_rad) > HEADING_RAD:
+        return f"turned {math.degrees(abs(turned_rad)):.0f} deg while moving ahead"
+    if abs(commanded_rad) > HEADING_RAD + OVER_RAD:
+        return f"was steered by {math.degrees(abs(commanded_rad)):.0f} deg while moving ahead"
+    return ""

@@ -1,0 +1,401 @@
+"""From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
+
+Who may move the robot, from the highest: the emergency stop, the joystick, the text.
+Sans-IO: the owner hands in texts and measurements, calls `tick` at 20 to 50 Hz and sends what it returns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from outrider.core.language.actions import ActionTable, Motion
+from outrider.core.values import STANDSTILL, Odometry, RangeScan, Velocity, wrap_angle
+from outrider.navigation.clocks import ClockWatch, Moment
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.motion.controller import Command, MotionController
+from outrider.navigation.motion.safety import Deadman, clamp
+from outrider.navigation.sensing.scan_check import FROZEN, FrozenScan
+
+STOP_BURST_TICKS = 10
+BASE_PATIENCE_S = 5.0
+# Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
+MAX_MOTION_REAL_S = 240.0
+# What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
+AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
+SYNCHRONISE = "synchronise the clocks of the computers, or stamp the camera's pictures by this one's"
+
+
+class Ending(Enum):
+    """How the motion of a text ended."""
+
+    DONE = 0
+    BLOCKED = 1
+    FAILED = 2
+    STOPPED = 3
+    REFUSED = 4
+    EMERGENCY_STOP = 5
+    OVERRIDDEN = 6
+
+
+@dataclass(frozen=True)
+class StepText:
+    """What is verified of one step's text.
+
+    `complete` means that `action` is final; `withdrawn` that nothing of the step may move the robot any more,
+    for the reason in `text`. While `link_lost` nothing moves; once it is back, a complete action may begin.
+    """
+
+    session_id: str
+    step: int
+    action: str = ""
+    complete: bool = False
+    withdrawn: bool = False
+    link_lost: bool = False
+    frame_age_s: float = 0.0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class MotionEnd:
+    """The report that is due for every complete action, exactly once."""
+
+    session_id: str
+    step: int
+    action: str
+    ending: Ending
+    message: str = ""
+    distance_m: float = 0.0
+    turned_rad: float = 0.0
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What to send now: a velocity (None: nothing, the base is not ours), and a report if one is due.
+
+    `stop` asks for a stop by every way the base knows, beside the zero velocity.
+    """
+
+    velocity: Velocity | None = None
+    end: MotionEnd | None = None
+    stop: bool = False
+
+
+@dataclass(frozen=True)
+class PilotSettings:
+    """Real seconds of silence that stop the robot: the navigator's, and the joystick's, which gives it back.
+
+    From a frame older than `max_frame_age_s`, or than the last hand or emergency stop on the robot, nothing
+    moves. `period_s` is the time between ticks: what would be too late at the next one ends now, so that no
+    limit is ever exceeded.
+    """
+
+    silence_s: float = 0.3
+    joystick_s: float = 0.3
+    max_frame_age_s: float = 10.0
+    period_s: float = 1.0 / 30.0
+    use_scan: bool = True
+    table: ActionTable = field(default_factory=ActionTable)
+    limits: MotionLimits = field(default_factory=MotionLimits)
+
+
+class MotionExecutor(Protocol):
+    """Carries out one motion: `MotionController`, or whatever has a planner of its own."""
+
+    odometry_froze: bool
+
+    def start(self, odometry: Odometry, now_s: float) -> None:
+        """Begin from where the robot stands. Called once, before the first update."""
+
+    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        """The next command."""
+
+
+@dataclass
+class _Running:
+    text: StepText
+    motion: Motion
+    controller: MotionExecutor
+    started: Moment
+    start: Odometry | None = None
+    latest: Odometry | None = None
+
+
+class Pilot:
+    """Starts at most one motion for each (session, step), ends it, and reports how.
+
+    `make_executor` gives what carries out a motion; by default a controller that makes velocities of it.
+    """
+
+    def __init__(
+        self, settings: PilotSettings, make_executor: Callable[[Motion], MotionExecutor] | None = None
+    ) -> None:
+        self.settings = settings
+        self._make_executor = make_executor or self._controller
+        self.emergency = False
+        self._running: _Running | None = None
+        self._frozen_odometry: Odometry | None = None
+        self._frozen_scan = FrozenScan()
+        self._last_key: tuple[str, int] | None = None
+        self._last_action: tuple[str, str] = ("", "")
+        self._heard_s = 0.0
+        self._hands: dict[str, Deadman] = {}
+        self._driven_s = self._emergency_s = -math.inf
+        self._started_s: float | None = -math.inf
+        self._ends: list[MotionEnd] = []
+        self._burst_ticks = 0
+        self._stop_due = False
+        self._trouble, self._trouble_s = "", 0.0
+        self._clock_watch = ClockWatch()
+        self.clock_fault = ""
+
+    @property
+    def is_moving(self) -> bool:
+        return self._running is not None
+
+    @property
+    def motion(self) -> Motion | None:
+        """What is being carried out."""
+        return self._running.motion if self._running else None
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """Who drives by hand. While there are two, the robot stands."""
+        return tuple(self._hands)
+
+    def start(self, now: Moment) -> None:
+        """Count no frame from before this moment, or from before the clock of motions runs: how much of its
+        motion is done already is not known.
+        """
+        self._started_s = now.motion_s if now.motion_s > 0.0 else None
+
+    def on_text(self, text: StepText, now: Moment) -> None:
+        """Take a text or its repetition; begins or ends a motion, which the next `tick` carries out."""
+        self.clock_fault = self._clock_watch.fault(now)
+        running = self._running.text if self._running else None
+        if running and text.session_id == running.session_id and text.step >= running.step:
+            self._heard_s = now.real_s
+        if text.withdrawn:
+            if running and text.session_id == running.session_id:
+                self._finish(Ending.STOPPED, text.text or "withdrawn", now)
+            if self._is_new(text):
+                self._last_key = (text.session_id, text.step)
+            return
+        if text.link_lost:
+            self._finish(Ending.STOPPED, "the link to the verifier is lost", now)
+        elif text.complete and self._is_new(text) and not self._waits_for_base(text, now):
+            self._begin(text, now)
+
+    def on_base(self, trouble: str, now: Moment) -> None:
+        """What keeps the base from moving, if anything: a motion fails, and a text waits for a while, in
+        which it is repeated, for the base to be ready.
+        """
+        if trouble and not self._trouble:
+            self._trouble_s = now.real_s
+        self._trouble = trouble
+        if trouble and self._running:
+            self._hands.clear()
+            self._finish(Ending.FAILED, trouble, now)
+
+    def on_joystick(self, velocity: Velocity, now: Moment, driver: str = "joystick") -> None:
+        """A person drives: ends any motion; no text moves the robot until the joystick has fallen silent.
+
+        Of two drivers at once neither does: nobody would know whose word the robot goes by.
+        """
+        if self.emergency:
+            return
+        self._finish(Ending.OVERRIDDEN, "the joystick took over", now)
+        # Half a period more than the wait for the next tick: the base acts on a command a moment after it.
+        patience_s = self.settings.joystick_s - 1.5 * self.settings.period_s
+        hand = self._hands.setdefault(driver, Deadman(patience_s))
+        hand.feed(clamp(velocity, self.settings.limits), now.real_s)
+
+    def on_emergency_stop(self, engaged: bool, now: Moment) -> None:
+        """Engaged: whatever moves stops, and nothing starts until it is released."""
+        if engaged or self.emergency:
+            self._emergency_s = now.motion_s
+        self.emergency = engaged
+        if engaged:
+            self._hands.clear()
+            self._finish(Ending.EMERGENCY_STOP, "emergency stop", now)
+            self._order_stop()
+
+    def stop(self, reason: str, now: Moment) -> None:
+        """End any motion and stop the base, moving or not."""
+        self._hands.clear()
+        self._finish(Ending.STOPPED, reason, now)
+        self._order_stop()
+
+    def tick(
+        self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str = ""
+    ) -> Drive:
+        """What to send now. The measurements' stamps are on the clock of motions; `missing` says why there is
+        none of one.
+        """
+        self.clock_fault = self._clock_watch.fault(now)
+        if self._started_s is None and now.motion_s > 0.0:
+            self._started_s = now.motion_s
+        velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
+        if velocity is None and self._burst_ticks > 0:
+            self._burst_ticks -= 1
+            velocity = STANDSTILL
+        stop, self._stop_due = self._stop_due, False
+        end = self._ends.pop(0) if self._ends else None
+        return Drive(velocity, end, stop)
+
+    def _waits_for_base(self, text: StepText, now: Moment) -> bool:
+        """Only what moves the robot waits: a stop, and what is no action, counts at once."""
+        motion = self._motion(text)
+        moves = motion is not None and not motion.is_stop
+        return moves and bool(self._trouble) and now.real_s - self._trouble_s < BASE_PATIENCE_S
+
+    def _is_new(self, text: StepText) -> bool:
+        if self._last_key is None or self._last_key[0] != text.session_id:
+            return True
+        return text.step > self._last_key[1]
+
+    def _by_hand(self, now: Moment) -> Velocity | None:
+        """What the only driver asks for; None where there is none, which begins with a stop."""
+        if not self._hands:
+            return None
+        self._driven_s = now.motion_s
+        self._hands = {name: hand for name, hand in self._hands.items() if not hand.expired(now.real_s)}
+        if not self._hands:
+            self._order_stop()
+            return None
+        hand, *others = self._hands.values()
+        return STANDSTILL if others else hand.velocity(now.real_s)
+
+    def _begin(self, text: StepText, now: Moment) -> None:
+        if self._running:
+            self._finish(Ending.STOPPED, "a newer text took over", now)
+        self._last_key = (text.session_id, text.step)
+        motion = self._motion(text)
+        if self.emergency:
+            self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
+        elif self._is_from_before(self._emergency_s, text, now):
+            self._report(text, Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame")
+        elif self._hands:
+            self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
+        elif self._is_from_before(self._driven_s, text, now):
+            self._report(text, Ending.OVERRIDDEN, "the joystick had the robot since its frame")
+        elif self.clock_fault:
+            self._report(text, Ending.FAILED, self.clock_fault)
+        elif self._started_s is None or self._is_from_before(self._started_s, text, now):
+            self._report(
+                text, Ending.FAILED, "discarded: its frame is from before the action node was active"
+            )
+        elif text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
+            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
+            self._report(text, Ending.FAILED, f"discarded: {reason}")
+        elif motion is None:
+            self._order_stop()
+            self._report(text, Ending.REFUSED, f"not an action: {text.action!r}")
+        elif motion.is_stop:
+            self._order_stop()
+            self._report(text, Ending.DONE)
+        elif self._trouble:
+            self._report(text, Ending.FAILED, self._trouble)
+        else:
+            self._heard_s = now.real_s
+            self._running = _Running(text, motion, self._make_executor(motion), now)
+
+    def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
+        """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
+        return 0.0 <= now.motion_s - moment_s < text.frame_age_s
+
+    def _controller(self, motion: Motion) -> MotionController:
+        return MotionController(motion, self.settings.limits, period_s=self.settings.period_s)
+
+    def _motion(self, text: StepText) -> Motion | None:
+        """The text's motion, given the last action of its session."""
+        session_id, previous = self._last_action
+        return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
+
+    def _advance(
+        self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str
+    ) -> Velocity | None:
+        """One step of the running motion; None once it has ended."""
+        running = self._running
+        assert running is not None
+        fault = self._fault(odometry, scan, now, missing)
+        if fault or odometry is None:
+            self._finish(Ending.FAILED, fault, now)
+            return None
+        if running.start is None:
+            if self._is_still_frozen(odometry):
+                self._finish(Ending.FAILED, "odometry still repeats itself: check its source", now)
+                return None
+            running.start = odometry
+            running.controller.start(odometry, now.motion_s)
+        running.latest = odometry
+        command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
+        if command.done:
+            self._finish(ending_of(command), command.error or command.note, now)
+            self._frozen_odometry = odometry if running.controller.odometry_froze else None
+            return None
+        return clamp(command.velocity, self.settings.limits)
+
+    def _is_still_frozen(self, odometry: Odometry) -> bool:
+        """Whether it is, bit for bit, what the last motion was ended for."""
+        last = self._frozen_odometry
+        return last is not None and (last.pose, last.velocity) == (odometry.pose, odometry.velocity)
+
+    def _fault(self, odometry: Odometry | None, scan: RangeScan | None, now: Moment, missing: str) -> str:
+        """Why nothing may move now, or an empty text."""
+        silent_s = now.real_s - self._heard_s
+        if silent_s > self.settings.silence_s - self.settings.period_s:
+            return f"no sign of life from the navigator for {silent_s:.2f} s"
+        if self.clock_fault:
+            return self.clock_fault
+        if self._running and now.real_s - self._running.started.real_s > MAX_MOTION_REAL_S:
+            return f"not done after {MAX_MOTION_REAL_S:.0f} s of real time: the simulation is too slow"
+        if odometry is None:
+            return missing or "no odometry yet: check the topic odom"
+        if scan is None and self.settings.use_scan:
+            return missing or "no scan yet: check the topic scan"
+        if scan is not None and self.settings.use_scan and self._frozen_scan.sees(scan, odometry):
+            return FROZEN
+        return ""
+
+    def _finish(self, ending: Ending, message: str, now: Moment) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        self._order_stop()
+        distance_m = turned_rad = 0.0
+        if running.start and running.latest:
+            start, latest = running.start.pose, running.latest.pose
+            distance_m = start.distance_to(latest.x, latest.y)
+            turned_rad = wrap_angle(latest.yaw - start.yaw)
+        duration_s = now.motion_s - running.started.motion_s
+        self._report(running.text, ending, message, distance_m, turned_rad, duration_s)
+
+    def _order_stop(self) -> None:
+        self._burst_ticks, self._stop_due = STOP_BURST_TICKS, True
+
+    def _report(self, text: StepText, ending: Ending, message: str = "", *measures: float) -> None:
+        # What the joystick took over counts as not done, here as in the search's history.
+        if ending is not Ending.OVERRIDDEN and self.settings.table.motion(text.action) is not None:
+            self._last_action = (text.session_id, text.action)
+        self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))
+
+
+def clock_off(frame_age_s: float) -> str:
+    """How the clock that stamped a frame of this age differs from this one, or an empty text."""
+    if frame_age_s < -AHEAD_S:
+        return f"its frame is stamped {-frame_age_s:.1f} s ahead of this clock: {SYNCHRONISE}"
+    if frame_age_s > CLOCK_OFF_S:
+        return f"its frame is stamped {frame_age_s:.0f} s ago: {SYNCHRONISE}"
+    return ""
+
+
+def ending_of(command: Command) -> Ending:
+    """How a motion ended whose last command this is."""
+    if command.error:
+        return Ending.FAILED
+    return Ending.BLOCKED if command.blocked else Ending.DONE

@@ -1,0 +1,1 @@
+"""Whether sensors tell the truth, and what they say about the surroundings."""

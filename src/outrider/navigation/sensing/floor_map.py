@@ -1,0 +1,162 @@
+"""Where the floor is free, from scans and odometry, and the way from here to there over it.
+
+For going to a place that is known already; the models look for what is not. Cells nobody has looked at count
+as free but dear, so a way is always tried, and what turns out to be a wall is gone around (the freespace
+assumption of Koenig and Likhachev, "D* Lite", AAAI 2002; here A* is simply run anew on a small grid).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+from typing import Any
+
+import cv2
+import numpy as np
+
+from outrider.core.values import Pose2D, RangeScan
+from outrider.navigation.sensing.clearance import NEAREST_M
+
+CELL_M = 0.1
+HALF_EXTENT_M = 16.0
+MAX_RANGE_M = 6.0
+MAX_EVIDENCE = 6
+BODY_RADIUS_M = 0.30
+COMFORT_M = 0.55
+CROWDED_COST, UNKNOWN_COST = 3.0, 1.0
+_CELLS = round(2 * HALF_EXTENT_M / CELL_M)
+_STEPS_M = np.arange(0.0, MAX_RANGE_M, CELL_M * 0.7)
+_MOVES = tuple((dx, dy, math.hypot(dx, dy)) for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy)
+Point = tuple[float, float]
+Cell = tuple[int, int]
+
+
+class FloorMap:
+    """A square of 32 m around the first pose, in the frame of odometry. Thread-safe.
+
+    Evidence per cell: above zero occupied, below zero free, zero unknown.
+    """
+
+    def __init__(self) -> None:
+        self._evidence = np.zeros((_CELLS, _CELLS), dtype=np.int8)
+        self._origin: Point | None = None
+        self._lock = threading.Lock()
+
+    def see(self, pose: Pose2D, scan: RangeScan) -> None:
+        """Take in a scan made at a pose of the base. A range of -inf is too near (REP 117), not free."""
+        ranges, lidar = np.asarray(scan.ranges, dtype=float), pose.compose(scan.mount)
+        angles = lidar.yaw + scan.angle_min + np.arange(len(ranges)) * scan.angle_step
+        rays = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        here = np.array([lidar.x, lidar.y])
+        hit = np.isfinite(ranges) & (ranges > NEAREST_M) & (ranges < MAX_RANGE_M)
+        reach = np.where(hit, ranges - CELL_M, np.where(np.isposinf(ranges), MAX_RANGE_M, 0.0))
+        ray, step = np.nonzero(_STEPS_M[None, :] < reach[:, None])
+        with self._lock:
+            self._origin = self._origin or (pose.x - HALF_EXTENT_M, pose.y - HALF_EXTENT_M)
+            seen = np.zeros_like(self._evidence)
+            self._mark(seen, here + rays[ray] * _STEPS_M[step, None], -1)
+            self._mark(seen, here + rays[hit] * ranges[hit, None], 2)
+            self._evidence = np.clip(self._evidence + seen, -MAX_EVIDENCE, MAX_EVIDENCE)
+
+    def way(self, start: Pose2D, goal: Point, reach_m: float) -> list[Point] | None:
+        """The cheapest way to within `reach_m` of a goal, `start` not included; None where all are blocked.
+
+        It ends where a straight line leads on to the goal.
+        """
+        with self._lock:
+            evidence, origin = self._evidence.copy(), self._origin
+        if origin is None:
+            return [goal]
+        first, last = _cell(origin, (start.x, start.y)), _cell(origin, goal)
+        if not (_inside(first) and _inside(last)):
+            return None
+        costs = _costs(evidence, first)
+        reached = _search(costs, evidence > 0, first, last, reach_m / CELL_M)
+        return None if reached is None else [_point(origin, cell) for cell in reached]
+
+    def is_clear(self, start: Point, end: Point) -> bool:
+        """Whether the body can go straight from one point to another, as far as is known."""
+        with self._lock:
+            evidence, origin = self._evidence.copy(), self._origin
+        if origin is None:
+            return True
+        first, last = _cell(origin, start), _cell(origin, end)
+        blocked = np.isinf(_costs(evidence, first))
+        return not any(_inside(cell) and blocked[cell] for cell in _line(first, last))
+
+    def _mark(self, cells: np.ndarray[Any, Any], points: np.ndarray[Any, Any], value: int) -> None:
+        assert self._origin is not None
+        index = np.floor((points - np.array(self._origin)) / CELL_M).astype(int)
+        index = index[((index >= 0) & (index < _CELLS)).all(axis=1)]
+        cells[index[:, 0], index[:, 1]] = value
+
+
+def _costs(evidence: np.ndarray[Any, Any], start: Cell) -> np.ndarray[Any, Any]:
+    """What a cell costs to cross: 1 where free and roomy, inf where the body does not fit."""
+    free = (evidence <= 0).astype(np.uint8)
+    room_m = cv2.distanceTransform(free, cv2.DIST_L2, 3) * CELL_M
+    costs = 1.0 + UNKNOWN_COST * (evidence == 0) + CROWDED_COST * np.clip(1.0 - room_m / COMFORT_M, 0.0, 1.0)
+    costs[room_m < BODY_RADIUS_M] = np.inf
+    # Where the robot stands it fits, whatever the scan makes of it.
+    x, y = start
+    nook = costs[max(0, x - 2) : x + 3, max(0, y - 2) : y + 3]
+    nook[np.isinf(nook)] = 1.0 + CROWDED_COST
+    return costs
+
+
+def _search(
+    costs: np.ndarray[Any, Any], occupied: np.ndarray[Any, Any], start: Cell, goal: Cell, reach: float
+) -> list[Cell] | None:
+    """A* to the first cell within reach of the goal that sees it."""
+    queue: list[tuple[float, float, Cell]] = [(0.0, 0.0, start)]
+    best: dict[Cell, float] = {start: 0.0}
+    parents: dict[Cell, Cell] = {}
+    while queue:
+        _, so_far, cell = heapq.heappop(queue)
+        if so_far > best[cell]:
+            continue
+        if math.dist(cell, goal) <= reach and _sees(occupied, cell, goal):
+            return _trace(parents, cell)
+        for dx, dy, length in _MOVES:
+            there = (cell[0] + dx, cell[1] + dy)
+            cost = so_far + length * float(costs[there]) if _inside(there) else math.inf
+            if cost < best.get(there, math.inf):
+                best[there], parents[there] = cost, cell
+                heapq.heappush(queue, (cost + max(0.0, math.dist(there, goal) - reach), cost, there))
+    return None
+
+
+def _trace(parents: dict[Cell, Cell], end: Cell) -> list[Cell]:
+    cells = [end]
+    while cells[-1] in parents:
+        cells.append(parents[cells[-1]])
+    return cells[-2::-1] or [end]
+
+
+def _sees(occupied: np.ndarray[Any, Any], cell: Cell, goal: Cell) -> bool:
+    """Whether nothing stands between; what stands at the goal is the goal, or holds it."""
+    return not any(occupied[c] and math.dist(c, goal) > 0.5 / CELL_M for c in _line(cell, goal))
+
+
+def _line(start: Cell, end: Cell) -> list[Cell]:
+    number = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+    return [
+        (
+            round(start[0] + (end[0] - start[0]) * i / number),
+            round(start[1] + (end[1] - start[1]) * i / number),
+        )
+        for i in range(number + 1)
+    ]
+
+
+def _cell(origin: Point, point: Point) -> Cell:
+    return math.floor((point[0] - origin[0]) / CELL_M), math.floor((point[1] - origin[1]) / CELL_M)
+
+
+def _point(origin: Point, cell: Cell) -> Point:
+    return origin[0] + (cell[0] + 0.5) * CELL_M, origin[1] + (cell[1] + 0.5) * CELL_M
+
+
+def _inside(cell: Cell) -> bool:
+    return 0 <= cell[0] < _CELLS and 0 <= cell[1] < _CELLS

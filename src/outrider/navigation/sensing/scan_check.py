@@ -1,0 +1,221 @@
+"""Whether what a lidar's driver sends is a scan of the robot's surroundings: decided here, for every node.
+
+Sans-IO: the owner hands in each scan with the time of its arrival. What is no scan is missing, and `fault`
+says why. Ranges leave here by one convention: NaN tells nothing, -inf is too near, inf is free (REP 117).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from outrider.core.errors import TransformError
+from outrider.core.values import Odometry, Pose2D, RangeScan, wrap_angle
+from outrider.navigation.clocks import ClockMapping
+from outrider.navigation.sensing.clearance import NEAREST_M, hit_points
+from outrider.navigation.sensing.transforms import Matrix, TransformTree
+
+# Rays by which the length may differ from what the angles say: drivers round.
+LENGTH_TOLERANCE = 2.0
+MAX_STEP_RAD = 0.2
+LEAST_REACH_M = 1.0
+MAX_TILT_RAD = math.radians(10.0)
+MAX_MOUNT_M = 2.0
+STILL_S, CLOCK_JUMP_S, BACKWARDS_S = 0.2, 1.0, 0.1
+# Without a fault for this long, scans count again.
+SETTLE_S = 1.0
+# How far, across their surface, points must have moved, and how many, for a repeated scan to be a frozen one.
+MOVED_M, MOVED_POINTS, NEIGHBOURS_M = 0.01, 3, 0.5
+# Some drivers send each sweep twice.
+REPEATED_S = 0.1
+FROZEN = "the scan repeats itself while the robot moves: restart the lidar's driver"
+
+
+@dataclass(frozen=True)
+class ScanSample:
+    """A scan as it came. `stamp_s` is of the source's own clock, 0 where the source does not stamp."""
+
+    ranges: Any
+    angle_min: float
+    angle_max: float
+    angle_step: float
+    range_min: float
+    range_max: float
+    frame_id: str
+    stamp_s: float = 0.0
+
+
+class ScanCheck:
+    """Makes `RangeScan`s of samples. `fault` says why there is none now, and is empty while there is one.
+
+    A fault of a sample lasts for SETTLE_S after the last that had one; a lack of its transform, which
+    `lacks_transform` tells, until there is one.
+    """
+
+    def __init__(self, transforms: TransformTree, base_frame: str) -> None:
+        self.fault, self.lacks_transform = "", False
+        self._lasting = ""
+        self._transforms, self._base_frame = transforms, base_frame
+        self._fault_s = -math.inf
+        self._last: tuple[ScanSample, float] | None = None
+        self._stamp_changed_s = 0.0
+        self._clock = ClockMapping()
+
+    def take(self, sample: ScanSample, received_s: float) -> RangeScan | None:
+        """The sample as a scan stamped on the owner's clock, or None. `received_s` is its arrival there."""
+        fault = sample_fault(sample) or self._break(sample, received_s)
+        if fault:
+            self._lasting, self._fault_s = fault, received_s
+        elif not 0.0 <= received_s - self._fault_s < SETTLE_S:
+            self._lasting = ""
+        self.fault, self.lacks_transform = self._lasting, False
+        if self.fault:
+            return None
+        try:
+            matrix = self._transforms.lookup(self._base_frame, sample.frame_id, sample.stamp_s)
+            return self._placed(sample, *planar(matrix, sample.frame_id), received_s)
+        except TransformError as error:
+            self.fault, self.lacks_transform = str(error), True
+            return None
+
+    def _placed(self, sample: ScanSample, mount: Pose2D, flipped: bool, received_s: float) -> RangeScan:
+        stamp_s = received_s
+        if sample.stamp_s:
+            stamp_s = min(received_s, self._clock.local_s(sample.stamp_s, received_s))
+        sense = -1.0 if flipped else 1.0
+        angles = sense * sample.angle_min, sense * sample.angle_step
+        return RangeScan(tuple(told_by(sample).tolist()), *angles, stamp_s, sample.range_min, mount)
+
+    def _break(self, sample: ScanSample, received_s: float) -> str:
+        """Why the sample does not go on from the last one, or an empty text."""
+        last, self._last = self._last, (sample, received_s)
+        if last is None or last[0].stamp_s != sample.stamp_s or not sample.stamp_s:
+            self._stamp_changed_s = received_s
+        if last is None:
+            return ""
+        before, before_s = last
+        if before.frame_id != sample.frame_id:
+            return (
+                f"the scan's frame changes from {before.frame_id!r} to {sample.frame_id!r}: "
+                "let one lidar alone publish it"
+            )
+        if received_s - self._stamp_changed_s > STILL_S:
+            return "the scan's stamps stand still: restart the lidar's driver"
+        if not (sample.stamp_s and before.stamp_s) or sample.stamp_s == before.stamp_s:
+            return ""
+        stamped_s, arrived_s = sample.stamp_s - before.stamp_s, received_s - before_s
+        if abs(stamped_s - arrived_s) > CLOCK_JUMP_S or arrived_s < 0.0:
+            self._clock = ClockMapping()
+            return f"the scan's clock jumped by {stamped_s - arrived_s:+.1f} s"
+        if stamped_s < -BACKWARDS_S:
+            return "the scan's stamps go back: let one lidar alone publish it"
+        return ""
+
+
+def sample_fault(sample: ScanSample) -> str:
+    """Why a sample by itself is no scan, or an empty text."""
+    number, step = len(sample.ranges), sample.angle_step
+    if not sample.frame_id.strip("/"):
+        return "the scan names no frame: set frame_id in the lidar's driver"
+    if not all(map(math.isfinite, (sample.angle_min, sample.angle_max, step, sample.range_min))):
+        return "the scan's angles or range_min are no numbers: check the lidar's driver"
+    if number == 0:
+        return "the scan has no ranges: check the lidar's driver"
+    if step == 0.0 or abs(step) > MAX_STEP_RAD:
+        return f"the scan's angle_increment is {step:g}: it must not be 0, nor beyond {MAX_STEP_RAD:g} rad"
+    expected = (sample.angle_max - sample.angle_min) / step + 1.0
+    if abs(expected - number) > LENGTH_TOLERANCE:
+        return (
+            f"the scan has {number} ranges where {sample.angle_min:.2f} to {sample.angle_max:.2f} rad "
+            f"by {step:g} make {expected:.0f}: check the lidar's driver"
+        )
+    if abs(step) * (number - 1.0 - LENGTH_TOLERANCE) > math.tau:
+        return "the scan's angles make more than a circle: they must be in radians"
+    return _reach_fault(sample)
+
+
+def _reach_fault(sample: ScanSample) -> str:
+    if not (sample.range_min >= 0.0 and sample.range_max > max(sample.range_min, LEAST_REACH_M)):
+        return (
+            f"the scan measures from {sample.range_min:g} to {sample.range_max:g} m: it must reach beyond "
+            f"{LEAST_REACH_M:g} m; set range_min and range_max in the lidar's driver"
+        )
+    told = told_by(sample)
+    if np.all(np.isnan(told) | np.isneginf(told)):
+        return "the scan measures nothing (every range is 0, NaN or too near): check the lidar"
+    return ""
+
+
+def told_by(sample: ScanSample) -> Matrix:
+    """Ranges (N,) by the convention of `RangeScan`: a 0, or what no sensor measures, tells nothing."""
+    ranges = np.asarray(sample.ranges, dtype=float)
+    with np.errstate(invalid="ignore"):
+        nothing = (ranges <= NEAREST_M) & ~np.isneginf(ranges)
+        free, near = ranges >= sample.range_max, (ranges < sample.range_min) & ~nothing
+    ranges = np.where(free, math.inf, np.where(near, -math.inf, ranges))
+    return np.where(nothing, math.nan, ranges)
+
+
+def planar(matrix: Matrix, frame_id: str) -> tuple[Pose2D, bool]:
+    """Where a lidar stands on the base, and whether it hangs upside down, its scans then running clockwise.
+
+    Raises TransformError where it is tilted or far from the robot.
+    """
+    upright, place = float(matrix[2, 2]), matrix[:3, 3]
+    tilt_rad = math.acos(min(1.0, abs(upright)))
+    if tilt_rad > MAX_TILT_RAD:
+        raise TransformError(
+            f"the lidar's frame {frame_id!r} is tilted by {math.degrees(tilt_rad):.0f} deg in tf: "
+            f"its scan must lie within {math.degrees(MAX_TILT_RAD):.0f} deg of the floor's plane"
+        )
+    if float(np.linalg.norm(place)) > MAX_MOUNT_M:
+        raise TransformError(
+            f"the lidar's frame {frame_id!r} is {np.linalg.norm(place):.1f} m from the base in tf: "
+            "it must stand on the robot; transforms are in metres"
+        )
+    yaw = math.atan2(float(matrix[1, 0]), float(matrix[0, 0]))
+    return Pose2D(float(place[0]), float(place[1]), yaw), upright < 0.0
+
+
+class FrozenScan:
+    """Tells a scan that repeats itself, bit for bit, though the robot's motion must have changed it.
+
+    Walls along the way, and free space, stay as they are: they contradict nothing.
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[RangeScan, Pose2D] | None = None
+
+    def sees(self, scan: RangeScan, odometry: Odometry) -> bool:
+        """Whether this scan is a frozen one. Asked at every use of a scan."""
+        first = self._first
+        if first is None or not _is_same(first[0], scan):
+            self._first = scan, odometry.pose
+            return False
+        return scan.stamp_s - first[0].stamp_s > REPEATED_S and _must_differ(scan, first[1], odometry.pose)
+
+
+def _is_same(first: RangeScan, scan: RangeScan) -> bool:
+    if first.ranges is scan.ranges:
+        return True
+    return np.array_equal(np.array(first.ranges), np.array(scan.ranges), equal_nan=True)
+
+
+def _must_differ(scan: RangeScan, before: Pose2D, now: Pose2D) -> bool:
+    """Whether points of a scan would have moved across the surface that they lie on."""
+    points, rays = hit_points(scan)
+    if len(points) < 2:
+        return False
+    along = np.diff(points, axis=0)
+    length = np.hypot(along[:, 0], along[:, 1])
+    surface = (np.diff(rays) == 1) & (length < NEIGHBOURS_M) & (length > 0.0)
+    ahead_m, left_m = now.x - before.x, now.y - before.y
+    cos, sin = math.cos(before.yaw), math.sin(before.yaw)
+    moved = np.array([ahead_m * cos + left_m * sin, left_m * cos - ahead_m * sin])
+    turned = wrap_angle(now.yaw - before.yaw)
+    moves = moved + turned * np.stack([-points[:-1, 1], points[:-1, 0]], axis=1)
+    across = np.abs(along[:, 0] * moves[:, 1] - along[:, 1] * moves[:, 0])[surface] / length[surface]
+    return int(np.sum(across > MOVED_M)) >= MOVED_POINTS

@@ -1,0 +1,1 @@
+"""Commanding a base: the action node and the ways to command."""

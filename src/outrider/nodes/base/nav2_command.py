@@ -1,0 +1,266 @@
+"""Motions as goals of nav2's `NavigateToPose`, cancelled the moment anything stops the robot.
+
+nav2 plans and commands the base; the pilot still decides what may move, and watches odometry and scan. A goal
+that is not wanted any more counts as driving, and is cancelled again and again until nav2 says that it has
+ended.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from typing import Any
+
+import rclpy
+from action_msgs.msg import GoalStatus
+from action_msgs.srv import CancelGoal
+from geometry_msgs.msg import PoseStamped
+from nav2_msgs.action import NavigateToPose
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.executors import SingleThreadedExecutor
+from unique_identifier_msgs.msg import UUID
+
+from outrider.core.language.actions import Motion
+from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
+from outrider.navigation.limits import Footprint, MotionLimits
+from outrider.navigation.motion.controller import SETTLED_MPS, SETTLED_RPS, Command, measurement_fault
+from outrider.navigation.sensing.coverage import blind_fault
+from outrider.nodes.base.base_command import TwistCommand
+from outrider.nodes.common import convert
+from outrider.nodes.common.node import OutriderNode
+
+PLANNING_S = 10.0
+LEAST_SHARE = 0.5
+# What nav2 may go beyond a motion on its way around things.
+DETOUR_M, DETOUR_RAD = 0.5, math.radians(45.0)
+# How often a cancellation is repeated, how long an end waits for its answer, and how long a goal that nav2
+# does not know, or that nobody serves, is taken to be on its way.
+REPEAT_S, LAST_WAIT_S, UNKNOWN_S = 0.1, 0.3, 3.0
+CALLBACKS = 6
+
+
+class Nav2Command:
+    """One goal at a time. While none drives, velocities (a joystick's, and zeros) go to `cmd_vel`."""
+
+    refused = overdue = 0
+    is_ready = True
+
+    def __init__(self, node: OutriderNode, twist: TwistCommand, limits: MotionLimits) -> None:
+        self._node, self._twist, self._limits = node, twist, limits
+        self._wire = _Wire(node)
+        node.keep(self._wire, lambda wire: wire.close())
+        self._goal: _Goal | None = None
+        self._unwanted: list[_Goal] = []
+
+    @property
+    def is_idle(self) -> bool:
+        return self._goal is None and not self._unwanted
+
+    def make_executor(self, motion: Motion) -> Nav2Motion:
+        return Nav2Motion(motion, self, self._limits)
+
+    def start(self) -> None:
+        """Ready as it is."""
+
+    def tick(self) -> None:
+        """Take nav2's answers; hold the base and cancel again while anything unwanted drives."""
+        if self._goal is not None or self._unwanted:
+            self._wire.take()
+        self._enforce()
+        if self._unwanted:
+            self._twist.stop()
+
+    def close(self) -> None:
+        """Wait, for a moment, until nav2 has taken the cancellation."""
+        deadline_s = time.monotonic() + LAST_WAIT_S
+        while any(not goal.gives_way for goal in self._unwanted) and time.monotonic() < deadline_s:
+            self._wire.take(timeout_s=0.01)
+            self._enforce()
+
+    def trouble(self) -> str:
+        return ""
+
+    def warning(self) -> str:
+        if not self._wire.client.server_is_ready():
+            return "nobody serves navigate_to_pose: start nav2"
+        return "nav2 has not ended a cancelled goal yet: the base is held" if self._unwanted else ""
+
+    def send(self, velocity: Velocity) -> None:
+        """Not while nav2 drives: two sources of velocities would fight."""
+        if self._goal is None and not self._unwanted:
+            self._twist.send(velocity)
+
+    def stop(self) -> None:
+        """Never gated: cancel, and zero beside it."""
+        if self._goal is not None:
+            self._unwanted.append(self._goal)
+            self._goal = None
+        self._enforce()
+        self._twist.stop()
+
+    def go_to(self, pose: Pose2D, frame_id: str) -> _Goal:
+        """Begin to go to a pose in odometry's frame."""
+        self.stop()
+        target = PoseStamped(header=convert.header(self._node.get_clock().now().to_msg(), frame_id))
+        target.pose = convert.pose_message(pose)
+        self._goal = _Goal(self._wire.client, NavigateToPose.Goal(pose=target))
+        return self._goal
+
+    def _enforce(self) -> None:
+        now_s = time.monotonic()
+        for goal in self._unwanted:
+            goal.cancel(now_s)
+        self._unwanted = [goal for goal in self._unwanted if not goal.has_ended(now_s)]
+
+
+class _Wire:
+    """The action's client on a node of its own, so that its answers can be waited for within a callback."""
+
+    def __init__(self, node: OutriderNode) -> None:
+        rename = ["--ros-args", "-r", f"__node:={node.get_name()}_nav2"]
+        own: dict[str, Any] = {"context": node.context, "start_parameter_services": False}
+        self._node = rclpy.create_node(
+            "nav2", cli_args=rename, namespace=node.get_namespace(), enable_rosout=False, **own
+        )
+        self.client = ActionClient(self._node, NavigateToPose, "navigate_to_pose")
+        self._executor = SingleThreadedExecutor(context=node.context)
+        self._executor.add_node(self._node)
+
+    def take(self, timeout_s: float = 0.0) -> None:
+        """Handle what has come, or comes within a time."""
+        for index in range(CALLBACKS):
+            self._executor.spin_once(timeout_sec=0.0 if index else timeout_s)
+
+    def close(self) -> None:
+        self._executor.shutdown(timeout_sec=0.0)
+        self.client.destroy()
+        self._node.destroy_node()
+
+
+class _Goal:
+    """A goal from sending to result; `outcome` is None until then. Its id is ours: it can be cancelled
+    before it is accepted."""
+
+    def __init__(self, client: Any, goal: Any) -> None:
+        self.outcome: int | None = None
+        self.message = ""
+        # Whether nav2 has taken a cancellation of it.
+        self.gives_way = False
+        self._is_unknown = False
+        self._unwanted_s: float | None = None
+        self._asked_s = -math.inf
+        self._client = client
+        identity = UUID(uuid=list(uuid.uuid4().bytes))
+        self._handle = ClientGoalHandle(client, identity, None)
+        client.send_goal_async(goal, goal_uuid=identity).add_done_callback(self._on_answer)
+
+    def cancel(self, now_s: float) -> None:
+        """Ask for it, unless that was done a moment ago."""
+        self._unwanted_s = now_s if self._unwanted_s is None else self._unwanted_s
+        if self.outcome is None and now_s - self._asked_s >= REPEAT_S:
+            self._asked_s = now_s
+            self._handle.cancel_goal_async().add_done_callback(self._on_cancel_answer)
+
+    def has_ended(self, now_s: float) -> bool:
+        """Whether it drives no more: its result came, or nav2 has not known of it for a while, or is gone."""
+        if self.outcome is not None:
+            return True
+        waited_s = now_s - self._unwanted_s if self._unwanted_s is not None else 0.0
+        return waited_s > UNKNOWN_S and (self._is_unknown or not self._client.server_is_ready())
+
+    def _on_answer(self, future: Any) -> None:
+        if not future.result().accepted:
+            self._end(GoalStatus.STATUS_ABORTED, "it rejected the goal")
+            return
+        self._handle.get_result_async().add_done_callback(self._on_result)
+
+    def _on_cancel_answer(self, future: Any) -> None:
+        code = future.result().return_code
+        # Unknown is also one that has not reached it yet.
+        self._is_unknown = code == CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID
+        self.gives_way = self.gives_way or code == CancelGoal.Response.ERROR_NONE
+        if code == CancelGoal.Response.ERROR_GOAL_TERMINATED:
+            self._end(GoalStatus.STATUS_CANCELED, "it had ended before it was cancelled")
+
+    def _on_result(self, future: Any) -> None:
+        answer = future.result()
+        # Humble's result has no code, and only some have a text.
+        code, text = getattr(answer.result, "error_code", 0), getattr(answer.result, "error_msg", "")
+        self._end(answer.status, text or f"error code {code}")
+
+    def _end(self, outcome: int, message: str) -> None:
+        """What came first counts."""
+        if self.outcome is not None:
+            return
+        self.outcome, self.message, self.gives_way = outcome, message, True
+
+
+class Nav2Motion:
+    """Implements `pilot.MotionExecutor`: its commands hold no velocity, only how the goal stands."""
+
+    odometry_froze = False
+
+    def __init__(self, motion: Motion, nav2: Nav2Command, limits: MotionLimits) -> None:
+        self._motion, self._nav2, self._limits = motion, nav2, limits
+
+    def start(self, odometry: Odometry, now_s: float) -> None:
+        self._start = odometry.pose
+        nominal_s = abs(self._motion.forward_m) / self._limits.forward_mps
+        nominal_s += abs(self._motion.turn_rad) / self._limits.yaw_rps
+        self._deadline_s = now_s + PLANNING_S + nominal_s * self._limits.allowance_factor
+        self._unusable = self._nav2.warning()
+        if not self._unusable:
+            self._goal = self._nav2.go_to(target_of(odometry.pose, self._motion), odometry.frame_id)
+
+    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
+        fault = fault or (blind_fault(self._motion, scan, Footprint()) if scan else "")
+        if not fault and now_s > self._deadline_s:
+            fault = "nav2 is out of its time allowance"
+        fault = fault or beyond(self._start, odometry.pose, self._motion)
+        if fault:
+            return Command(done=True, error=fault)
+        outcome = self._goal.outcome
+        if outcome is None:
+            return Command()
+        if outcome != GoalStatus.STATUS_SUCCEEDED:
+            return Command(done=True, blocked=True, note=f"nav2 gave up: {self._goal.message}")
+        return self._arrived(odometry)
+
+    def _arrived(self, odometry: Odometry) -> Command:
+        velocity = odometry.velocity
+        if math.hypot(velocity.vx, velocity.vy) > SETTLED_MPS or abs(velocity.wz) > SETTLED_RPS:
+            return Command()
+        share = covered_share(self._start, odometry.pose, self._motion)
+        if share < LEAST_SHARE:
+            note = f"nav2 ended after {share:.0%} of the motion: lower the tolerances of its goal checker"
+            return Command(done=True, blocked=True, note=note)
+        return Command(done=True)
+
+
+def target_of(start: Pose2D, motion: Motion) -> Pose2D:
+    """Where a motion ends."""
+    x = start.x + motion.forward_m * math.cos(start.yaw)
+    y = start.y + motion.forward_m * math.sin(start.yaw)
+    return Pose2D(x, y, wrap_angle(start.yaw + motion.turn_rad))
+
+
+def beyond(start: Pose2D, now: Pose2D, motion: Motion) -> str:
+    """How nav2 went farther than a detour takes it, or an empty text."""
+    moved_m, turned_rad = start.distance_to(now.x, now.y), abs(wrap_angle(now.yaw - start.yaw))
+    if moved_m > motion.forward_m + DETOUR_M:
+        return f"nav2 moved {moved_m:.2f} m, {motion.forward_m:.2f} m asked for"
+    if motion.turn_rad and turned_rad > abs(motion.turn_rad) + DETOUR_RAD:
+        asked_deg = math.degrees(abs(motion.turn_rad))
+        return f"nav2 turned {math.degrees(turned_rad):.0f} deg, {asked_deg:.0f} deg asked for"
+    return ""
+
+
+def covered_share(start: Pose2D, now: Pose2D, motion: Motion) -> float:
+    """How much of a motion lies behind."""
+    if motion.turn_rad:
+        return wrap_angle(now.yaw - start.yaw) / motion.turn_rad
+    ahead_m = (now.x - start.x) * math.cos(start.yaw) + (now.y - start.y) * math.sin(start.yaw)
+    return ahead_m / motion.forward_m

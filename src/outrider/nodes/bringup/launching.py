@@ -1,0 +1,173 @@
+"""The graph as a launch description: arguments, nodes, parameters all come from `graphs` and `node_specs`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown, matches_action
+from launch.events.process import ProcessExited, ShutdownProcess
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.utilities import prefix_namespace
+
+from outrider.core.errors import ConfigError
+from outrider.runtime.common.endings import belonging_to_this_process
+from outrider.runtime.common.paths import config_file
+from outrider.runtime.common.ports import free_port
+from outrider.runtime.node_graph.gazebo import check_installed, prepare_gazebo
+from outrider.runtime.node_graph.namespaces import apart, checked_namespace, has_own_tf
+from outrider.runtime.node_graph.node_graphs import Graph, wanted_nodes
+from outrider.runtime.node_graph.node_specs import MISSION, NODES, SIMULATION
+from outrider.runtime.node_graph.parameter_values import (
+    argument_help,
+    argument_value,
+    graph_parameters,
+    laid_over,
+    read_parameter_file,
+)
+from outrider.runtime.node_graph.parameters import NodeSpec
+from outrider.runtime.node_graph.restarts import Restarts
+
+UNSET = ""
+RESTART_DELAY_S = 1.0
+_NAME = r"[~/A-Za-z_][/\w]*"
+NAMESPACE, PARAMETER_FILE, REMAP = "namespace", "params_file", "remap"
+
+Parameters = dict[str, dict[str, Any]]
+Companions = Callable[[Parameters, str], list[Any]]
+
+
+def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
+    return []
+
+
+def describe(graph: Graph, companions: Companions = no_companions) -> LaunchDescription:
+    """Every argument of the graph, unset by default so that the parameter files decide, and its nodes.
+
+    `companions` gives what else is started, for the parameters of all nodes and their namespace.
+    """
+    base = read_parameter_file(config_file(graph.parameter_file))
+    helps = {name: argument_help(graph, name, base) for name in graph.arguments}
+    helps[NAMESPACE] = "of all nodes and topics, such as go2, for several robots on one domain or machine"
+    helps[PARAMETER_FILE] = f"ROS parameter file of your own, over config/{graph.parameter_file}"
+    helps[REMAP] = "topics of other names, for all nodes: 'scan=/lidar/scan odom=/robot/odom'"
+    arguments = [
+        DeclareLaunchArgument(name, default_value=UNSET, description=text) for name, text in helps.items()
+    ]
+    return LaunchDescription([*arguments, OpaqueFunction(function=_start, args=[graph, base, companions])])
+
+
+def _start(
+    context: LaunchContext, graph: Graph, base: Mapping[str, Mapping[str, Any]], companions: Companions
+) -> list[Any]:
+    texts = {name: LaunchConfiguration(name).perform(context) for name in graph.arguments}
+    given = {name: argument_value(name, text) for name, text in texts.items() if text != UNSET}
+    namespace = _namespace(context)
+    own_file = LaunchConfiguration(PARAMETER_FILE).perform(context)
+    if own_file != UNSET:
+        base = laid_over(base, read_parameter_file(Path(own_file), namespace))
+    renamed = remappings(LaunchConfiguration(REMAP).perform(context))
+    own_tf = has_own_tf([*context.launch_configurations.get("ros_remaps", []), *renamed])
+    defaults = apart(graph, namespace, own_tf, f"tcp://127.0.0.1:{free_port()}")
+    parameters = graph_parameters(graph, laid_over(defaults, base), given)
+    # Without an instruction the robot waits for goals from elsewhere.
+    names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
+    nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
+    followed = [_follow(NODES[name], node) for name, node in nodes.items()]
+    return [*companions(parameters, namespace), *nodes.values(), *followed]
+
+
+def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
+    """What the end of a node's process entails: of the mission's and the simulation's, that of all; of
+    another, that it is not started again where that is not allowed.
+    """
+    if spec in (MISSION, SIMULATION):
+        return _ending_all(node, f"the {spec.name} has ended")
+    restarts = Restarts(spec)
+
+    def on_exit(event: ProcessExited, context: LaunchContext) -> list[Any]:
+        if restarts.allow(event.returncode):
+            return []
+        return [EmitEvent(event=ShutdownProcess(process_matcher=matches_action(node)))]
+
+    return RegisterEventHandler(OnProcessExit(target_action=node, on_exit=on_exit))
+
+
+def _ending_all(process: ExecuteProcess, reason: str) -> RegisterEventHandler:
+    """What ends the whole launch when a process has ended."""
+    shutdown = EmitEvent(event=Shutdown(reason=reason))
+    return RegisterEventHandler(OnProcessExit(target_action=process, on_exit=[shutdown]))
+
+
+def _namespace(context: LaunchContext) -> str:
+    """The given namespace, within that of the group that this launch file is included in."""
+    given = checked_namespace(LaunchConfiguration(NAMESPACE).perform(context))
+    group = context.launch_configurations.get("ros_namespace")
+    if not group:
+        return given
+    return checked_namespace(str(prefix_namespace(group, given[1:]) if given else group))
+
+
+def remappings(text: str) -> list[tuple[str, str]]:
+    """The pairs of `scan=/lidar/scan odom=/robot/odom`. Raises ConfigError for another form."""
+    pairs = [re.fullmatch(rf"({_NAME})=({_NAME})", word) for word in text.split()]
+    if not all(pairs):
+        raise ConfigError(f"{REMAP}:={text!r} must read 'scan=/lidar/scan odom=/robot/odom'")
+    return [(pair[1], pair[2]) for pair in pairs if pair]
+
+
+def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[tuple[str, str]]) -> Node:
+    return Node(
+        package="outrider",
+        executable=NODES[name].executable,
+        name=name,
+        namespace=namespace,
+        parameters=[parameters],
+        remappings=renamed,
+        output="screen",
+        respawn=NODES[name].restarted,
+        respawn_delay=RESTART_DELAY_S,
+        additional_env=belonging_to_this_process({"PYTHONUNBUFFERED": "1"}),
+    )
+
+
+def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
+    """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder.
+
+    Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
+    The end of either ends the launch: without the bridge nothing can tell the base to stand. Neither outlives
+    a launch that is killed.
+    """
+    check_installed(str(parameters["gazebo"]["release"]))
+    run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
+    name = namespace.strip("/").replace("/", "_")
+    partition = {"GZ_PARTITION": name, "IGN_PARTITION": name} if name else {}
+    env, tied = belonging_to_this_process(partition), [sys.executable, "-m", "outrider.runtime.common.tied"]
+    bridge = Node(
+        package="ros_gz_bridge",
+        executable="parameter_bridge",
+        name="gazebo_bridge",
+        namespace=namespace,
+        prefix=shlex.join(tied),
+        additional_env=env,
+        parameters=[{"config_file": str(run.bridge_file), "use_sim_time": True}],
+        output="screen",
+    )
+    gazebo = ExecuteProcess(cmd=[*tied, *run.command], output="screen", additional_env=env)
+    endings = [_ending_all(gazebo, "Gazebo has ended"), _ending_all(bridge, "Gazebo's bridge has ended")]
+    return [gazebo, bridge, *endings]

@@ -1,0 +1,1 @@
+"""Pictures from devices, files, streams, topics and the Go2."""

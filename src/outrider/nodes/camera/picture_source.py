@@ -1,0 +1,87 @@
+"""Where the camera node gets its pictures from: the port, and files of pictures and videos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from outrider.core.errors import FrameError
+from outrider.nodes.common.pictures import Picture, decode_picture, rgb_of_opencv
+
+_STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp"})
+_JPEG_SUFFIXES = frozenset({".jpg", ".jpeg"})
+
+
+class PictureSource(Protocol):
+    """Pictures are uint8 (H, W, 3) RGB."""
+
+    def read(self) -> Picture:
+        """The next picture; FrameError where there is none now, and a later call may succeed."""
+
+    def close(self) -> None: ...
+
+
+class StillSource:
+    """The same picture again and again, from the file as it is at the time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._data, self._picture = b"", np.empty((0, 0, 3), np.uint8)
+
+    def read(self) -> Picture:
+        try:
+            data = self._path.read_bytes()
+            if data == self._data:
+                return self._picture
+        except OSError as error:
+            raise FrameError(f"{self._path} cannot be read: {error.strerror}") from error
+        try:
+            self._picture = decode_picture(data, self._path.suffix.lower() in _JPEG_SUFFIXES)
+        except FrameError as error:
+            raise FrameError(f"{self._path}: {error}; check the parameter path") from error
+        self._data = data
+        return self._picture
+
+    def close(self) -> None:
+        """Nothing is open between pictures."""
+
+
+class VideoSource:
+    """The pictures of a video file one by one, and from its start again after its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._capture = self._open()
+
+    def read(self) -> Picture:
+        read, pixels = self._capture.read()
+        if not read:
+            self._capture.release()
+            self._capture = self._open()
+            read, pixels = self._capture.read()
+        if not read:
+            raise FrameError(f"file {self._path} gives no picture")
+        return rgb_of_opencv(pixels)
+
+    def close(self) -> None:
+        self._capture.release()
+
+    def _open(self) -> cv2.VideoCapture:
+        capture = cv2.VideoCapture(str(self._path))
+        if not capture.isOpened():
+            raise FrameError(f"file {self._path} cannot be opened: check the parameter path")
+        return capture
+
+
+def open_file(path: str) -> PictureSource:
+    """A picture or video file of which a first picture could be read; FrameError where there is none."""
+    file = Path(path)
+    if not file.is_file():
+        raise FrameError(f"there is no picture or video file {path!r}: set the parameter path")
+    is_still = file.suffix.lower() in _STILL_SUFFIXES
+    opened: PictureSource = StillSource(file) if is_still else VideoSource(file)
+    opened.read()
+    return opened

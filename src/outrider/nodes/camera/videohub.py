@@ -1,0 +1,67 @@
+"""The Go2's front camera by its videohub service: one JPEG for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from outrider.core.errors import FrameError
+from outrider.nodes.common.convert import Time
+from outrider.nodes.common.pictures import Picture, decode_picture
+from outrider.nodes.go2 import go2_api
+from outrider.nodes.go2.go2_client import Answer, Calls
+
+DEADLINE_S = 1.0
+# A request is repeated when no answer has come in twice the time of the last one, and no earlier than this.
+LEAST_PATIENCE_S = 0.08
+
+
+class Videohub:
+    """Asks for one picture at a time, and anew where none comes soon: a request or its answer may be lost.
+
+    A picture counts from its request, so that it never seems too young.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        relay: Callable[[Callable[[], Picture], Time], None],
+        warn: Callable[[str], None],
+        stamp: Callable[[], Time],
+    ) -> None:
+        self._calls, self._relay, self._warn, self._stamp = calls, relay, warn, stamp
+        self._patience_s = LEAST_PATIENCE_S
+        self._asked_s: float | None = None
+        self._due = False
+
+    def ask(self) -> None:
+        """Ask for a picture; while one is on its way, as soon as it has come."""
+        self._calls.expire()
+        if self._asked_s is not None and self._calls.clock() - self._asked_s < self._patience_s:
+            self._due = True
+            return
+        self._due = False
+        if not self._calls.is_connected():
+            self._warn(
+                f"nobody answers on {self._calls.topic}: is DDS on the interface of the robot's network?"
+            )
+            return
+        self._asked_s, stamp = self._calls.clock(), self._stamp()
+        self._calls.call(go2_api.GET_IMAGE_SAMPLE, "", DEADLINE_S, lambda answer: self._take(answer, stamp))
+
+    def _take(self, answer: Answer, asked: Time) -> None:
+        """A late answer too is a picture, and says how long the robot takes."""
+        self._relay(lambda: _picture_of(answer), asked)
+        if answer.code is None:
+            return
+        self._asked_s = None
+        self._patience_s = min(DEADLINE_S, max(LEAST_PATIENCE_S, 2.0 * answer.took_s))
+        if self._due and answer.is_ok:
+            self.ask()
+
+
+def _picture_of(answer: Answer) -> Picture:
+    if answer.code is None:
+        raise FrameError(f"the robot's camera did not answer within {DEADLINE_S:g} s")
+    if not answer.is_ok:
+        raise FrameError(f"the robot's camera gave no picture: {go2_api.explain(answer.code)}")
+    return decode_picture(answer.binary, is_jpeg=True)

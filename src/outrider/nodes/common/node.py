@@ -1,0 +1,480 @@
+"""What every node shares: declared parameters, guarded transitions, diagnostics, and an orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import math
+import re
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
+from rclpy.parameter import Parameter as RosParameter
+from rclpy.signals import SignalHandlerOptions
+
+from outrider.core.errors import ConfigError, OutriderError
+from outrider.navigation.clocks import NO_CLOCK
+from outrider.nodes.common import qos as quality
+from outrider.nodes.common.lifecycle import AnsweringNode
+from outrider.nodes.common.process_exit import BROKEN, Ending, end_process_after
+from outrider.nodes.common.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
+from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.diagnosis.topic_health import node_name
+from outrider.runtime.node_graph.namespaces import diagnostics_name
+from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.parameters import NodeSpec, Parameter, Value, is_ros_own
+
+DIAGNOSTICS_PERIOD_S = 1.0
+PERSISTENT_PERIODS = 3
+IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
+SPIN_TIMEOUT_S = 0.1
+LEAVE_S = 5.0
+# What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
+GONE = "pointer is invalid"
+REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
+SHUTDOWN_POLL_S = 0.005
+
+
+# A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
+# away, and gets it back only after this time.
+sys.setswitchinterval(0.0005)
+
+
+def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
+    """Overrides as ROS takes them."""
+    return [RosParameter(name, value=value) for name, value in (values or {}).items()]
+
+
+def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
+    """Declare a node's parameters with descriptions and ranges.
+
+    The node must have been made with `automatically_declare_parameters_from_overrides=True`: only so does ROS
+    tell which names were given. ConfigError for wrong values and unknown names.
+    """
+    given = {
+        name: parameter.value
+        for name, parameter in node.get_parameters_by_prefix("").items()
+        if not is_ros_own(name)
+    }
+    values = spec.checked(given)
+    for name in given:
+        node.undeclare_parameter(name)
+    for parameter in spec.parameters:
+        value = values[parameter.name]
+        node.declare_parameter(parameter.name, value, _descriptor(parameter), ignore_override=True)
+    return values
+
+
+def _descriptor(parameter: Parameter) -> ParameterDescriptor:
+    descriptor = ParameterDescriptor(description=parameter.description, read_only=parameter.read_only)
+    if parameter.choices:
+        descriptor.additional_constraints = f"one of {', '.join(parameter.choices)}"
+    low, high = parameter.minimum, parameter.maximum
+    if low is not None and high is not None:
+        if isinstance(parameter.default, float):
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=float(low), to_value=float(high))
+            ]
+        else:
+            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
+    return descriptor
+
+
+class OutriderNode(AnsweringNode):
+    """A lifecycle node: subclasses set `spec_name`, override what follows it.
+
+    An OutriderError in a transition becomes a logged FAILURE; any other exception is logged with its trace
+    and becomes an ERROR. What `configure` made through `keep` is destroyed on cleanup.
+    """
+
+    spec_name: str
+    look_period_s = LOOK_PERIOD_S
+
+    def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
+        spec = NODES[self.spec_name]
+        super().__init__(
+            spec.name,
+            parameter_overrides=ros_parameters(overrides),
+            automatically_declare_parameters_from_overrides=True,
+        )
+        self.spec = spec
+        declare_parameters(self, spec)
+        self._configured = False
+        self.add_on_set_parameters_callback(self._judge_parameters)
+        self._kept: list[tuple[Callable[[Any], Any], Any]] = []
+        self.watch = TopicWatch(self)
+        self._active_timers: list[Any] = []
+        self._active_period = object()
+        events = quality.without_events(of_publisher=True)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", 10, event_callbacks=events)
+        # Of real time: that a simulated clock does not run is a diagnosis too.
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(DIAGNOSTICS_PERIOD_S, self._publish_diagnostics, clock=steady)
+        self.create_timer(self.look_period_s, self.watch.look, clock=steady)
+        self._last_warning, self._times_warned = "", 0
+        self.failure = ""
+        self._starting = False
+
+    def configure(self) -> None:
+        """Make resources; raise OutriderError where that is impossible."""
+
+    def activate(self) -> None:
+        """Begin to act."""
+
+    def deactivate(self) -> None:
+        """Stop acting. Must leave the robot standing; also called at shutdown."""
+
+    def cleanup(self) -> None:
+        """Free what `configure` made beyond the kept entities, or has made before it failed."""
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        """A warning (empty when all is well) and values for /diagnostics."""
+        return "", {}
+
+    def value(self, name: str) -> Any:
+        return self.get_parameter(name).value
+
+    @property
+    def frame_prefix(self) -> str:
+        """What stands before the names of this robot's tf frames."""
+        return str(self.value("frame_prefix"))
+
+    def frame(self, name: str) -> str:
+        """A tf frame of this robot, such as base_link."""
+        return self.frame_prefix + name
+
+    def go2_topic(self, name: str) -> str:
+        """A topic of the Go2's firmware, which is absolute, where this robot has it."""
+        return str(self.value("go2_prefix")) + name
+
+    def now_s(self) -> float:
+        """Seconds for durations: the simulation's where time is simulated, else monotonic."""
+        if self.get_parameter("use_sim_time").value:
+            return self.get_clock().now().nanoseconds * 1e-9
+        return time.monotonic()
+
+    def publisher(self, message: type, topic: str, qos: Any) -> Any:
+        events = quality.without_events(of_publisher=True)
+        entity = self.create_publisher(message, topic, qos, event_callbacks=events)
+        self.watch.add(entity, topic)
+        return self.keep(entity, self.destroy_publisher)
+
+    def subscription(
+        self,
+        message: type,
+        topic: str,
+        callback: Callable[..., None],
+        qos: Any,
+        alone: bool = False,
+        **more: Any,
+    ) -> Any:
+        """A subscription until cleanup; read `alone`, several publishers of its topic are a fault."""
+        more = {"event_callbacks": quality.without_events(), **more}
+        entity = self.create_subscription(message, topic, callback, qos, **more)
+        self.watch.add(entity, topic, alone)
+        return self.keep(entity, self.destroy_subscription)
+
+    def why_silent(self, topic: str, message: type, remedy: str = REMAP) -> str:
+        """Why nothing may have come on a topic, and what to do; `remedy` where it has another name."""
+        name = self.resolve_topic_name(topic)
+        if self._is_published(name):
+            return (
+                f"nothing comes on {name}, though it is published: `outrider doctor` looks at its QoS and age"
+            )
+        kind = type_of(message)
+        others = [
+            other
+            for other, kinds in self.get_topic_names_and_types()
+            if kind in kinds and self._is_published(other)
+        ]
+        if not others:
+            return f"nobody publishes {name}: start its source"
+        return f"nobody publishes {name}, but {', '.join(others)}: {remedy.format(topic, others[0])}"
+
+    def _is_published(self, name: str) -> bool:
+        """By another than this node."""
+        own = self.get_name(), self.get_namespace()
+        ends = self.get_publishers_info_by_topic(name)
+        return any((end.node_name, end.node_namespace) != own for end in ends)
+
+    def keep(self, entity: Any, destroy: Callable[[Any], Any]) -> Any:
+        """Remember how to destroy an entity on cleanup."""
+        self._kept.append((destroy, entity))
+        return entity
+
+    def drop(self, entity: Any) -> None:
+        """Destroy a kept entity before cleanup."""
+        for destroy, kept in [pair for pair in self._kept if pair[1] is entity]:
+            self._kept.remove((destroy, kept))
+            destroy(kept)
+
+    def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:
+        """A timer that lives until deactivation."""
+        active_period = self._active_period
+
+        def call() -> None:
+            if self._active_period is active_period:
+                callback()
+            else:
+                # By itself, here: cancelled by another thread, it could be one that is about to be called.
+                timer.cancel()
+
+        timer = self.create_timer(period_s, call, **more)
+        self._active_timers.append(timer)
+        return timer
+
+    def living_timer(self, period_s: float, callback: Callable[[], None]) -> list[Any]:
+        """An active one for what others take for a sign of life, which they count in real time: a simulated
+        clock that is slow, or stands still, does not hold it up.
+        """
+        timers = [self.active_timer(period_s, callback)]
+        if self.get_parameter("use_sim_time").value:
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            timers.append(self.active_timer(period_s, callback, clock=steady))
+        return timers
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        self._configured = True
+        outcome = self._guarded(self.configure)
+        if outcome is not TransitionCallbackReturn.SUCCESS:
+            self._free()
+        return outcome
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        outcome = self._guarded(self.activate)
+        if outcome is TransitionCallbackReturn.SUCCESS:
+            return super().on_activate(state)
+        self._guarded(self.stop_acting)
+        return outcome
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        outcome = self._guarded(self.stop_acting)
+        return super().on_deactivate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self._free)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self.end)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        return self._guarded(self.end)
+
+    def start(self) -> None:
+        """Configure and activate if `autostart` says so; OutriderError where a transition fails."""
+        if not self.value("autostart"):
+            return
+        self._starting = True
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() is not TransitionCallbackReturn.SUCCESS:
+                raise OutriderError(self.failure or f"{self.spec.name} could not be started")
+        self._starting = False
+
+    def end(self) -> None:
+        """Stop acting and free everything; safe to call in any state and twice."""
+        self.stop_acting()
+        self._free()
+
+    def stop_acting(self) -> None:
+        """End the active timers and deactivate; safe to call in any state and twice."""
+        self._active_period = object()
+        for timer in self._active_timers:
+            self.keep(timer, self.destroy_timer)
+        self._active_timers.clear()
+        self.deactivate()
+
+    def _free(self) -> None:
+        self.cleanup()
+        self._destroy_kept()
+        self._configured = False
+
+    def _judge_parameters(self, changed: list[RosParameter]) -> SetParametersResult:
+        """Refuse what is no value, and what would be said to hold and would not."""
+        specs = {parameter.name: parameter for parameter in self.spec.parameters}
+        for parameter in changed:
+            spec = specs.get(parameter.name)
+            if spec is None:
+                continue
+            if self._configured and not spec.live:
+                reason = f"{spec.name} is read when the node is configured: clean it up, set it, configure it"
+                return SetParametersResult(successful=False, reason=reason)
+            try:
+                spec.checked(parameter.value, self.spec.name)
+            except ConfigError as error:
+                return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _destroy_kept(self) -> None:
+        while self._kept:
+            destroy, entity = self._kept.pop()
+            self.watch.remove(entity)
+            destroy(entity)
+
+    def _guarded(self, step: Callable[[], None]) -> TransitionCallbackReturn:
+        try:
+            step()
+        except OutriderError as error:
+            self.failure = str(error)
+            if not self._starting:  # else whoever started it is told
+                self.get_logger().error(self.failure)
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            self.get_logger().error(traceback.format_exc())
+            return TransitionCallbackReturn.ERROR
+        return TransitionCallbackReturn.SUCCESS
+
+    def _publish_diagnostics(self) -> None:
+        warning, values = self.health()
+        warning = self.watch.fault() or warning
+        if self.get_parameter("use_sim_time").value and self.now_s() <= 0.0:
+            warning = NO_CLOCK
+        self._log_persistent(warning)
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
+            name=diagnostics_name(self.get_namespace(), self.spec.name),
+            message=warning or "ok",
+            hardware_id=self.get_namespace().strip("/") or "outrider",
+            values=[KeyValue(key=key, value=str(value)) for key, value in (values | self._who()).items()],
+        )
+        array = DiagnosticArray(status=[status])
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(array)
+
+    def _who(self) -> dict[str, object]:
+        """By which whoever reads diagnostics finds the node in the graph, whatever its name and namespace."""
+        name = node_name(self.get_name(), self.get_namespace())
+        return {"node": name, "use_sim_time": self.get_parameter("use_sim_time").value}
+
+    def _log_persistent(self, warning: str) -> None:
+        """In the log too, once, what has stood in the diagnostics for a while; figures in it may change."""
+        kind = re.sub(r"\d", "", warning)
+        self._times_warned = self._times_warned + 1 if kind == self._last_warning else 1
+        self._last_warning = kind
+        if self._times_warned == PERSISTENT_PERIODS and warning not in IDLE:
+            self.get_logger().warning(warning)
+
+
+def pace(timers: Iterable[Any], period_s: float) -> None:
+    """Give timers another period, which begins now. Call it from a callback of their group."""
+    period_ns = round(period_s * 1e9)
+    for timer in timers:
+        if timer.timer_period_ns != period_ns:
+            timer.timer_period_ns = period_ns
+            timer.reset()
+
+
+class ThreadedExecutor(MultiThreadedExecutor):
+    """One whose `shutdown` waits for the callbacks under way; rclpy's own takes away what they need."""
+
+    def shutdown(self, timeout_sec: float = math.inf) -> bool:
+        deadline_s = time.monotonic() + timeout_sec
+        while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
+            time.sleep(SHUTDOWN_POLL_S)
+        return bool(super().shutdown(0.0))
+
+
+def init_ros(args: list[str] | None = None) -> None:
+    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take."""
+    try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:
+        raise ConfigError(f"{error}: correct what follows --ros-args") from error
+
+
+def run_node(
+    make_node: Callable[[], OutriderNode],
+    args: list[str] | None = None,
+    make_executor: Callable[[], Any] = SingleThreadedExecutor,
+) -> int:
+    """Run a node until it is asked to end (`Ending` says by what); 0 then, 2 where it could not start (the
+    reason is on stderr).
+
+    Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
+    One that comes while a model is loaded does not wait for it.
+    """
+    ending, status = Ending(), BROKEN
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    node: OutriderNode | None = None
+    try:
+        init_ros(args)
+        node = make_node()
+        with ending.interrupting():
+            node.start()
+        spin_until(node, make_executor(), ending.asked)
+        status = ending.status
+    except KeyboardInterrupt:
+        status = ending.status
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = COULD_NOT_START
+    finally:
+        try:
+            if node is not None:
+                node.end()
+        finally:
+            leave_ros(status, node)
+    return status
+
+
+def leave_ros(status: int, node: Node | None = None) -> None:
+    """Say goodbye to the graph, as the last act of a process that ends with this status.
+
+    Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
+    no Python runs then: a timer of the C library ends the process, whose robot stands already.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with contextlib.suppress(OSError, AttributeError):  # without a timer it takes as long as it takes
+        end_process_after(LEAVE_S, status)
+    if node is not None:
+        node.destroy_node()
+    rclpy.try_shutdown()
+    # The interpreter would take the models' libraries apart object by object, for seconds.
+    gc.freeze()
+
+
+def spin_once(executor: Any, timeout_s: float) -> None:
+    """Run what is ready. Another thread may destroy an entity just when the executor begins to wait for it:
+    the next call waits for what is left.
+    """
+    try:
+        executor.spin_once(timeout_sec=timeout_s)
+    except InvalidHandle:
+        pass
+    except rclpy_implementation.RCLError as error:
+        if GONE not in str(error):
+            raise
+
+
+def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
+    """Spin until asked to stop; the robot stands and no callback runs when this returns."""
+    executor.add_node(node)
+    try:
+        while not stopping.is_set() and rclpy.ok():
+            spin_once(executor, SPIN_TIMEOUT_S)
+    except ExternalShutdownException:
+        pass
+    finally:
+        # First this: the executor waits for its callbacks, and a goal's worker ends only once deactivated.
+        node.stop_acting()
+        executor.shutdown(timeout_sec=1.0)

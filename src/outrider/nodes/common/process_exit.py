@@ -1,0 +1,118 @@
+"""How a node's process ends: what asks it to, and an end that no thread of it can hold up."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+
+from outrider.runtime.common.endings import on_ending_signals, when_parent_ends
+
+# What the interpreter ends with after an exception that nobody caught.
+BROKEN = 1
+# For the orderly end of a process whose parent is gone; nobody else would kill it.
+ORPHAN_S = 15.0
+
+_SIGEV_THREAD = 2
+_NS_PER_S = 10**9
+
+
+class _Notice(ctypes.Structure):
+    """Linux's `struct sigevent` of 64 bytes: what happens when a timer ends."""
+
+    _fields_ = (
+        ("argument", ctypes.c_long),
+        ("signal", ctypes.c_int),
+        ("kind", ctypes.c_int),
+        ("function", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("unused", ctypes.c_char * 32),
+    )
+
+
+class _Times(ctypes.Structure):
+    """`struct itimerspec`."""
+
+    _fields_ = (
+        ("period_s", ctypes.c_long),
+        ("period_ns", ctypes.c_long),
+        ("delay_s", ctypes.c_long),
+        ("delay_ns", ctypes.c_long),
+    )
+
+
+class Ending:
+    """Sets `asked` when this process is to end: for a signal, an exception that a thread did not catch, or
+    the end of the process it belongs to. To be made in the main thread, once.
+
+    What no thread can raise further (`sys.unraisablehook`: destructors, callbacks from C) is printed by
+    Python and ends nothing: no command to the robot comes from there.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.status = 0
+        self._interrupts = False
+        on_ending_signals(self._on_signal)
+        threading.excepthook = self._on_thread_error
+        when_parent_ends(self._on_orphaned)
+
+    @contextlib.contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Inside, what asks for the end raises KeyboardInterrupt, once; also if it did before."""
+        self._interrupts = True
+        try:
+            if self.asked.is_set():
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._interrupts = False
+
+    def _on_signal(self, *_: object) -> None:
+        self.asked.set()
+        if self._interrupts:
+            self._interrupts = False
+            raise KeyboardInterrupt
+
+    def _on_thread_error(self, error: threading.ExceptHookArgs) -> None:
+        if error.exc_type is SystemExit:
+            return
+        self.status = BROKEN
+        name = error.thread.name if error.thread else "unknown"
+        trace = traceback.format_exception(error.exc_type, error.exc_value, error.exc_traceback)
+        print(f"thread {name} failed: this process ends\n{''.join(trace)}", file=sys.stderr, flush=True)
+        self._ask()
+
+    def _on_orphaned(self) -> None:
+        self.status = BROKEN
+        with contextlib.suppress(OSError, AttributeError):
+            end_process_after(ORPHAN_S, BROKEN)
+        self._ask()
+
+    def _ask(self) -> None:
+        """As from outside: the main thread may be in the middle of loading a model."""
+        self.asked.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def end_process_after(delay_s: float, status: int) -> None:
+    """Exit with `status` in `delay_s` seconds, where the process has not ended by then.
+
+    A call into C that keeps the interpreter to itself would hold up every thread and signal handler of
+    Python. The C library's timer needs none of it: it calls `_exit(status)` from a thread of its own.
+    Raises OSError where the system gives no timer.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    notice = _Notice(status, 0, _SIGEV_THREAD, ctypes.cast(libc._exit, ctypes.c_void_p))
+    times = _Times(0, 0, *divmod(round(delay_s * _NS_PER_S), _NS_PER_S))
+    timer = ctypes.c_void_p()
+    made = libc.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(notice), ctypes.byref(timer))
+    if made != 0 or libc.timer_settime(timer, 0, ctypes.byref(times), None) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"no timer: {os.strerror(number)}")

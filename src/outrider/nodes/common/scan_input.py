@@ -1,0 +1,46 @@
+"""A lidar's scans for every node that goes by them: checked, and with the lidar's place from tf."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sensor_msgs.msg import LaserScan
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.values import RangeScan
+from outrider.navigation.sensing.scan_check import ScanCheck
+from outrider.navigation.sensing.transforms import TransformTree
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import OutriderNode
+
+TF, TF_STATIC = "/tf", "/tf_static"
+
+
+class ScanInput:
+    """Judges scans for a node; make it while the node configures. `fault` says why there is none now.
+
+    /tf, which is busy on many robots, is subscribed to only once a scan needs more than /tf_static.
+    """
+
+    def __init__(self, node: OutriderNode) -> None:
+        self._node = node
+        self._transforms = TransformTree()
+        self._check = ScanCheck(self._transforms, node.frame("base_link"))
+        self._follows_tf = False
+        node.subscription(TFMessage, TF_STATIC, partial(self._on_transforms, True), qos.ALL_LATCHED)
+
+    @property
+    def fault(self) -> str:
+        return self._check.fault
+
+    def take(self, message: LaserScan, waited_s: float = 0.0) -> RangeScan | None:
+        """A message that came `waited_s` ago as a scan on the base, or None where it is not to be gone by."""
+        scan = self._check.take(convert.scan_sample(message), self._node.now_s() - waited_s)
+        if self._check.lacks_transform and not self._follows_tf:
+            self._follows_tf = True
+            self._node.subscription(TFMessage, TF, partial(self._on_transforms, False), qos.FROM_ANY)
+        return scan
+
+    def _on_transforms(self, static: bool, message: TFMessage) -> None:
+        for transform in convert.stamped_transforms(message, static):
+            self._transforms.put(transform)

@@ -1,0 +1,130 @@
+"""What happens in a step, as messages and back: its text, its motion, its decoding rounds."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
+from std_msgs.msg import Header
+
+from outrider.core.values import DecodeRequest, LinkState, RoundStats, TokenFate
+from outrider.navigation.motion.pilot import Ending, MotionEnd
+from outrider.runtime.mission.goal_run import StepState, StepUpdate
+
+_TEXT_FIELDS = (
+    "session_id",
+    "step",
+    "text",
+    "action",
+    "action_complete",
+    "verified_tokens",
+    "target_passes",
+    "latency_s",
+    "tokens_per_s",
+    "tokens_per_round",
+)
+_END_FIELDS = ("session_id", "step", "action", "message", "distance_m", "turned_rad", "duration_s")
+_ROUND_FIELDS = tuple(
+    name for name in SpeculationStats.get_fields_and_field_types() if name in RoundStats.__dataclass_fields__
+)
+
+
+def text_message(update: StepUpdate, link: LinkState, header: Header) -> VerifiedText:
+    """The header's stamp is the frame's."""
+    fields = {name: getattr(update, name) for name in _TEXT_FIELDS}
+    return VerifiedText(header=header, state=update.state.value, link_state=link.value, **fields)
+
+
+def prompt_message(update: StepUpdate, request: DecodeRequest, header: Header) -> StepPrompt:
+    """The header's stamp is the frame's."""
+    return StepPrompt(
+        header=header,
+        session_id=update.session_id,
+        step=update.step,
+        prompt=request.prompt.text,
+        jpeg=array("B", request.prompt.jpeg),
+        max_new_tokens=request.max_new_tokens,
+    )
+
+
+def update_of(message: VerifiedText) -> StepUpdate:
+    """Without its frame, which stays with the navigator."""
+    fields = {name: getattr(message, name) for name in _TEXT_FIELDS}
+    return StepUpdate(state=StepState(message.state), **fields)
+
+
+@dataclass
+class Trace:
+    """What became of one step's tokens since the last message about it."""
+
+    first: int
+    tokens: list[tuple[str, TokenFate]] = field(default_factory=list)
+
+    def add(self, newer: tuple[tuple[str, TokenFate], ...]) -> None:
+        """What was ahead before is judged now, or is ahead again."""
+        self.tokens = [token for token in self.tokens if token[1] is not TokenFate.AHEAD]
+        self.tokens.extend(newer)
+
+
+class Traces:
+    """Collects what became of tokens between two messages: verdicts come faster than people read."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, int], tuple[StepUpdate, Trace]] = {}
+
+    def add(self, update: StepUpdate) -> None:
+        """Take the trace of an update, if it has one."""
+        if not update.trace:
+            return
+        key = update.session_id, update.step
+        confirmed = sum(fate in (TokenFate.ACCEPTED, TokenFate.WRITTEN) for _, fate in update.trace)
+        _, trace = self._waiting.get(key, (update, Trace(update.verified_tokens - confirmed)))
+        trace.add(update.trace)
+        self._waiting[key] = (update, trace)
+
+    def take(self) -> Iterator[tuple[StepUpdate, Trace]]:
+        """All that waits, and nothing of it again."""
+        while self._waiting:
+            yield self._waiting.pop(next(iter(self._waiting)))
+
+
+def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedTokens:
+    return DecodedTokens(
+        header=header,
+        session_id=update.session_id,
+        step=update.step,
+        first=trace.first,
+        pieces=[piece for piece, _ in trace.tokens],
+        fates=[fate.value for _, fate in trace.tokens],
+    )
+
+
+def report_message(end: MotionEnd, header: Header) -> MotionReport:
+    fields = {name: getattr(end, name) for name in _END_FIELDS}
+    return MotionReport(header=header, outcome=end.ending.value, **fields)
+
+
+def end_of(message: MotionReport) -> MotionEnd:
+    fields = {name: getattr(message, name) for name in _END_FIELDS}
+    return MotionEnd(ending=Ending(message.outcome), **fields)
+
+
+def round_message(
+    update: StepUpdate, strategy: str, link: LinkState, stats: RoundStats, header: Header
+) -> SpeculationStats:
+    """One round of a finished text."""
+    fields = {name: getattr(stats, name) for name in _ROUND_FIELDS}
+    return SpeculationStats(
+        header=header,
+        session_id=update.session_id,
+        step=update.step,
+        strategy=strategy,
+        link_state=link.value,
+        **fields,
+    )
+
+
+def round_of(message: SpeculationStats) -> RoundStats:
+    return RoundStats(**{name: getattr(message, name) for name in _ROUND_FIELDS})

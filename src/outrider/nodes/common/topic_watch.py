@@ -1,0 +1,139 @@
+"""Who else is at a node's topics: other types, several publishers instead of one, QoS that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rclpy.duration import Infinite
+from rclpy.node import Node
+from rclpy.qos import LivelinessPolicy, QoSCompatibility, QoSProfile, qos_check_compatible
+
+from outrider.runtime.diagnosis.topic_health import (
+    VELOCITIES,
+    Endpoint,
+    node_name,
+    several_publishers,
+    wrong_publishers,
+    wrong_subscribers,
+)
+
+LOOK_PERIOD_S = 0.25
+"""How often a node looks at who is at its topics."""
+
+
+@dataclass(frozen=True)
+class _Watched:
+    topic: str
+    name: str
+    type: str
+    qos: Any
+    is_publisher: bool
+    alone: bool
+
+
+class TopicWatch:
+    """Judges the other ends of a node's publishers and subscriptions.
+
+    `add` each of them, `look` from time to time, and ask `fault` what is wrong: publishers of another type
+    than the node reads or publishes, and bases that read velocities of another type. QoS is a fault where
+    nobody's fits, since a tool that looks on with its own harms nobody.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._watched: dict[Any, _Watched] = {}
+        self._faults: dict[str, str] = {}
+        self._also: list[Callable[[], None]] = []
+
+    def add(self, entity: Any, topic: str, alone: bool = False) -> None:
+        """Watch a publisher or subscription. `topic` is its name before remappings, by which `fault` knows
+        it; what is read `alone` may have one publisher only.
+        """
+        is_publisher = hasattr(entity, "publish")
+        type_name = type_of(entity.msg_type)
+        name, profile = entity.topic_name, _explicit(entity.qos_profile)
+        self._watched[entity] = _Watched(topic, name, type_name, profile, is_publisher, alone)
+
+    def remove(self, entity: Any) -> None:
+        """Watch it no more; safe for one that was never added."""
+        watched = self._watched.pop(entity, None)
+        if watched is not None:
+            self._faults = {topic: text for topic, text in self._faults.items() if topic != watched.topic}
+
+    def also(self, look: Callable[[], None]) -> Callable[[], None]:
+        """Call this at every look as well; what it returns ends that."""
+        self._also.append(look)
+        return lambda: self._also.remove(look)
+
+    def look(self) -> None:
+        """Judge all topics anew."""
+        faults: dict[str, str] = {}
+        for watched in list(self._watched.values()):
+            fault = self._judge(watched)
+            if fault:
+                faults.setdefault(watched.topic, fault)
+        self._faults = faults
+        for look in list(self._also):
+            look()
+
+    def fault(self, *topics: str) -> str:
+        """What is wrong with the first of these topics that is not well (none given: of all), as of the last
+        look; an empty text where all are.
+        """
+        faults = self._faults
+        return next((faults[topic] for topic in topics or faults if topic in faults), "")
+
+    def _judge(self, watched: _Watched) -> str:
+        publishers = self._node.get_publishers_info_by_topic(watched.name)
+        role = "published" if watched.is_publisher else "read"
+        fault = wrong_publishers(watched.name, watched.type, _endpoints(publishers), role)
+        if not watched.is_publisher:
+            several = several_publishers(watched.name, _endpoints(publishers)) if watched.alone else ""
+            return fault or several or _misfit(watched, publishers)
+        if fault or watched.type not in VELOCITIES:
+            return fault
+        readers = self._node.get_subscriptions_info_by_topic(watched.name)
+        return wrong_subscribers(watched.name, watched.type, _endpoints(readers)) or _misfit(watched, readers)
+
+
+def endpoint_of(info: Any) -> Endpoint:
+    """An rclpy `TopicEndpointInfo` without ROS."""
+    return Endpoint(node_name(info.node_name, info.node_namespace), info.topic_type)
+
+
+def type_of(message: type) -> str:
+    """A message type's name, as the graph has it: `geometry_msgs/msg/Twist`."""
+    return f"{message.__module__.partition('.')[0]}/msg/{message.__name__}"
+
+
+def _endpoints(infos: Iterable[Any]) -> list[Endpoint]:
+    return [endpoint_of(info) for info in infos]
+
+
+def _explicit(profile: QoSProfile) -> QoSProfile:
+    """A profile of ours as the graph shows it: what it leaves open has no limit."""
+    return QoSProfile(
+        depth=profile.depth,
+        reliability=profile.reliability,
+        durability=profile.durability,
+        deadline=Infinite,
+        liveliness_lease_duration=Infinite,
+        liveliness=LivelinessPolicy.AUTOMATIC,
+    )
+
+
+def _misfit(watched: _Watched, others: list[Any]) -> str:
+    """Why nobody's QoS fits; an empty text where somebody's does, or nobody is there."""
+    reasons = []
+    for other in others:
+        offered, wanted = (watched.qos, other.qos_profile)[:: 1 if watched.is_publisher else -1]
+        fits, reason = qos_check_compatible(offered, wanted)
+        if fits != QoSCompatibility.ERROR:
+            return ""
+        reasons.append(f"{endpoint_of(other).node}: {reason.strip(' ;')}")
+    if not reasons:
+        return ""
+    role = "readers" if watched.is_publisher else "publishers"
+    return f"the QoS of {watched.name} does not fit that of its {role} ({', '.join(reasons)}): change theirs"

@@ -1,0 +1,176 @@
+"""The Go2's own state as ROS has it: odometry and tf from /sportmodestate, the battery from /lf/lowstate."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from rclpy.clock import Clock, ClockType
+from sensor_msgs.msg import BatteryState
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import Pose2D, Velocity
+from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.gate import Gate
+from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.go2.go2_condition import (
+    LOW_STATE_TOPIC,
+    STATE_TOPIC,
+    battery_warning,
+    mode_name,
+    posture_fault,
+)
+
+MAX_RATE_HZ = 50.0
+SILENCE_S = 0.5
+SPEED_WINDOW_S = 0.1
+BATTERY_PERIOD_S = 1.0
+
+
+def sample_of(state: Any) -> OdometrySample:
+    """The pose of a SportModeState, whose quaternion is ordered w, x, y, z, and its rate of turning."""
+    w, x, y, z = map(float, state.imu_state.quaternion)
+    position = (float(state.position[0]), float(state.position[1]), float(state.position[2]))
+    stamp_s = state.stamp.sec + state.stamp.nanosec * 1e-9
+    return OdometrySample(position, (x, y, z, w), Velocity(wz=float(state.yaw_speed)), stamp_s=stamp_s)
+
+
+class Speedometer:
+    """Body velocity from positions over SPEED_WINDOW_S: the frame of the robot's own is not documented."""
+
+    def __init__(self) -> None:
+        self._poses: deque[tuple[float, Pose2D]] = deque()
+
+    def velocity(self, pose: Pose2D, time_s: float, yaw_rps: float) -> Velocity:
+        """The velocity at a pose; `time_s` is the robot's clock."""
+        poses = self._poses
+        if poses and not 0.0 < time_s - poses[-1][0] < 1.0:
+            poses.clear()
+        poses.append((time_s, pose))
+        while len(poses) > 2 and time_s - poses[1][0] >= SPEED_WINDOW_S:
+            poses.popleft()
+        then_s, then = poses[0]
+        if time_s == then_s:
+            return Velocity(0.0, 0.0, yaw_rps)
+        vx, vy = (pose.x - then.x) / (time_s - then_s), (pose.y - then.y) / (time_s - then_s)
+        ahead, left = math.cos(pose.yaw), math.sin(pose.yaw)
+        return Velocity(vx * ahead + vy * left, vy * ahead - vx * left, yaw_rps)
+
+
+class Go2StateNode(OutriderNode):
+    """A state whose stamp does not advance is frozen and goes no further, so that odometry becomes stale."""
+
+    spec_name = "go2_state"
+
+    def configure(self) -> None:
+        self._mode, self._posture = "unknown", ""
+        self._battery_percent: int | None = None
+        self._heard_s = self._published_s = -math.inf
+        self._stamp_s = -math.inf
+        self._active = False
+        self._check, self._speed = OdometryCheck(), Speedometer()
+        self._slow: Gate | None = None
+        try:
+            from unitree_go.msg import LowState, SportModeState
+        except ImportError as error:
+            if self._gives_odometry:
+                raise ConfigError(
+                    "odometry_source=sportmodestate needs unitree_go: build unitree_ros2 or ros2_ws/stand_ins"
+                ) from error
+            self.get_logger().info("unitree_go is not installed: mode and battery are unknown")
+            return
+        if self._gives_odometry:
+            self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
+            self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
+            self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self._slow = Gate(self)
+        self._battery = self.publisher(BatteryState, "battery_state", qos.EVENTS)
+        self.subscription(SportModeState, self.go2_topic(STATE_TOPIC), self._on_state, qos.LATEST_SENSOR)
+        low_state = self.go2_topic(LOW_STATE_TOPIC)
+        self._slow.subscription(LowState, low_state, self._on_low_state, qos.LATEST_SENSOR)
+
+    def activate(self) -> None:
+        self._active = True
+        if self._slow is not None:
+            self._slow.discard()
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self.active_timer(BATTERY_PERIOD_S, self._slow.read, clock=steady)
+        if self._gives_odometry:
+            stamp = self.get_clock().now().to_msg()
+            fixed = convert.static_transforms(stamp, self.frame_prefix)
+            if self.value("map_to_odom"):
+                fixed.append(convert.map_transform(stamp, self.frame_prefix))
+            self._tf_static.publish(TFMessage(transforms=fixed))
+
+    def deactivate(self) -> None:
+        self._active = False
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        return self._warning(), {"mode": self._mode, "battery_percent": self._battery_percent}
+
+    @property
+    def _gives_odometry(self) -> bool:
+        return bool(self.value("odometry_source") == "sportmodestate")
+
+    def _warning(self) -> str:
+        if self._gives_odometry:
+            topic = self.go2_topic(STATE_TOPIC)
+            if self.count_publishers("odom") > 1:
+                return "somebody else publishes odom as well: stop it, or set odometry_source:=topic"
+            if time.monotonic() - self._heard_s > SILENCE_S:
+                return f"no new state on {topic}: is DDS on the interface of the robot's network?"
+            if self._check.fault:
+                return f"{topic} gives no odometry: {self._check.fault}"
+        return self._posture or battery_warning(self._battery_percent)
+
+    def _on_state(self, message: Any) -> None:
+        self._mode = mode_name(message.mode)
+        self._posture = posture_fault(message.mode, message.error_code)
+        # A firmware that does not stamp leaves the time of arrival.
+        robot_s = message.stamp.sec + message.stamp.nanosec * 1e-9 or time.monotonic()
+        if robot_s == self._stamp_s:
+            return
+        self._stamp_s, self._heard_s = robot_s, time.monotonic()
+        if self._active and self._gives_odometry:
+            self._publish_odometry(message, robot_s)
+
+    def _publish_odometry(self, message: Any, robot_s: float) -> None:
+        """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
+        measured = self._check.take(sample_of(message), self.get_clock().now().nanoseconds * 1e-9)
+        if measured is None:
+            self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
+            return
+        pose, local_s = measured.pose, measured.stamp_s
+        odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
+        if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
+            return
+        self._published_s = robot_s
+        stamp = convert.time_of(local_s)
+        self._odom.publish(convert.odometry_message(odometry, stamp, self.frame_prefix))
+        base = convert.base_transform(pose, stamp, self.frame_prefix)
+        self._tf.publish(TFMessage(transforms=[base]))
+
+    def _on_low_state(self, message: Any, _: float) -> None:
+        self._battery_percent = int(message.bms_state.soc)
+        if not self._active:
+            return
+        state = BatteryState(voltage=message.power_v, current=message.bms_state.current / 1000.0)
+        state.header.stamp = self.get_clock().now().to_msg()
+        state.percentage, state.present = self._battery_percent / 100.0, True
+        self._battery.publish(state)
+
+
+def main() -> int:
+    return run_node(Go2StateNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

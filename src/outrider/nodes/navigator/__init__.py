@@ -1,0 +1,1 @@
+"""The navigator, what it serves, and who asks it."""

@@ -1,0 +1,145 @@
+"""A person's commands to the navigator, one at a time, and the news of how each ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from action_msgs.srv import CancelGoal
+from outrider_interfaces.action import Navigate
+from rclpy.action import ActionClient
+
+from outrider.console.robot import GoalEnd
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.navigator.server_watch import ServerWatch
+
+NAVIGATOR_WAIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Unsent:
+    """A command that waits for a navigator."""
+
+    instruction: str
+    on_end: Callable[[GoalEnd], None]
+    until_s: float
+
+
+@dataclass(eq=False)
+class Sent:
+    """A command that the navigator has; `seen_s` is when there last was one."""
+
+    on_end: Callable[[GoalEnd], None]
+    seen_s: float
+    server: ServerWatch
+
+
+class GoalSender:
+    """Called from any thread; `look` now and then, from the node's. What it opens is kept by the node.
+
+    Goals are sent from the node's thread: to an answer that comes while another thread sends, rclpy's client
+    knows no goal yet.
+    """
+
+    def __init__(self, node: OutriderNode, closed: str) -> None:
+        """`closed` is why it sends nothing until it is opened."""
+        self._node, self._closed = node, closed
+        self._unsent: Unsent | None = None
+        self._sent: Sent | None = None
+        self._lock = threading.Lock()
+        self._cancelled = 0
+        self._goals = ActionClient(node, Navigate, "navigate")
+        node.keep(self._goals, lambda entity: entity.destroy())
+        self._cancels = node.create_client(CancelGoal, "navigate/_action/cancel_goal")
+        node.keep(self._cancels, node.destroy_client)
+        self._hurry = node.create_guard_condition(self._send_unsent)
+        node.keep(self._hurry, node.destroy_guard_condition)
+
+    def open(self) -> None:
+        with self._lock:
+            self._closed = ""
+
+    def close(self, reason: str) -> None:
+        """Send nothing from now on; a command that still waits ends with the reason."""
+        with self._lock:
+            self._closed = reason
+            unsent, self._unsent = self._unsent, None
+        if unsent is not None:
+            unsent.on_end(GoalEnd(False, reason))
+
+    def send(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        """`on_end` is called once, from any thread. Nothing else may be sent before that."""
+        with self._lock:
+            closed = self._closed
+            if not closed:
+                self._unsent = Unsent(instruction, on_end, time.monotonic() + NAVIGATOR_WAIT_S)
+        if closed:
+            on_end(GoalEnd(False, closed))
+        else:
+            self._hurry.trigger()
+
+    def cancel(self) -> None:
+        """Whoever gave it: an empty request means all goals."""
+        with self._lock:
+            unsent, self._unsent = self._unsent, None
+            self._cancelled += 1
+        if unsent is not None:
+            unsent.on_end(GoalEnd(False, "cancelled"))
+        if self._cancels.service_is_ready():
+            self._cancels.call_async(CancelGoal.Request())
+
+    def look(self) -> None:
+        """Send what waits once a navigator listens, and miss one that has gone."""
+        self._send_unsent()
+        self._watch_navigator()
+
+    def _send_unsent(self) -> None:
+        """A navigator that has just started may take a moment to be found."""
+        with self._lock:
+            unsent, ready = self._unsent, self._goals.server_is_ready()
+            if unsent is None or not (ready or time.monotonic() > unsent.until_s):
+                return
+            self._unsent, cancelled = None, self._cancelled
+            sent = self._sent = Sent(unsent.on_end, time.monotonic(), ServerWatch(self._node, "navigate"))
+        if not ready:
+            self._end(sent, GoalEnd(False, "no navigator listens: is it running?"))
+            return
+        answer = self._goals.send_goal_async(Navigate.Goal(instruction=unsent.instruction))
+        answer.add_done_callback(lambda future: self._on_answer(future.result(), sent, cancelled))
+
+    def _end(self, sent: Sent, end: GoalEnd) -> None:
+        """Once, whatever is heard of it later."""
+        with self._lock:
+            if self._sent is not sent:
+                return
+            self._sent = None
+        sent.on_end(end)
+
+    def _watch_navigator(self) -> None:
+        """One that dies ends no goal: it is missed here."""
+        sent = self._sent
+        if sent is None:
+            return
+        if sent.server.is_replaced():
+            self._end(sent, GoalEnd(False, "the navigator was started again and has lost the command"))
+        elif self._goals.server_is_ready():
+            sent.seen_s = time.monotonic()
+        elif time.monotonic() - sent.seen_s > NAVIGATOR_WAIT_S:
+            self._end(sent, GoalEnd(False, "the navigator has gone"))
+
+    def _on_answer(self, handle: Any, sent: Sent, cancelled: int) -> None:
+        if not handle.accepted:
+            self._end(sent, GoalEnd(False, "the navigator is busy with another goal: stop it first"))
+            return
+
+        def on_result(future: Any) -> None:
+            result = future.result().result
+            self._end(sent, GoalEnd(result.success, result.message))
+
+        handle.get_result_async().add_done_callback(on_result)
+        if cancelled != self._cancelled:
+            # Between its sending and its acceptance, when the navigator did not know it yet.
+            handle.cancel_goal_async()

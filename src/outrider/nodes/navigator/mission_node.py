@@ -1,0 +1,330 @@
+"""Sends one goal, shows the run live, writes its report. Exit status 0 only if the goal was reached."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cv2
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport, SimulationState, SpeculationStats, VerifiedText
+from rclpy.action import ActionClient
+from rclpy.node import Node
+from sensor_msgs.msg import Image
+
+from outrider.core.errors import FrameError, LinkError, OutriderError
+from outrider.core.files.terminal import LINE_PERIOD_S
+from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.nodes.common import convert, qos, step_messages
+from outrider.nodes.common.node import declare_parameters, init_ros, leave_ros, ros_parameters
+from outrider.nodes.common.node_parameters import NodeParameters
+from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.navigator.server_watch import ServerWatch
+from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.mission.goal_run import GoalError, GoalResult
+from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
+from outrider.runtime.node_graph.node_specs import MISSION
+from outrider.runtime.node_graph.parameters import Value
+from outrider.runtime.reports.conditions import host, versions
+from outrider.runtime.reports.live_view import LiveState, LiveView
+from outrider.runtime.reports.recorder import Recorder, Truth
+from outrider.runtime.reports.report import RunRecord, write_pictures, write_summary
+from outrider.runtime.reports.verdict import Judgement, judge
+from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.vocabulary import target_of
+
+CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
+LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
+ANSWER_S = 20.0
+STOPPED = 130
+LASTING_TIMES = 4
+SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
+
+
+class Stages:
+    """What the nodes say of themselves while they start: that they are ready, or what they lack for long."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[str, int]] = {}
+        self._news: list[str] = []
+
+    def take(self, node: str, message: str) -> None:
+        """A node's diagnosis, which comes every second: "ok", or what is wrong."""
+        before, times = self._said.get(node, ("", 0))
+        times = times + 1 if message == before else 1
+        self._said[node] = message, times
+        if times == (1 if message == "ok" else LASTING_TIMES):
+            self._news.append(f"{node}: {'ready' if message == 'ok' else message}")
+
+    def news(self) -> Iterator[str]:
+        """What was not shown yet, a line each."""
+        while self._news:
+            yield self._news.pop(0)
+
+
+class MissionNode(Node):
+    """Listens to everything a report needs; `run` drives one goal from start to verdict."""
+
+    def __init__(self, overrides: Mapping[str, Value] | None = None) -> None:
+        super().__init__(
+            MISSION.name,
+            parameter_overrides=ros_parameters(overrides),
+            automatically_declare_parameters_from_overrides=True,
+        )
+        self._values = declare_parameters(self, MISSION)
+        self._recorder = Recorder(str(self._values["instruction"]))
+        self._odometry_check = OdometryCheck()
+        self._started_s: float | None = None
+        self._truth_message: SimulationState | None = None
+        self._link_state = "connecting"
+        self._travelled_m = 0.0
+        self._server: ServerWatch | None = None
+        self._navigator = NodeParameters(self, "navigator", SHOWN_PARAMETERS)
+        self._record: RunRecord | None = None
+        self._stages = Stages()
+        self._goals = ActionClient(self, Navigate, "navigate")
+        self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
+        self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
+        self.create_subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
+        self.create_subscription(SimulationState, "simulation_state", self._on_truth, qos.EVENTS)
+        self.create_subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self.create_subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
+
+    def run(self, view: LiveView, stopping: threading.Event) -> int:
+        """0 where the goal was reached, 1 where not, STOPPED once asked to end; LinkError where no navigator
+        answers.
+
+        However it ends, it leaves a report; the video is `film`'s, afterwards.
+        """
+        view.say(f"told to: {self._values['instruction']} (waiting for the nodes)")
+        try:
+            if not self._wait_for_navigator(view, stopping):
+                self._report(view, _broken_off("asked to end before there was a goal"))
+                return STOPPED
+            result = self._drive_goal(view, stopping)
+        except BaseException as error:
+            self._report(view, _broken_off(str(error) or type(error).__name__))
+            raise
+        duration_s = self._time_s()
+        self._look_once_more()
+        view.show(self._live_state())
+        view.close()
+        judgement = self._report(view, result, duration_s)
+        if stopping.is_set() and not result.success:
+            return STOPPED
+        return 0 if judgement.verdict.is_reached else 1
+
+    def film(self, stopped: Callable[[], bool]) -> None:
+        """Draw the pictures of the run; `stopped` breaks the video off."""
+        if self._record is not None and self._values["out"]:
+            write_pictures(
+                self._record, Path(str(self._values["out"])), stopped, video=bool(self._values["video"])
+            )
+
+    def _report(self, view: LiveView, result: GoalResult, duration_s: float | None = None) -> Judgement:
+        """Judge the run, write what was recorded where a folder is given, and print both."""
+        home, truth = self._home(), self._recorder.truth
+        pose, collisions = (truth.pose, truth.collisions) if truth else (None, 0)
+        judgement = judge(self._recorder.instruction, result, home, pose, collisions)
+        spent_s = self._time_s() if duration_s is None else duration_s
+        self._record = self._recorder.finish(result, judgement, spent_s, home, self._conditions())
+        report = None
+        if self._values["out"]:
+            report = write_summary(self._record, Path(str(self._values["out"])))
+        view.say(f"{judgement.verdict.words}: {judgement.message}")
+        if report:
+            view.say(f"report: {report}")
+        return judgement
+
+    def _conditions(self) -> dict[str, Any]:
+        """What the run's figures depend on, as far as the graph says it."""
+        truth = self._truth_message
+        settings = self._navigator.values
+        return {
+            "seed": truth.seed if truth else None,
+            "placement": truth.placement if truth else None,
+            "link": settings.get("link_profile") or None,
+            "drafters": settings.get("drafters"),
+            "draft_model": settings.get("draft_model"),
+            "versions": versions(),
+            "host": host(),
+        }
+
+    def _wait_for_navigator(self, view: LiveView, stopping: threading.Event) -> bool:
+        """Whether it listens; False once asked to stop. What the nodes say of themselves is shown."""
+        began_s = said_s = time.monotonic()
+        limit_s = float(self._values["server_wait_s"])
+        while not stopping.is_set():
+            now_s = time.monotonic()
+            for line in self._stages.news():
+                view.say(f"{now_s - began_s:6.1f} s  {line}")
+                said_s = now_s
+            if self._goals.server_is_ready() and self._navigator_is_listening():
+                return True
+            if now_s > began_s + limit_s:
+                raise LinkError(f"no navigator answers after {limit_s:.0f} s: is navigator_node active?")
+            if now_s > said_s + LINE_PERIOD_S:
+                view.say(f"{now_s - began_s:6.1f} s  still waiting for the navigator")
+                said_s = now_s
+            rclpy.spin_once(self, timeout_sec=0.1)
+        return False
+
+    def _navigator_is_listening(self) -> bool:
+        is_recorded = not self._values["recording"] or self.count_subscribers("step_prompt") > 0
+        return (
+            is_recorded and self.count_subscribers("verified_text") > 1 and self.count_publishers("odom") > 0
+        )
+
+    def _drive_goal(self, view: LiveView, stopping: threading.Event) -> GoalResult:
+        goal = Navigate.Goal(instruction=str(self._values["instruction"]))
+        answer = self._goals.send_goal_async(goal)
+        # Asked to stop before the answer it is waited for all the same: the robot may be told to go already.
+        handle = self._wait(answer, view, stopping, ANSWER_S)
+        handle = handle or self._wait(answer, view, threading.Event(), CANCEL_TIMEOUT_S)
+        if handle is None:
+            silent = f"did not answer the goal within {ANSWER_S:.0f} s: try again"
+            message = f"the navigator {silent if self._goals.server_is_ready() else 'has gone'}"
+            return GoalResult(False, GoalError.CANCELLED, message, 0)
+        if not handle.accepted:
+            return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
+        self._started_s, self._server = time.monotonic(), ServerWatch(self, "navigate")
+        try:
+            return self._await_end(handle, view, stopping)
+        except BaseException:
+            handle.cancel_goal_async()  # nobody else would, and the robot would go on
+            raise
+
+    def _await_end(self, handle: Any, view: LiveView, stopping: threading.Event) -> GoalResult:
+        """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
+        outcome = handle.get_result_async()
+        finished = self._wait(outcome, view, stopping, float(self._values["time_limit_s"]))
+        if finished is None:
+            handle.cancel_goal_async()
+            finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
+        if finished is None:
+            return GoalResult(False, GoalError.CANCELLED, f"the navigator {self._silence()}", 0)
+        message = finished.result
+        return GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
+
+    def _silence(self) -> str:
+        """Why nothing comes from the navigator that has the goal."""
+        if self._server is not None and self._server.is_replaced():
+            return "was started again and has lost the goal"
+        return "did not confirm the cancellation" if self._goals.server_is_ready() else "has gone"
+
+    def _wait(
+        self, future: Any, view: LiveView, stopping: threading.Event, limit_s: float = float("inf")
+    ) -> Any:
+        """The future's result, or None once stopped, out of time, or without a navigator to come back."""
+        seen_s = time.monotonic()
+        deadline_s = seen_s + limit_s
+        while not future.done():
+            if self._server is not None and self._server.is_replaced():
+                return None
+            if self._goals.server_is_ready():
+                seen_s = time.monotonic()
+            if stopping.is_set() or time.monotonic() > min(deadline_s, seen_s + GONE_S):
+                return None
+            rclpy.spin_once(self, timeout_sec=0.05)
+            self._navigator.look()
+            if self._started_s is not None:
+                view.show(self._live_state())
+        return future.result()
+
+    def _look_once_more(self) -> None:
+        """Hear what is under way; in turns too, for a process that stood still has all of it waiting."""
+        deadline_s = time.monotonic() + LAST_LOOK_S
+        turns = round(LAST_LOOK_S / LOOK_TURN_S)
+        while turns > 0 or time.monotonic() < deadline_s:
+            rclpy.spin_once(self, timeout_sec=LOOK_TURN_S)
+            turns -= 1
+
+    def _home(self) -> Home | None:
+        message = self._truth_message
+        if message is None:
+            return None
+        return generate_home(message.seed, target_of(message.instruction), message.placement)
+
+    def _live_state(self) -> LiveState:
+        truth = self._recorder.truth
+        return LiveState(
+            self._recorder.instruction,
+            self._time_s(),
+            self._recorder.latest,
+            self._link_state,
+            self._travelled_m,
+            truth.target_distance_m if truth else None,
+            self._navigator.values.get("link_profile", ""),
+        )
+
+    def _time_s(self) -> float:
+        return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name.startswith(diagnostics_name(self.get_namespace(), "")):
+                self._stages.take(spec_of_status(status.name), status.message)
+
+    def _on_text(self, message: VerifiedText) -> None:
+        self._link_state = message.link_state
+        self._recorder.on_text(step_messages.update_of(message), message.link_state, self._time_s())
+
+    def _on_round(self, message: SpeculationStats) -> None:
+        self._recorder.on_round(message.step, message.strategy, step_messages.round_of(message))
+
+    def _on_motion(self, message: MotionReport) -> None:
+        self._travelled_m += message.distance_m
+        self._recorder.on_motion_end(step_messages.end_of(message), self._time_s())
+
+    def _on_truth(self, message: SimulationState) -> None:
+        self._truth_message = message
+        pose = convert.pose_of(message.pose)
+        self._recorder.truth = Truth(pose, message.distance_to_target_m, message.collisions)
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        odometry = self._odometry_check.take(convert.odometry_sample(message), time.monotonic())
+        if self._started_s is not None and odometry is not None:
+            self._recorder.on_odometry(odometry.pose, self._time_s())
+
+    def _on_image(self, message: Image) -> None:
+        time_s = self._time_s()
+        if self._started_s is None or not self._values["out"] or not self._recorder.wants_frame(time_s):
+            return
+        try:
+            picture = convert.rgb_of(message)[:, :, ::-1]
+        except FrameError as error:
+            self.get_logger().warning(str(error), throttle_duration_sec=5.0)
+            return
+        self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), time_s)
+
+
+def _broken_off(reason: str) -> GoalResult:
+    return GoalResult(False, GoalError.CANCELLED, reason, 0)
+
+
+def main() -> int:
+    ending, status = Ending(), BROKEN
+    try:
+        init_ros()
+        with LiveView() as view:
+            mission = MissionNode()
+            status = mission.run(view, ending.asked)
+        mission.film(ending.asked.is_set)
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = COULD_NOT_START
+    finally:
+        leave_ros(status)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,336 @@
+"""The navigator: hosts the draft model and the edge side of decoding, and serves `Navigate`."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from sensor_msgs.msg import Image, LaserScan
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.ports import TextDecoder
+from outrider.core.values import LinkState
+from outrider.decoding.config import DecodingConfig, drafter_names
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.navigation.goal.navigator import NavigatorSettings
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.nodes.common import qos
+from outrider.nodes.common.gate import Gate
+from outrider.nodes.common.node import OutriderNode, ThreadedExecutor, pace, run_node
+from outrider.nodes.common.scan_input import ScanInput
+from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
+from outrider.nodes.navigator.robot_side import RosRobotSide
+from outrider.runtime.mission.answers import PeerAnswers, open_peer_answers
+from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
+from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalSettings
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.mission import Errand
+from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
+from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings, open_edge
+
+HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
+THREADS = 4
+HEED_PERIOD_S = 1.0
+MAP_PERIOD_S = 0.25
+MAP_MAX_YAW_RPS = 0.3
+NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
+LINK_WARNINGS = {
+    LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
+    LinkState.LOST: "the link to the verifier at {} is lost",
+    LinkState.REFUSED: "the verifier at {} refuses this robot's key: check both key files",
+}
+
+
+class NavigatorNode(OutriderNode):
+    """One goal at a time, in a worker thread of the executor; this class only connects it to ROS."""
+
+    spec_name = "navigator"
+
+    def configure(self) -> None:
+        self._busy, self._decoding = threading.Lock(), threading.Lock()
+        self._active = False
+        self._edge = self.open_edge()
+        self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
+        self._errand: Errand | None = None
+        self._goal_clients: ClientWatch | None = None
+        self._recollection = self.open_recollection()
+        self._peers = self.open_peers()
+        self._decoder = self._mindful(self._edge.decoder)
+        self._floor, self._mapped_s = FloorMap(), 0.0
+        self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
+        self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
+        self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
+        self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
+        self._robot.strategy = self.value("strategy")
+        self._sensors = Gate(self)
+        listen = partial(self._sensors.subscription, alone=True)
+        listen(OdometryMsg, "odom", self._robot.on_odometry, qos.RECENT_SENSOR)
+        listen(Image, "camera/image_raw", self._robot.on_image, qos.LATEST_SENSOR)
+        self._scans = ScanInput(self)
+        listen(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
+        server = ActionServer(
+            self,
+            Navigate,
+            "navigate",
+            execute_callback=self._execute,
+            goal_callback=self._on_goal,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+            callback_group=ReentrantCallbackGroup(),
+        )
+        self.keep(server, lambda entity: entity.destroy())
+        self._goal_comes = self.keep(self.create_guard_condition(self._glance), self.destroy_guard_condition)
+
+    def open_edge(self) -> Edge:
+        """Draft model and link, from the parameters; tests replace it."""
+        config = DecodingConfig(
+            strategy=self.value("strategy"),
+            drafters=drafter_names(self.value("drafters")),
+            num_draft_tokens=self.value("num_draft_tokens"),
+            temperature=self.value("temperature"),
+            top_p=self.value("top_p"),
+            top_k=self.value("top_k"),
+            seed=self.value("seed"),
+            workers=self.value("draft_branches"),
+            link_loss=self.value("link_loss"),
+            wanted_model=self.value("wanted_model"),
+        )
+        settings = EdgeSettings(
+            self.value("endpoint"),
+            self.value("draft_model"),
+            config,
+            self.value("threads"),
+            self.value("precision"),
+            self.value("runtime"),
+            self.value("provider"),
+            self.value("constrained"),
+            self.value("max_length"),
+            self.value("device"),
+            self.value("key_file"),
+            self.value("link_profile"),
+        )
+        return open_edge(settings)
+
+    def open_recollection(self) -> Recollection | None:
+        """The memory, from the parameters; None where it is not to be used."""
+        if not self.value("use_memory"):
+            return None
+        try:
+            store = self.value("memory_store") or default_store(self.get_namespace())
+            memory = open_memory(store, self.value("memory_key_file"))
+        except MemoryStoreError as error:
+            raise MemoryStoreError(f"{error} (or navigate without it: use_memory=false)") from error
+        return Recollection(memory, this_home(self.value("home")), time.time)
+
+    def _mindful(self, decoder: TextDecoder) -> TextDecoder:
+        """The decoder, without texts of what is forgotten."""
+        if self._recollection is None or not isinstance(decoder, LinkedDecoder):
+            return decoder
+        return MindfulDecoder(decoder, self._recollection.memory)
+
+    def _heed_forgetting(self) -> None:
+        """Between goals too, nothing of what is forgotten stays with the decoder."""
+        if not isinstance(self._decoder, MindfulDecoder) or not self._decoding.acquire(blocking=False):
+            return
+        try:
+            self._decoder.heed()
+        except MemoryStoreError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=10.0)
+        finally:
+            self._decoding.release()
+
+    def open_peers(self) -> PeerAnswers | None:
+        """The cloud that questions are answered with; None where it is not to be asked."""
+        if self._recollection is None or self.value("answers") != "aggregate":
+            return None
+        return open_peer_answers(
+            self.value("endpoint"),
+            self.value("answer_model"),
+            threads=self.value("threads"),
+            key_file=self.value("key_file"),
+            link_profile=self.value("link_profile"),
+            wanted_model=self.value("wanted_answer_model"),
+        )
+
+    def _glance(self) -> None:
+        """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs."""
+        self._sensors.read()
+        self._sensors.is_open = self._busy.locked()
+        pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
+
+    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
+        """A few scans a second make the robot's own map; those of fast turns would smear it."""
+        now_s, odometry = self.now_s(), self._robot.odometry()
+        if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:
+            return
+        if abs(odometry.velocity.wz) <= MAP_MAX_YAW_RPS:
+            self._mapped_s = now_s
+            scan = self._scans.take(message, waited_s)
+            if scan is not None:
+                self._floor.see(odometry.pose, scan)
+
+    def _link_state(self) -> LinkState:
+        """As the edge sees it; an edge that goes on alone does not depend on the link."""
+        if self._errand is not None and self._errand.leading:
+            return LinkState.LOCAL
+        state = self._edge.link_state
+        alone = state is LinkState.LOST and self.value("link_loss") == "draft_only"
+        return LinkState.LOCAL if alone else state
+
+    def activate(self) -> None:
+        self._active = True
+        self._sensors.discard()
+        self._beats = self.living_timer(IDLE_HEARTBEAT_PERIOD_S, self._robot.beat)
+        self.active_timer(HEED_PERIOD_S, self._heed_forgetting)
+        self.active_timer(LOOK_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def deactivate(self) -> None:
+        """End the running goal; its worker withdraws the text on its way out."""
+        if not getattr(self, "_active", False):
+            return
+        self._active = False
+        self._robot.withdraw("the navigator was deactivated")
+
+    def _look(self) -> None:
+        self._glance()
+        self._miss_clients()
+
+    def _miss_clients(self) -> None:
+        """A client that was killed, or whose cancellation was lost, cancels no goal: it is missed here."""
+        clients = self._goal_clients
+        if clients is None or clients.are_gone:
+            return
+        clients.look()
+        if clients.are_gone:
+            self._robot.withdraw(NO_CLIENT)
+
+    def cleanup(self) -> None:
+        if hasattr(self, "_edge"):
+            self._edge.decoder.close()
+            del self._edge
+        peers: PeerAnswers | None = getattr(self, "_peers", None)
+        if peers is not None:
+            peers.close()
+            self._peers = None
+        recollection: Recollection | None = getattr(self, "_recollection", None)
+        if recollection is not None:
+            recollection.memory.close()
+            self._recollection = None
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not getattr(self, "_active", False):
+            return "inactive", {}
+        self._glance()
+        state = self._edge.link_state
+        warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
+        return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
+
+    def _on_goal(self, request: Any) -> GoalResponse:
+        """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
+        # Taken here, and given back once the goal has ended: another may come before this one is begun.
+        if self._active and self._busy.acquire(blocking=False):
+            self._goal_comes.trigger()
+            return GoalResponse.ACCEPT
+        reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
+        self.get_logger().error(f"goal rejected: {reason}")
+        return GoalResponse.REJECT
+
+    def _execute(self, goal: Any) -> Any:
+        busy = self._busy
+        try:
+            with self._decoding:
+                result = self._with_cause(self._run_goal(goal))
+        finally:
+            self._goal_clients = None
+            busy.release()
+        if result.success:
+            goal.succeed()
+        elif goal.is_cancel_requested:
+            goal.canceled()
+        else:
+            goal.abort()
+        # Logs are a topic too, that anybody may listen to.
+        said = "answered from memory" if result.private else result.message
+        if result.success:
+            self.get_logger().info(said)
+        else:
+            self.get_logger().error(said)
+        return Navigate.Result(
+            success=result.success,
+            error_code=result.error.value,
+            message=result.message,
+            steps=result.steps,
+        )
+
+    def _with_cause(self, result: GoalResult) -> GoalResult:
+        """A goal that ended for want of a client or a sensor says so, as far as the graph shows."""
+        if (
+            result.error is GoalError.CANCELLED
+            and self._goal_clients is not None
+            and self._goal_clients.are_gone
+        ):
+            return replace(result, message=NO_CLIENT)
+        cause = self._robot.warning() if result.error is GoalError.NO_SENSOR else ""
+        if not cause or cause in result.message:
+            return result
+        return replace(result, message=f"{result.message}; {cause}")
+
+    def _run_goal(self, goal: Any) -> GoalResult:
+        self._errand = Errand(
+            self._robot,
+            self._decoder,
+            self._edge.vocabulary,
+            self._goal_settings(),
+            self._recollection,
+            self._floor,
+            self._peers,
+        )
+        self._robot.begin_goal(goal.publish_feedback)
+        activation, clients = self._active_period, ClientWatch(self, "navigate")
+        self._goal_clients = clients
+
+        def cancelled() -> bool:
+            # Active again is another activation: the worker may not have looked in between.
+            is_over = not self._active or self._active_period is not activation
+            return is_over or goal.is_cancel_requested or clients.are_gone
+
+        try:
+            return self._errand.run(goal.request.instruction, cancelled)
+        except Exception as defect:
+            self.get_logger().error(traceback.format_exc())
+            message = f"the navigator failed ({type(defect).__name__}: {defect}): see its log"
+            return GoalResult(False, GoalError.MODEL_FAILED, message, 0)
+        finally:
+            self._robot.end_goal()
+
+    def _goal_settings(self) -> GoalSettings:
+        return GoalSettings(
+            max_new_tokens=self.value("max_new_tokens"),
+            answer_deadline_s=self.value("answer_deadline_s"),
+            link_patience_s=self.value("link_patience_s"),
+            instructed=self._edge.vocabulary is None,
+            navigator=NavigatorSettings(
+                max_steps=self.value("max_steps"),
+                max_travel_m=self.value("max_travel_m"),
+                max_time_s=self.value("max_time_s"),
+                max_turning_deg=self.value("max_turning_deg"),
+            ),
+        )
+
+
+def main() -> int:
+    return run_node(NavigatorNode, make_executor=lambda: ThreadedExecutor(num_threads=THREADS))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,267 @@
+"""The robot as a goal's worker thread sees it: the newest measurements in, verified text and feedback out."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.action import Navigate
+from outrider_interfaces.msg import MotionReport
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from outrider.core.errors import FrameError
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
+from outrider.navigation.motion.camera_check import MIRRORED, REPEATED, MirrorCheck, RepeatWatch
+from outrider.navigation.motion.pilot import MotionEnd
+from outrider.navigation.sensing.camera_jpeg import model_jpeg
+from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.nodes.common import convert, step_messages
+from outrider.nodes.common.node import OutriderNode
+from outrider.runtime.mission.goal_run import (
+    Frame,
+    PictureClock,
+    StepState,
+    StepUpdate,
+    unless_blind,
+    withdrawal,
+)
+
+FRESH_S = 2.0
+# How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
+MATCH_S, TRACKED = 0.06, 200
+MAX_CLOCK_OFFSET_S = 5.0
+UNSTAMPED = convert.Time()
+
+
+class RosRobotSide:
+    """Implements `goal_run.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
+
+    texts: Any
+    prompts: Any
+    rounds: Any
+    tokens: Any
+    strategy: str
+
+    def __init__(
+        self, node: OutriderNode, link_state: Callable[[], LinkState], camera_silence_s: float
+    ) -> None:
+        self._node = node
+        self._link_state = link_state
+        self._camera_silence_s = camera_silence_s
+        self._changed = threading.Condition()
+        self._image: tuple[Image, float] | None = None
+        self._pictures = PictureClock(node.now_s())
+        self._repeat_watch, self._repeats = RepeatWatch(), False
+        self._mirror = MirrorCheck()
+        self._odometry_check = OdometryCheck()
+        self._track: deque[Odometry] = deque(maxlen=TRACKED)
+        self._image_warning = ""
+        self._stamp, self._stamp_repeats = UNSTAMPED, False
+        self._odometry: Odometry | None = None
+        self._place: Pose2D | None = None
+        self._ends: dict[tuple[str, int], MotionEnd] = {}
+        self._update: StepUpdate | None = None
+        self._feedback: Callable[[Any], None] | None = None
+        self._travelled_m = 0.0
+        self._traces = step_messages.Traces()
+
+    def on_image(self, message: Image, waited_s: float = 0.0) -> None:
+        now_s = self._node.now_s() - waited_s
+        came_s = self._node.get_clock().now().nanoseconds * 1e-9 - waited_s
+        if message.header.stamp == UNSTAMPED:
+            message.header.stamp = convert.time_of(came_s)
+        stamp = message.header.stamp
+        self._stamp_repeats = self._image is not None and stamp == self._stamp
+        self._stamp = stamp
+        if self._shows_nothing_new(message) or not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
+            return
+        age_s = came_s - convert.seconds_of(stamp)
+        if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
+            # A camera with another clock: its pictures count from their arrival.
+            message.header.stamp, age_s = convert.time_of(came_s), 0.0
+        with self._changed:
+            self._image = (message, now_s - age_s)
+            self._changed.notify_all()
+
+    def _shows_nothing_new(self, message: Image) -> bool:
+        """Whether the picture is the last one again, though the robot has moved; a new one is compared with
+        odometry."""
+        odometry = self._odometry_at(message.header.stamp)
+        self._repeats = self._repeat_watch.is_repeated(message.data, odometry)
+        if odometry is not None and not self._repeats:
+            with contextlib.suppress(FrameError):  # which is told where the picture is used
+                self._mirror.see(lambda: convert.rgb_of(message), odometry.pose)
+        return self._repeats
+
+    def on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
+        came_s = self._node.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
+        with self._changed:
+            before, self._place = self._place, odometry.pose if odometry else None
+            if odometry is None:
+                return  # one such distance, or place on the map, and all that is reckoned from it is lost
+            self._track.append(odometry)
+            if before is not None:
+                self._travelled_m += odometry.pose.distance_to(before.x, before.y)
+            self._odometry = odometry
+            self._changed.notify_all()
+
+    def _odometry_at(self, stamp: convert.Time) -> Odometry | None:
+        """The odometry of a picture's moment; the newest where the picture was stamped by another clock."""
+        age_s = self._node.get_clock().now().nanoseconds * 1e-9 - convert.seconds_of(stamp)
+        if abs(age_s) > MAX_CLOCK_OFFSET_S:
+            return self.odometry()
+        taken_s = self.now_s() - age_s
+        with self._changed:
+            nearest = min(self._track, key=lambda odometry: abs(odometry.stamp_s - taken_s), default=None)
+        return nearest if nearest is not None and abs(nearest.stamp_s - taken_s) <= MATCH_S else None
+
+    def on_motion_report(self, message: MotionReport) -> None:
+        try:
+            end = step_messages.end_of(message)
+        except ValueError:
+            return  # an outcome of another version: whoever waits for the report says that none came
+        with self._changed:
+            self._ends[(end.session_id, end.step)] = end
+            self._changed.notify_all()
+
+    def now_s(self) -> float:
+        return self._node.now_s()
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        if self._untrue():
+            raise FrameError(self._untrue())
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            # One from after now is from before a simulated clock was set back.
+            while self._image is None or not stamp_s < self._image[1] <= self.now_s():
+                if not self._changed.wait(deadline_s - time.monotonic()):
+                    return None
+            message, taken_s = self._image
+        try:
+            return Frame(model_jpeg(convert.rgb_of(message)), taken_s, message.header)
+        except FrameError as error:
+            self._image_warning = str(error)
+            self._node.get_logger().error(str(error), throttle_duration_sec=2.0)
+            self.pause(timeout_s)
+            return None
+
+    def odometry(self) -> Odometry | None:
+        odometry = self._odometry
+        if odometry is None or not 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S:
+            return None
+        return odometry
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while (session_id, step) not in self._ends:
+                if not self._changed.wait(deadline_s - time.monotonic()):
+                    return None
+            return self._ends.pop((session_id, step))
+
+    def pause(self, duration_s: float) -> None:
+        time.sleep(duration_s)
+
+    def tell(self, update: StepUpdate) -> None:
+        with self._changed:
+            self._update = update
+            self._publish(update)
+            if self.tokens.get_subscription_count():
+                self._traces.add(update)
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        if self.prompts.get_subscription_count() > 0:
+            self.prompts.publish(step_messages.prompt_message(update, request, self._header(update)))
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        stamp = self._header(update)
+        for round_ in decoded.rounds:
+            self.rounds.publish(
+                step_messages.round_message(update, self.strategy, decoded.link, round_, stamp)
+            )
+
+    def begin_goal(self, feedback: Callable[[Any], None]) -> None:
+        # What was held against the camera may have been mended.
+        self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
+        with self._changed:
+            self._ends.clear()
+            self._feedback, self._travelled_m = feedback, 0.0
+
+    def end_goal(self) -> None:
+        """From now on the text is not re-sent: the last message was its withdrawal."""
+        with self._changed:
+            self._feedback = self._update = None
+
+    def withdraw(self, reason: str) -> None:
+        """Take back whatever was told last."""
+        with self._changed:
+            if self._update is not None:
+                last = self._update
+                self._publish(StepUpdate(last.session_id, last.step, StepState.WITHDRAWN, text=reason))
+                self._update = None
+
+    def beat(self) -> None:
+        """The sign of life: what was told last, again; a motion is withdrawn once the camera is silent."""
+        with self._changed:
+            for update, trace in self._traces.take():
+                self.tokens.publish(step_messages.tokens_message(update, trace, self._header(update)))
+            if self._update is not None:
+                silent_s = self._pictures.silent_s(self.now_s())
+                self._update = unless_blind(self._update, silent_s, self._camera_silence_s)
+                if self._untrue():
+                    self._update = withdrawal(self._update, self._untrue())
+                self._publish(self._update)
+
+    def warning(self) -> str:
+        """What is wrong with the robot's side, or an empty text."""
+        if self._untrue():
+            return self._untrue()
+        # A driver may give each picture twice.
+        if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
+            return REPEATED
+        if self._stamp_repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
+            return "the camera's stamps stand still: restart its driver"
+        if self._odometry_check.fault:
+            return self._odometry_check.fault
+        if self._image is None:
+            return f"no picture: {self._node.why_silent('camera/image_raw', Image)}"
+        if self._odometry is None:
+            return f"no odometry: {self._node.why_silent('odom', OdometryMsg)}"
+        if self.now_s() - self._image[1] > FRESH_S:
+            return f"the newest picture is {self.now_s() - self._image[1]:.1f} s old"
+        return self._image_warning
+
+    def _untrue(self) -> str:
+        """Why what comes in may not move the robot, however fresh it is; an empty text where it may."""
+        return MIRRORED if self._mirror.mirrored else self._node.watch.fault()
+
+    def _publish(self, update: StepUpdate) -> None:
+        link = self._link_state()
+        self.texts.publish(step_messages.text_message(update, link, self._header(update)))
+        if self._feedback is not None:
+            self._feedback(self._feedback_of(update, link.value))
+
+    def _feedback_of(self, update: StepUpdate, link: str) -> Any:
+        return Navigate.Feedback(
+            step=update.step,
+            text=update.text,
+            action=update.action,
+            accepted_tokens=update.verified_tokens,
+            tokens_per_s=update.tokens_per_s,
+            tokens_per_round=update.tokens_per_round,
+            latency_s=update.latency_s,
+            link_state=link,
+            distance_travelled_m=self._travelled_m,
+        )
+
+    def _header(self, update: StepUpdate) -> Header:
+        if update.frame is not None and isinstance(update.frame.token, Header):
+            return update.frame.token
+        return convert.header(self._node.get_clock().now().to_msg(), self._node.frame("base_link"))

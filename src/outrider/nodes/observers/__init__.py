@@ -1,0 +1,1 @@
+"""Nodes that only watch: console, recorder, markers."""

@@ -1,0 +1,312 @@
+"""The console node: the robot's topics in a browser, and a person's commands back, as a joystick's are."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, VerifiedText
+from outrider_interfaces.srv import Recall
+from sensor_msgs.msg import Image, LaserScan
+from std_msgs.msg import Bool
+
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.errors import FrameError
+from outrider.core.token_bucket import TokenBucket
+from outrider.core.values import Odometry, Pose2D, Velocity
+from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.gate import Gate
+from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.scan_input import ScanInput
+from outrider.nodes.common.twist_input import TwistInput
+from outrider.nodes.navigator.goal_sender import GoalSender
+from outrider.nodes.observers import console_messages as shown
+from outrider.runtime.node_graph.namespaces import diagnostics_name
+
+POSE_HZ, SCAN_HZ = 10.0, 4.0
+AT_ONCE = 2.0
+"""How many of anything may come at once after a pause, so that jitter costs none of a source's own pace."""
+LOOK_PERIOD_S = 0.25
+MEMORY_PERIOD_S = 5.0
+MEMORIES, MEMORY_RADIUS_M = 40, 30.0
+MAP_MAX_YAW_RPS = 0.3
+STILL_MPS, STILL_RPS = 0.05, 0.1
+MOTION_S = 0.5
+"""What was last seen of a motion counts for this long."""
+E_STOP_REPEATS = 3
+DIAGNOSTICS_LAG_S = 1.5
+WATCHED = ("navigator", "action")
+STOPPER = "action"
+INACTIVE = "the console is not active: it stops the robot, and moves nothing"
+
+
+class ConsoleNode(OutriderNode):
+    """Hosts the web server and is its `RobotPort`. It commands only what a joystick commands.
+
+    What people wait for and look at goes by real time, also where a simulation's clock is slow or set back.
+    """
+
+    spec_name = "console"
+    look_period_s = 0.5
+
+    def configure(self) -> None:
+        self.limits = Velocity(self.value("forward_mps"), self.value("lateral_mps"), self.value("yaw_rps"))
+        self._odometry_check = OdometryCheck()
+        self._pose: Pose2D | None = None
+        self._turning = False
+        self._steps: dict[tuple[str, int], Pose2D] = {}
+        self._paces: dict[tuple[str, float], TokenBucket] = {}
+        self._active = self._driving = False
+        self._warnings = {"": INACTIVE}
+        self._camera: Any = None
+        self._e_stop_s = -math.inf
+        self._moved_s: dict[str, float] = {}
+        self._sending = threading.Lock()
+        self._told: dict[str, object] = {}
+        self._watched = {diagnostics_name(self.get_namespace(), node) for node in WATCHED}
+        self._open_outputs()
+        self._console = ConsoleServer(self, self._settings())
+        self._tell_warnings()
+        self._open_inputs()
+        self.get_logger().info(f"console at {self._console.url}{self._login_hint()}")
+
+    def _settings(self) -> ConsoleSettings:
+        names = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
+        return ConsoleSettings(**{name: self.value(name) for name in names})
+
+    def _login_hint(self) -> str:
+        settings = self._console.settings
+        if not settings.needs_login:
+            return ""
+        plain = "" if settings.tls_cert else "; it goes over the network unencrypted without tls_cert"
+        return f", the login token is in {settings.token_path}{plain}"
+
+    def _open_outputs(self) -> None:
+        self._joystick = self.publisher(Twist, "cmd_vel_console", qos.COMMAND)
+        self._e_stop = self.publisher(Bool, "e_stop", qos.LATCHED)
+        self._goals = GoalSender(self, INACTIVE)
+        self._recalls = self.create_client(Recall, "recall")
+        self.keep(self._recalls, self.destroy_client)
+
+    def _open_inputs(self) -> None:
+        self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.subscription(DecodedTokens, "decoded_tokens", self._on_tokens, qos.EVENTS)
+        self.subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
+        self.subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
+        self._sensors = Gate(self)
+        self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+        self._scans = ScanInput(self)
+        self._sensors.subscription(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
+        TwistInput(self, "cmd_vel", self._on_command, qos.FROM_ANY)
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
+        self._sensors.subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.EVENTS)
+
+    def activate(self) -> None:
+        self._active = True
+        self._sensors.discard()
+        self._goals.open()
+        self._warnings[""] = ""
+        self._tell_warnings()
+        self.living_timer(LOOK_PERIOD_S, self._look)
+
+    def deactivate(self) -> None:
+        self._watch_camera(False)
+        if not getattr(self, "_active", False):
+            return
+        with self._sending:
+            self._active = False
+            if self._driving:
+                self._joystick.publish(Twist())
+                self._driving = False
+        self._goals.close(INACTIVE)
+        self._warnings[""] = INACTIVE
+        self._tell_warnings()
+
+    def cleanup(self) -> None:
+        if hasattr(self, "_console"):
+            self._console.close()
+            del self._console
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if not hasattr(self, "_console"):
+            return "unconfigured", {}
+        return "", {"url": self._console.url, "viewers": self._console.num_viewers}
+
+    # The robot's port: called from the server's thread.
+
+    def drive(self, velocity: Velocity) -> None:
+        with self._sending:
+            if self._active:
+                self._driving = velocity != Velocity()
+                self._joystick.publish(convert.twist_message(velocity))
+
+    def set_e_stop(self, engaged: bool) -> bool:
+        for _ in range(E_STOP_REPEATS if engaged else 1):
+            self._e_stop.publish(Bool(data=engaged))
+        listeners = self.get_subscriptions_info_by_topic(self._e_stop.topic_name)
+        return any(listener.node_name == STOPPER for listener in listeners)
+
+    def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        self._goals.send(instruction, on_end)
+
+    def cancel_goal(self) -> None:
+        self._goals.cancel()
+
+    # What the robot tells.
+
+    def _look(self) -> None:
+        """With nobody looking, no picture is even received, and the rest is read here."""
+        self._sensors.read()
+        self._goals.look()
+        self._tell_motion()
+        watched = self._console.num_viewers > 0
+        self._sensors.is_open = watched
+        self._watch_camera(watched)
+        if watched and self._is_due("memories", MEMORY_PERIOD_S):
+            self._ask_memories()
+
+    def _watch_camera(self, watched: bool) -> None:
+        if watched and self._camera is None:
+            self._camera = self.create_subscription(
+                Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR
+            )
+        elif not watched and getattr(self, "_camera", None) is not None:
+            self.destroy_subscription(self._camera)
+            self._camera = None
+
+    def _is_due(self, what: str, period_s: float) -> bool:
+        """Once a period on average."""
+        now_s = time.monotonic()
+        pace = self._paces.setdefault((what, period_s), TokenBucket(1.0 / period_s, AT_ONCE, now_s))
+        return pace.take(1.0, now_s)
+
+    def _on_image(self, message: Image) -> None:
+        if not self._is_due("picture", 1.0 / self.value("picture_hz")):
+            return
+        try:
+            jpeg = shown.picture_of(
+                convert.rgb_of(message), self.value("picture_width"), self.value("quality")
+            )
+        except FrameError as error:
+            self.get_logger().error(str(error), throttle_duration_sec=5.0)
+            return
+        self._console.show_picture(jpeg)
+
+    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
+        came_s = self.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
+        self._pose = odometry.pose if odometry else None
+        if odometry is None:
+            return
+        self._turning = abs(odometry.velocity.wz) > MAP_MAX_YAW_RPS
+        self._see_motion("odometry", _moves(odometry))
+        if self._is_due("pose", 1.0 / POSE_HZ):
+            self._console.show_pose(odometry.pose)
+
+    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
+        """Those of fast turns would smear the map."""
+        if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
+            return
+        scan = self._scans.take(message, waited_s)
+        if scan is not None:
+            self._console.show_scan(self._pose, scan)
+
+    def _update(self, **fields: object) -> None:
+        """What is repeated many times a second wakes the server only where it is new."""
+        if any(self._told.get(name) != value for name, value in fields.items()):
+            self._told.update(fields)
+            self._console.update(**fields)
+
+    def _on_command(self, message: Twist, _: dict[str, Any]) -> None:
+        self._see_motion("command", convert.velocity_of(message) != Velocity())
+
+    def _see_motion(self, source: str, moves: bool) -> None:
+        self._moved_s[source] = time.monotonic() if moves else -math.inf
+        self._tell_motion()
+
+    def _tell_motion(self) -> None:
+        """A source that has fallen silent says nothing of a motion."""
+        now_s = time.monotonic()
+        self._update(moving=any(now_s - moved_s < MOTION_S for moved_s in self._moved_s.values()))
+
+    def _on_e_stop(self, message: Bool) -> None:
+        self._e_stop_s = time.monotonic()
+        self._console.update(e_stop=message.data)
+
+    def _on_text(self, message: VerifiedText) -> None:
+        text = shown.text_of(message)
+        if text is None:
+            return
+        self._update(link=message.link_state)
+        key = message.session_id, message.step
+        if key not in self._steps and self._pose is not None:
+            # A text speaks of its frame: the robot stands from there until the action begins.
+            self._steps = {key: self._pose}
+        self._console.show(text)
+        if message.state == VerifiedText.FINISHED and key in self._steps:
+            self._console.show(shown.sights_of(message.text, self._steps[key]))
+
+    def _on_tokens(self, message: DecodedTokens) -> None:
+        self._console.show(shown.tokens_of(message))
+
+    def _on_round(self, message: SpeculationStats) -> None:
+        self._console.show(shown.round_of(message))
+
+    def _on_motion(self, message: MotionReport) -> None:
+        motion = shown.motion_of(message)
+        if motion is not None:
+            self._console.show(motion)
+
+    def _on_diagnostics(self, message: DiagnosticArray, _: float) -> None:
+        for status in message.status:
+            if status.name not in self._watched:
+                continue
+            values = {item.key: item.value for item in status.values}
+            if "emergency_stop" in values and time.monotonic() - self._e_stop_s > DIAGNOSTICS_LAG_S:
+                self._console.update(e_stop=values["emergency_stop"] == "True", unheard=False)
+            if "link" in values:
+                self._update(link=values["link"])
+            self._warnings[status.name] = "" if status.message == "ok" else status.message
+        self._tell_warnings()
+
+    def _tell_warnings(self) -> None:
+        self._update(warning="; ".join(filter(None, self._warnings.values())))
+
+    def _ask_memories(self) -> None:
+        """Shareable ones alone: what is private does not leave the robot for a map."""
+        if self._pose is None or not self._recalls.service_is_ready():
+            return
+        request = Recall.Request(
+            query="things seen here",
+            limit=MEMORIES,
+            shareable_only=True,
+            has_place=True,
+            x=self._pose.x,
+            y=self._pose.y,
+            radius_m=MEMORY_RADIUS_M,
+        )
+        self._recalls.call_async(request).add_done_callback(self._on_memories)
+
+    def _on_memories(self, future: Any) -> None:
+        self._console.show(shown.memories_of(future.result()))
+
+
+def _moves(odometry: Odometry) -> bool:
+    velocity = odometry.velocity
+    return max(abs(velocity.vx), abs(velocity.vy)) > STILL_MPS or abs(velocity.wz) > STILL_RPS
+
+
+def main() -> int:
+    return run_node(ConsoleNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The simulated robot, in MuJoCo and in Gazebo."""

@@ -1,0 +1,105 @@
+"""The base in Gazebo, as the robot's topics know it: a deadman before it, transforms and truth behind it.
+
+Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry as OdometryMsg
+from outrider_interfaces.msg import SimulationState
+from rclpy.clock import Clock, ClockType
+from tf2_msgs.msg import TFMessage
+
+from outrider.core.values import Pose2D
+from outrider.navigation.sensing.odometry_check import OdometryCheck
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.simulation.simulation_node import STATE_HZ, truth_message
+from outrider.runtime.mission.simulated_base import PHYSICS_HZ, SimulatedBase
+from outrider.simulation.homes import generate_home
+from outrider.simulation.vocabulary import target_of
+
+
+class GazeboNode(OutriderNode):
+    """Gazebo's odometry is without error: it is the truth that the mission judges by."""
+
+    spec_name = "gazebo"
+    _commands: Any = None
+
+    def configure(self) -> None:
+        self._held = self.value("holds") or self.value("instruction")
+        self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
+        self._base = SimulatedBase()
+        self._odometry_check = OdometryCheck()
+        self._pose: Pose2D | None = None
+        self._path_m = 0.0
+        self._commands = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
+        self._state = self.publisher(SimulationState, "simulation_state", qos.EVENTS)
+        self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
+        self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
+        self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
+        self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
+        self.subscription(OdometryMsg, "gazebo/odom", self._on_odometry, qos.EVENTS)
+
+    def activate(self) -> None:
+        stamp = self.get_clock().now().to_msg()
+        prefix = self.frame_prefix
+        fixed = [convert.map_transform(stamp, prefix), *convert.static_transforms(stamp, prefix)]
+        fixed.append(convert.lidar_transform(stamp, prefix))
+        self._tf_static.publish(TFMessage(transforms=fixed))
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.active_timer(1.0 / PHYSICS_HZ, self._command, clock=steady)
+        self.active_timer(1.0 / STATE_HZ, self._publish_state, clock=steady)
+
+    def deactivate(self) -> None:
+        if self._commands is not None:
+            self._base = SimulatedBase()
+            self._commands.publish(Twist())
+
+    def cleanup(self) -> None:
+        self._commands = None
+
+    def health(self) -> tuple[str, dict[str, object]]:
+        if getattr(self, "_pose", None) is None:
+            return "no odometry from Gazebo: is the bridge running?", {}
+        return self._odometry_check.fault, {}
+
+    def _on_cmd_vel(self, message: Twist) -> None:
+        self._base.feed(convert.velocity_of(message), time.monotonic())
+
+    def _command(self) -> None:
+        self._commands.publish(convert.twist_message(self._base.velocity(time.monotonic())))
+
+    def _on_odometry(self, message: OdometryMsg) -> None:
+        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+        if odometry is None:
+            return
+        pose = odometry.pose
+        if self._pose is not None:
+            self._path_m += pose.distance_to(self._pose.x, self._pose.y)
+        self._pose = pose
+        stamp, prefix = message.header.stamp, self.frame_prefix
+        self._odom.publish(convert.odometry_message(odometry, stamp, prefix))
+        self._tf.publish(TFMessage(transforms=[convert.base_transform(pose, stamp, prefix)]))
+
+    def _publish_state(self) -> None:
+        if self._pose is None:
+            return
+        stamp = self.get_clock().now().to_msg()
+        stamped = convert.header(stamp, self.frame("map"))
+        message = truth_message(self._home, self._held, self._pose, stamped)
+        message.path_m = self._path_m
+        message.time_s = convert.seconds_of(stamp)
+        self._state.publish(message)
+
+
+def main() -> int:
+    return run_node(GazeboNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,52 @@
+"""A second deadman before Gazebo's base, in a process of its own: for when the first one's ends."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from geometry_msgs.msg import Twist
+from rclpy.clock import Clock, ClockType
+
+from outrider.core.values import Velocity
+from outrider.nodes.common import convert, qos
+from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.runtime.mission.simulated_base import PHYSICS_HZ
+
+# Of the node `gazebo`, which repeats every velocity at PHYSICS_HZ.
+SILENCE_S = 0.15
+
+
+class GazeboWatchdogNode(OutriderNode):
+    """Repeats a stop on gazebo/cmd_vel while nothing that moves comes there.
+
+    VelocityControl has no time limit in any release: what it was told last holds. While the robot stands
+    anyway these stops are no others than those of the node `gazebo`.
+    """
+
+    spec_name = "gazebo_watchdog"
+
+    def configure(self) -> None:
+        self._moved_s = -math.inf
+        self._commands = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
+        self.subscription(Twist, "gazebo/cmd_vel", self._on_command, qos.COMMAND)
+
+    def activate(self) -> None:
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.active_timer(1.0 / PHYSICS_HZ, self._look, clock=steady)
+
+    def _on_command(self, message: Twist) -> None:
+        if convert.velocity_of(message) != Velocity():
+            self._moved_s = time.monotonic()
+
+    def _look(self) -> None:
+        if time.monotonic() - self._moved_s > SILENCE_S:
+            self._commands.publish(Twist())
+
+
+def main() -> int:
+    return run_node(GazeboWatchdogNode)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What every composition needs: paths, links, ports, ends of processes, figures."""

@@ -1,0 +1,25 @@
+"""Measured figures as JSON, for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from outrider.core.files.private_files import make_private_folder
+from outrider.core.files.writing import replace_file
+
+REPORT_FILE = "report.json"
+
+
+def write_figures(json_file: Path | None, figures: dict[str, Any]) -> None:
+    """Replaces the file as a whole, where one was asked for. Figures may quote what a person said."""
+    if json_file is not None:
+        make_private_folder(json_file.parent)
+        replace_file(json_file, (json.dumps(figures, indent=1) + "\n").encode())
+
+
+def amend_figures(json_file: Path, figures: dict[str, Any]) -> None:
+    """Add to a file of figures; does nothing where there is no such file."""
+    if json_file.is_file():
+        write_figures(json_file, json.loads(json_file.read_text()) | figures)

@@ -1,0 +1,42 @@
+"""The networks that can be emulated: named ones from config/links.yaml, or one from a person's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from outrider.core.errors import ConfigError
+from outrider.core.link_profile import Network, NetworkDescription
+from outrider.runtime.common.paths import config_file
+
+LINKS_FILE = "links.yaml"
+
+
+def named_networks() -> dict[str, Network]:
+    """Every network that comes with the package."""
+    return _read(config_file(LINKS_FILE))
+
+
+def load_network(name_or_file: str) -> Network:
+    """A network by its name, or the one that a file describes. Raises ConfigError."""
+    networks = named_networks()
+    if name_or_file in networks:
+        return networks[name_or_file]
+    if not Path(name_or_file).is_file():
+        raise ConfigError(
+            f"there is no link {name_or_file!r}: give one of {', '.join(networks)}, "
+            f"or a file of the form of config/{LINKS_FILE}"
+        )
+    described = list(_read(Path(name_or_file)).values())
+    if len(described) != 1:
+        raise ConfigError(f"{name_or_file} describes {len(described)} links: leave one in it")
+    return described[0]
+
+
+def _read(path: Path) -> dict[str, Network]:
+    try:
+        described = msgspec.yaml.decode(path.read_bytes(), type=dict[str, NetworkDescription])
+        return {name: description.network(name) for name, description in described.items()}
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, ConfigError) as error:
+        raise ConfigError(f"{path} describes no link: {error}") from None

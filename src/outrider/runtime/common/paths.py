@@ -1,0 +1,78 @@
+"""Where the data that comes with the package lies: in a checkout, or installed under a prefix."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+from outrider.core.errors import ConfigError, ModelError
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_CHECKOUT = _PACKAGE.parents[1]
+
+
+def models_folder(given: Path | None = None) -> Path:
+    """The folder with target/, draft/ and tokenizer/: the given, else the checkout's or the installed one.
+
+    Raises ModelError naming where it was looked for.
+    """
+    candidates = [given] if given is not None else _default_folders()
+    for folder in candidates:
+        if (folder / "tokenizer").is_dir():
+            return folder
+    looked = ", ".join(str(folder) for folder in candidates)
+    raise ModelError(
+        f"no models found (looked in {looked}): give the folder that holds tokenizer/ and target/"
+    )
+
+
+def model_folder(name: str) -> Path:
+    """A model's folder: as given where it exists, else beside the models that come with the package, else of
+    the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
+
+    Raises ModelError where there is none.
+    """
+    given = Path(name)
+    folder = given if given.is_dir() or given.is_absolute() else models_folder().parent / name
+    if folder.is_dir():
+        return folder
+    from outrider.models.checkpoint.hub import fetch_checkpoint, is_hub_name  # only where it is needed
+
+    if not is_hub_name(name):
+        raise ModelError(f"there is no model folder {name}: give a folder that holds config.json")
+    return fetch_checkpoint(name)
+
+
+def config_file(name: str) -> Path:
+    """A parameter file that comes with the package; ConfigError where it is missing."""
+    return _package_file(f"config/{name}")
+
+
+def benchmark_file(name: str) -> Path:
+    """A data file of the benchmarks that comes with the package; ConfigError where it is missing."""
+    return _package_file(f"benchmarks/{name}")
+
+
+def _package_file(name: str) -> Path:
+    for folder in _package_folders():
+        if (folder / name).is_file():
+            return folder / name
+    raise ConfigError(f"the file {name} is not installed: run `make setup` or `colcon build`")
+
+
+def _default_folders() -> list[Path]:
+    return [Path("models").resolve(), *(folder / "models" for folder in _package_folders())]
+
+
+def _package_folders() -> list[Path]:
+    """The checkout, then the prefixes of ROS and of Python that the package may be installed under.
+
+    pip has several: of the environment, of Debian's `/usr/local`, of `--user`, and the folder of `--target`.
+    """
+    ament = [Path(prefix) for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if prefix]
+    pip = [sys.prefix, sysconfig.get_path("data"), site.getuserbase(), str(_PACKAGE.parent)]
+    prefixes = dict.fromkeys([*ament, *map(Path, pip)])
+    return [_CHECKOUT, *(prefix / "share" / "outrider" for prefix in prefixes)]

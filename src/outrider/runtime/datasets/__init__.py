@@ -1,0 +1,1 @@
+"""Training data, and training runs from data to model folder."""

@@ -1,0 +1,94 @@
+"""Training examples: frames of homes with four tasks each and the expert's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from outrider.core.language.actions import ActionTable, split_answer
+from outrider.core.language.prompt import render_user_text
+from outrider.core.training_data import Example, Query
+from outrider.navigation.goal.history import SearchHistory
+from outrider.navigation.motion.driving import carry_out
+from outrider.runtime.mission.episode import searched_places
+from outrider.simulation.contexts import Lesson, make_lesson, make_sightings, phrase, random_pose
+from outrider.simulation.expert import answer
+from outrider.simulation.homes import PLACEMENTS, Home, generate_home
+from outrider.simulation.perception import Eyes, View
+from outrider.simulation.simulator import Simulator
+
+QUERIES_PER_FRAME = 4
+EPISODE_STEPS = 28
+RANDOM_FRAMES = 20
+RANDOM_ACTION_SHARE = 0.18
+RECALL_EPISODES = 0.5
+ODOMETRY_NOISE = 0.02
+TABLE = ActionTable()
+ACTIONS = tuple(
+    f"{verb} {size}" for verb in ("move forward", "turn left", "turn right") for size in ("small", "large")
+)
+
+
+def home_examples(seed: int) -> Iterator[Example]:
+    """All examples of one home: one noisy episode of the expert, then frames from random poses."""
+    rng = np.random.default_rng([seed, 11])
+    home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=[0.35, 0.25, 0.4]))])
+    simulator = Simulator(home, seed, ODOMETRY_NOISE)
+    eyes = Eyes(simulator)
+    try:
+        yield from _episode(rng, home, simulator, eyes)
+        for _ in range(RANDOM_FRAMES):
+            simulator.place(random_pose(rng, home))
+            yield lesson_example(rng, simulator, eyes, None)[0]
+    finally:
+        simulator.close()
+
+
+def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: Eyes) -> Iterator[Example]:
+    history = begin(rng, home)
+    instruction = phrase(rng, home.target.spec)
+    for _ in range(EPISODE_STEPS):
+        pose = simulator.odometry().pose
+        lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
+        example, text = lesson_example(rng, simulator, eyes, lesson)
+        yield example
+        said = split_answer(text)
+        if said.action == "stop":
+            return
+        action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
+        take_step(simulator, history, action, said.phase)
+
+
+def lesson_example(
+    rng: np.random.Generator, simulator: Simulator, eyes: Eyes, own: Lesson | None
+) -> tuple[Example, str]:
+    """The example of the present view, and the expert's answer to its first task (`own` if there is one)."""
+    segments = simulator.segment_camera()
+    view = eyes.look(segments)
+    lessons = [own] if own is not None else []
+    while len(lessons) < QUERIES_PER_FRAME:
+        lessons.append(make_lesson(rng, simulator.home, simulator.truth(), view))
+    queries = [_query(view, lesson) for lesson in lessons]
+    labels = eyes.cell_labels(segments)
+    return Example(simulator.frame_jpeg(), labels.tobytes(), queries), queries[0].answer
+
+
+def _query(view: View, lesson: Lesson) -> Query:
+    return Query(render_user_text(lesson.context), answer(view, lesson.context, lesson.searched))
+
+
+def take_step(simulator: Simulator, history: SearchHistory, action: str, phase: str) -> None:
+    """Carry out an action of the table as the robot does, and take it over into the history."""
+    motion = TABLE.motion(action, history.last_action)
+    assert motion is not None
+    carry_out(simulator, motion)
+    history.record_action(action, phase, simulator.odometry().pose)
+
+
+def begin(rng: np.random.Generator, home: Home) -> SearchHistory:
+    """The history of a new goal; in half of them memory says something to the task."""
+    history = SearchHistory(start=home.start)
+    if rng.random() < RECALL_EPISODES:
+        history.recall(make_sightings(rng, home, home.target.spec))
+    return history

@@ -1,0 +1,67 @@
+"""Prompts of homes that no training saw, and the shipped pair to answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.model_options import DRAFT_BRANCHES
+from outrider.core.pairs import check_pair
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.dataset import home_examples
+
+FIRST_HOME_SEED = 2_000_000_000
+"""Above every seed of the training homes."""
+HOMES_PER_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    target: LanguageModel
+    draft: LanguageModel
+
+
+def load_pair(models: Path | None = None) -> Pair:
+    """The target and the draft of a models folder. Raises ModelError where they are missing or do not fit."""
+    from outrider.models import load_model  # seconds to import
+
+    folder = models_folder(models)
+    target = load_model(folder / "target")
+    draft = load_model(folder / "draft", role="draft", sessions=DRAFT_BRANCHES)
+    check_pair(target, draft)
+    return Pair(target, draft)
+
+
+def load_reader_model(models: Path | None = None) -> LanguageModel:
+    """The model of a models folder that answers questions from memories. Raises ModelError as `load_pair`."""
+    from outrider.models import load_model  # seconds to import
+
+    return load_model(models_folder(models) / "reader")
+
+
+def check_frames(frames: int, seed: int) -> None:
+    """ConfigError where so many frames of this seed cannot be had."""
+    if frames < 1 or seed < 0:
+        raise ConfigError("frames must be at least 1 and seed at least 0")
+
+
+def first_home_seed(seed: int) -> int:
+    return FIRST_HOME_SEED + seed * HOMES_PER_SEED
+
+
+def held_out_prompts(number: int, seed: int) -> Iterator[Prompt]:
+    """One prompt for each of `number` frames, from as many homes as it takes."""
+    return islice(_endless_prompts(seed), number)
+
+
+def _endless_prompts(seed: int) -> Iterator[Prompt]:
+    for home_seed in count(first_home_seed(seed)):
+        for index, example in enumerate(home_examples(home_seed)):
+            query = example.queries[index % len(example.queries)]
+            yield Prompt(PROMPT_PREFIX + query.user_text + PROMPT_SUFFIX, example.jpeg)

@@ -1,0 +1,54 @@
+"""Questions to a household that no training saw, over what its memory recalls for each."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.ports import Embedder
+from outrider.core.values import Prompt
+from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.store.store import MemoryStore
+from outrider.training.household import ASKS, MOST_FACTS, make_facts
+
+NUM_RECALLED = 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question over the records that were recalled for it, and what follows from them."""
+
+    prompt: Prompt
+    answer: str
+
+
+def household_questions(seed: int, embedder: Embedder | None = None) -> Iterator[Asked]:
+    """One household after the other, without end: MOST_FACTS memories each, and a question about each. What
+    is not answered by what was recalled is not asked, and nothing twice.
+
+    Raises MemoryStoreError without a disk.
+    """
+    rng, embedder = random.Random(f"household {seed}"), embedder or MiniLmEmbedder()
+    while True:
+        yield from _asked(rng, embedder)
+
+
+def _asked(rng: random.Random, embedder: Embedder) -> Iterator[Asked]:
+    facts = make_facts(rng, MOST_FACTS)
+    by_text = {fact.told: fact for fact in facts}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemoryStore(Path(folder) / "memory.db", embedder) as memory,
+    ):
+        with memory.batch():
+            for fact in facts:
+                memory.add(fact.told)
+        questions = [rng.choice(ASKS)(fact) for fact in rng.sample(facts, len(facts))]
+        for question in {question.text: question for question in questions}.values():
+            found = memory.recall(question.text, NUM_RECALLED)
+            lesson = question.lesson([by_text[one.record.text] for one in found])
+            if lesson.answer:
+                yield Asked(Prompt(lesson.prompt, b""), lesson.answer)

@@ -1,0 +1,95 @@
+"""Data sets on disk: resumable shards of a thousand frames.
+
+A shard is one msgpack file; it exists only when whole (written beside and renamed).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.writing import checked_folder
+from outrider.core.ports import TextDecoder
+from outrider.core.training_data import Example, Shard
+from outrider.decoding.config import DecodingConfig
+from outrider.runtime.datasets.dagger import driven_examples
+from outrider.runtime.datasets.dataset import home_examples
+from outrider.runtime.datasets.held_out import FIRST_HOME_SEED
+from outrider.runtime.wiring.decoders import local_decoder
+
+FRAMES_PER_SHARD = 1000
+HOMES_PER_SHARD = 1000
+SHARDS_PER_SEED = 1000
+NUM_SEEDS = FIRST_HOME_SEED // (HOMES_PER_SHARD * SHARDS_PER_SEED)
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One shard to write: from which home on, and the folder of the model that drives (None: the expert)."""
+
+    path: Path
+    first_home: int
+    driver: Path | None
+
+
+def write_dataset(
+    folder: Path, num_shards: int, seed: int, processes: int, driver: Path | None = None
+) -> Iterator[Path]:
+    """Write what is missing of a data set, yielding shards as they are done.
+
+    With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
+    Raises ConfigError where the homes would be held-out ones, or nothing can be written to the folder.
+    """
+    if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
+        raise ConfigError(
+            f"seed must be below {NUM_SEEDS} and shards at most {SHARDS_PER_SEED}: "
+            "the homes beyond are held out for evaluation"
+        )
+    checked_folder(folder)
+    name = "shard" if driver is None else "shard-driven"
+    tasks = [
+        ShardTask(
+            folder / f"{name}-{index:04d}.msgpack",
+            (seed * SHARDS_PER_SEED + index) * HOMES_PER_SHARD,
+            driver,
+        )
+        for index in range(num_shards)
+    ]
+    if processes <= 1:
+        yield from map(write_shard, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(write_shard, tasks)
+
+
+def write_shard(task: ShardTask) -> Path:
+    """Write a shard; an existing one is left alone."""
+    if task.path.exists():
+        return task.path
+    examples: list[Example] = []
+    home_seed = task.first_home
+    while len(examples) < FRAMES_PER_SHARD:
+        examples.extend(_home(home_seed, task.driver))
+        home_seed += 1
+    temporary = task.path.with_suffix(".partial")
+    temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
+    temporary.rename(task.path)
+    return task.path
+
+
+def _home(home_seed: int, driver: Path | None) -> Iterator[Example]:
+    return home_examples(home_seed) if driver is None else driven_examples(home_seed, _decoder(driver))
+
+
+@lru_cache(maxsize=1)
+def _decoder(folder: Path) -> TextDecoder:
+    """The driving model's decoder, loaded once in a process."""
+    from outrider.models import load_model  # seconds to import, and the expert needs none
+
+    return local_decoder(load_model(folder), None, DecodingConfig(strategy="ar"))

@@ -1,0 +1,96 @@
+"""Training from data set to model folder: what `outrider train …` runs.
+
+Where it will write is tried first: what takes hours must not be lost to a folder that cannot be made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import tracked
+from outrider.core.files.writing import checked_folder
+from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
+from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.model_options import Precision
+from outrider.models.backbone.early_exits import ExitAdapters
+from outrider.models.checkpoint.card import read_card
+from outrider.models.checkpoint.weights import check_checkpoint
+from outrider.models.loading import install_exits, load_model
+from outrider.models.running_backbone import RunningBackbone
+from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary
+from outrider.training.batches import read_shard, shard_paths
+from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
+from outrider.training.export import export
+from outrider.training.imitation import TrainingConfig
+from outrider.training.parallel import train
+from outrider.training.readers import train_reader
+from outrider.training.tokenizer import train_tokenizer
+
+TOKENIZER_SHARDS = 6
+EXIT_MAX_LENGTH = 2048
+
+
+def make_tokenizer(data: Path, folder: Path) -> int:
+    """Learn the shared tokenizer from a data set's texts and from all phrasings; its vocabulary size."""
+    paths = shard_paths(data)[:TOKENIZER_SHARDS]
+    checked_folder(folder)
+    texts = [f.format(f"{c} {k}") for f in FIND_PHRASINGS for c in COLOURS for k in KINDS]
+    texts += list(COMMANDS) * 20
+    for path in paths:
+        for example in read_shard(path):
+            texts += [PROMPT_PREFIX + q.user_text + PROMPT_SUFFIX + q.answer for q in example.queries]
+    return len(train_tokenizer(texts, folder))
+
+
+def make_model(
+    config: TrainingConfig, data: Path, run: Path, models: Path, processes: int, start: Path | None = None
+) -> dict[str, object]:
+    """Train a role (or go on with its checkpoint in `run`) and export it to `models/<role>`; its card.
+
+    A new run begins with the weights of the checkpoint `start`, if one is given.
+    """
+    tokenizer = models / "tokenizer"
+    if not (tokenizer / "tokenizer.json").exists():
+        raise ConfigError(f"{tokenizer} holds no tokenizer; run `outrider train tokenizer {data}` first")
+    shard_paths(data)
+    checked_folder(run)
+    checked_folder(models / config.role)
+    checkpoint = train(config, tokenizer, data, run, processes, start)
+    return export(config.role, checkpoint, tokenizer, models / config.role, vocabulary())
+
+
+def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, object]:
+    """Train a reader (or go on with its checkpoint in `run`) and write it to `models/reader`; its figures."""
+    folder = models / "reader"
+    checked_folder(run)
+    checked_folder(folder)
+    for _ in tracked(train_reader(folder, run, steps, seed), "reader", total=steps):
+        pass
+    return read_card(folder).figures
+
+
+def make_exits(
+    config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
+) -> dict[str, object]:
+    """Train early exits for the model in `target` and put them into its folder; their figures.
+
+    A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
+    device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
+    """
+    check_checkpoint(target)
+    checked_folder(target)
+    text = None
+    if read_card(target).vocabulary is None:
+        model = load_model(target, precision=precision, max_length=EXIT_MAX_LENGTH, device=device)
+        backbone: Backbone = RunningBackbone(model)
+        text = model.text
+    elif device != "cpu":
+        raise ConfigError(f"device={device}: {target} is a small model, trained on the cpu: leave it out")
+    else:
+        beside = target.parent / "tokenizer"
+        backbone = PackedBackbone(target, beside if beside.is_dir() else target)
+    trained = train_exits(backbone, data, config)
+    adapters = ExitAdapters(trained.layers, trained.token_ids, trained.down, trained.up)
+    install_exits(target, adapters, trained.figures, text)
+    return trained.figures

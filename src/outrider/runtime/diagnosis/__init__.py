@@ -1,0 +1,1 @@
+"""Judges an installation and a running graph."""

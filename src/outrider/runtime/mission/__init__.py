@@ -1,0 +1,1 @@
+"""One goal from a sentence to its result."""

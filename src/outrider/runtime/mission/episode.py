@@ -1,0 +1,192 @@
+"""One closed-loop episode in one process: simulated home, whoever answers, navigator, controller."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from outrider.core.errors import Cancelled
+from outrider.core.language.actions import Motion, split_answer
+from outrider.core.language.prompt import render_prompt
+from outrider.core.ports import TextDecoder
+from outrider.core.values import DecodeRequest, Pose2D, Prompt, Sighting, Verified
+from outrider.navigation.goal.guide import LedDecoder
+from outrider.navigation.goal.history import SearchHistory
+from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Outcome
+from outrider.navigation.motion.driving import carry_out
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.simulation.expert import SearchedPlace, answer
+from outrider.simulation.homes import Home, HomeObject
+from outrider.simulation.perception import Eyes
+from outrider.simulation.simulator import Simulator, open_simulator
+
+REACH_M = 1.2
+FACING_RAD = math.radians(45)
+
+
+class Answerer(Protocol):
+    """Gives the text of a step; its action and phase lines at least."""
+
+    def __call__(self, simulator: Simulator, navigator: Navigator) -> str: ...
+
+
+@dataclass(frozen=True)
+class EpisodeResult:
+    """What an episode came to. `path_m` is the true path, `success` the evaluation's verdict."""
+
+    seed: int
+    placement: str
+    instruction: str
+    outcome: str
+    success: bool
+    steps: int
+    path_m: float
+    collisions: int
+    target_distance_m: float
+    duration_s: float
+    actions: tuple[str, ...] = field(default_factory=tuple)
+
+
+def expert_answerer(simulator: Simulator) -> Answerer:
+    """The exploring expert, seeing what the camera sees."""
+    eyes = Eyes(simulator)
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        odometry = simulator.odometry()
+        searched = searched_places(navigator.history, odometry.pose)
+        return answer(eyes.look(simulator.segment_camera()), navigator.context(odometry), searched)
+
+    return ask
+
+
+def model_answerer(decoder: TextDecoder) -> Answerer:
+    """A model through the same prompt as on the robot; nothing after action and phase enters the episode."""
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        context = navigator.context(simulator.odometry())
+        return decode_action(decoder, Prompt(render_prompt(context), simulator.frame_jpeg()))
+
+    return ask
+
+
+def led_answerer(decoder: TextDecoder, simulator: Simulator, sighting: Sighting) -> Answerer:
+    """A model as on a robot with a map of its own, which leads around to a place in memory."""
+    floor = FloorMap()
+    answerer = model_answerer(LedDecoder(decoder, floor, sighting, simulator.odometry))
+
+    def ask(simulator: Simulator, navigator: Navigator) -> str:
+        floor.see(simulator.odometry().pose, simulator.scan())
+        return answerer(simulator, navigator)
+
+    return ask
+
+
+def decode_action(decoder: TextDecoder, prompt: Prompt, max_new_tokens: int = 96) -> str:
+    """The text of a prompt, cut once its action and phase are verified."""
+    seen: list[str] = [""]
+
+    def on_verified(verified: Verified) -> None:
+        seen[0] = verified.text
+
+    try:
+        request = DecodeRequest(prompt, max_new_tokens)
+        return decoder.decode(request, on_verified, lambda: bool(split_answer(seen[0]).phase)).text
+    except Cancelled:
+        return seen[0]
+
+
+def run_episode(
+    home: Home,
+    instruction: str,
+    make_answerer: Callable[[Simulator], Answerer],
+    settings: NavigatorSettings,
+    odometry_noise: float,
+    sightings: Sequence[Sighting] = (),
+    legs: bool = False,
+) -> EpisodeResult:
+    """Run one goal to its end. The simulated clock stands while the answer is made.
+
+    `sightings`: what memory says to this goal. With `legs` the robot walks.
+    """
+    simulator = open_simulator(home, home.seed, odometry_noise, legs)
+    try:
+        return _run(simulator, home, instruction, make_answerer(simulator), settings, sightings)
+    finally:
+        simulator.close()
+
+
+def _run(
+    simulator: Simulator,
+    home: Home,
+    instruction: str,
+    ask: Answerer,
+    settings: NavigatorSettings,
+    sightings: Sequence[Sighting],
+) -> EpisodeResult:
+    navigator = Navigator(instruction, settings, simulator.odometry())
+    navigator.history.recall(sightings)
+    path = _Path(simulator)
+    actions: list[str] = []
+    while navigator.outcome is None:
+        key = navigator.begin_step(simulator.time_s)
+        text = ask(simulator, navigator)
+        motion = navigator.on_verified(key, text, simulator.time_s)
+        motion = motion or navigator.on_finished(key, text, simulator.time_s) or Motion()
+        carry_out(simulator, motion, on_tick=path.extend)
+        navigator.on_finished(key, text, simulator.time_s)
+        navigator.on_moved(key, simulator.odometry())
+        navigator.check_time(simulator.time_s)
+        actions.append(text.partition("\n")[0])
+    pose = simulator.truth()
+    return EpisodeResult(
+        seed=home.seed,
+        placement=home.placement,
+        instruction=instruction,
+        outcome=navigator.outcome.value,
+        success=navigator.outcome is Outcome.ARRIVED and stands_at_target(home, pose),
+        steps=navigator.steps_taken,
+        path_m=path.length_m,
+        collisions=simulator.collisions,
+        target_distance_m=pose.distance_to(home.target.x, home.target.y),
+        duration_s=simulator.time_s,
+        actions=tuple(actions),
+    )
+
+
+def stands_at_target(home: Home, pose: Pose2D) -> bool:
+    """Whether the robot stands at the home's target, as in `stands_at`."""
+    return stands_at(home, pose, home.target)
+
+
+def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
+    """Whether the robot stands within reach of a thing, faces it, and has nothing nearer before it.
+
+    Reach is from the base's centre to the thing's, with a clear line; things aside or behind do not count.
+    """
+    faced = [thing for thing in home.objects if abs(pose.bearing_to(thing.x, thing.y)) <= FACING_RAD]
+    nearest = min(faced, key=lambda thing: pose.distance_to(thing.x, thing.y), default=None)
+    in_reach = pose.distance_to(target.x, target.y) <= REACH_M
+    return nearest is target and in_reach and home.sees(pose.x, pose.y, target.x, target.y)
+
+
+class _Path:
+    """Length of the true path."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._last = simulator.truth()
+        self.length_m = 0.0
+
+    def extend(self) -> None:
+        pose = self._simulator.truth()
+        self.length_m += math.hypot(pose.x - self._last.x, pose.y - self._last.y)
+        self._last = pose
+
+
+def searched_places(history: SearchHistory, pose: Pose2D) -> tuple[SearchedPlace, ...]:
+    """The exact places behind the memories of the history's prompt."""
+    return tuple(
+        SearchedPlace(pose.bearing_to(x, y), pose.distance_to(x, y)) for x, y in history.remembered(pose)
+    )

@@ -1,0 +1,116 @@
+"""What the robot makes of its memory when somebody speaks to it: statements, questions, places to go to.
+
+Two ways lead out of here, and their types keep them apart. `Destination`s and replies come from all records,
+private ones too, and stay on the robot: its own map and guide lead it there. `Sighting`s, which hold no word
+of a person, may enter the prompt that goes to the cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from outrider.core.values import Place, Pose2D, Recalled, Record, RecordKind, Sighting
+from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
+from outrider.memory.language.landmarks import landmark_of
+from outrider.memory.language.utterances import Ask, AskSeen, Find, Remember
+from outrider.memory.store.records import RecordFilter
+from outrider.memory.store.store import MemoryStore
+from outrider.navigation.goal.guide import Destination
+
+ALIKE = 0.55
+ANSWERS = 0.35
+"""The likeness from which on a record is taken to answer a question."""
+MOST_TOLD = 5
+MOST_DOCUMENTS = 3
+EXACT_SCORE = 1.0
+REACH_M = 0.9
+TOLD = RecordFilter(kind=RecordKind.TOLD)
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """The memory of a robot in one home. `now_s`: seconds since the epoch."""
+
+    memory: MemoryStore
+    home: str
+    now_s: Callable[[], float]
+
+    def reply(self, meaning: Remember | AskSeen | Ask, pose: Pose2D | None) -> str:
+        """What the robot answers to a statement or a question. Raises MemoryStoreError."""
+        if isinstance(meaning, Remember):
+            return self._remember(meaning, pose)
+        records = self._records(meaning)
+        if records:
+            told = records if isinstance(meaning, AskSeen) else records[:1]
+            return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in told)
+        return nothing_known_answer() if isinstance(meaning, Ask) else not_seen_answer(meaning.what)
+
+    def documents(self, meaning: AskSeen | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
+        """Sentences that may answer a question, the best first, each with its relevance. They are private."""
+        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        scores = {one.record.id: one.score for one in found}
+        records = {record.id: record for record in (*self._records(meaning), *map(_matched, found))}
+        best = list(records.values())[:MOST_DOCUMENTS]
+        return [
+            (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
+        ]
+
+    def sightings(self, meaning: Find) -> list[Sighting]:
+        """Where the wanted thing was seen here: for the prompt."""
+        return self.memory.sightings(meaning.what, self.home)
+
+    def destination(self, meaning: Find) -> Destination | None:
+        """Where somebody has said that the wanted thing is, if that is a place known here."""
+        for record in self._told_about(meaning.what):
+            found = self._place_of(record, meaning.what)
+            if found is not None:
+                return found
+        return None
+
+    def hint(self, meaning: Find) -> str:
+        """What is missing for a destination, or an empty text where nothing was told."""
+        told = self._told_about(meaning.what)
+        if not told:
+            return ""
+        return f'i was told "{told[0].text}", but have not seen that place in this home yet'
+
+    def _remember(self, meaning: Remember, pose: Pose2D | None) -> str:
+        place = Place(pose.x, pose.y, self.home) if meaning.here and pose is not None else None
+        record = self.memory.add(
+            meaning.text, visibility=meaning.visibility, place=place, time_s=self.now_s()
+        )
+        where = f", {place_words(place, pose, self.home)}" if place is not None else ""
+        return f"i will remember ({record.visibility.value}): {record.text}{where}"
+
+    def _records(self, meaning: AskSeen | Ask) -> list[Record]:
+        """What answers a question, best first; where a thing is by its own eyes, else by what was told and by
+        the sight of something of the kind.
+        """
+        if isinstance(meaning, AskSeen):
+            what = meaning.what
+            seen = self.memory.seen(what, limit=1)
+            return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(what, limit=1)]
+        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        return [_matched(one) for one in found if one.similarity >= ANSWERS]
+
+    def _told_about(self, what: str) -> list[Record]:
+        """What was said about a thing, best first: by its name, or by others that mean nearly the same."""
+        if not self.memory.newest(1, TOLD):
+            return []  # nor is the embedder loaded
+        named = self.memory.holding(what)
+        found = self.memory.recall(what, MOST_TOLD, TOLD)
+        return [f.record for f in found if f.record.id in named or f.similarity >= ALIKE]
+
+    def _place_of(self, record: Record, what: str) -> Destination | None:
+        if record.place is not None:
+            there = record.place
+            return Destination(there.x, there.y, REACH_M) if there.home == self.home else None
+        landmark = landmark_of(record.text, self.memory.seen_things(self.home), what)
+        seen = self.memory.sightings(landmark, self.home, limit=1) if landmark else []
+        return Destination(seen[0].x, seen[0].y, REACH_M) if seen else None
+
+
+def _matched(found: Recalled) -> Record:
+    """A record with what answers of its text, for a long one is not to be repeated whole."""
+    return replace(found.record, text=found.passage or found.record.text)

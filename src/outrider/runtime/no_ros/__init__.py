@@ -1,0 +1,1 @@
+"""A whole demonstration in one process, without ROS."""

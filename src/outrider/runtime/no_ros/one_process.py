@@ -1,0 +1,158 @@
+"""`outrider demo --no-ros`: both models and the simulated robot in this process, by the same goal loop.
+
+The simulation stands while a text is decoded, and moves as fast as it can be computed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.core.errors import ConfigError, InstructionError, OutriderError
+from outrider.core.files.writing import writing_to
+from outrider.core.language.grammar import Vocabulary
+from outrider.decoding.config import DecodingConfig
+from outrider.memory.language.utterances import Ask, AskSeen, Remember, understand
+from outrider.runtime.common.endings import stopping_on_signals
+from outrider.runtime.common.json_figures import REPORT_FILE
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.words import check_sentence, vocabulary_of
+from outrider.runtime.node_graph.node_specs import MISSION, SIMULATION
+from outrider.runtime.node_graph.supervisor import NOT_REACHED, STOPPED, leave_report
+from outrider.runtime.reports.conditions import host, versions
+from outrider.runtime.reports.live_view import LiveView
+
+if TYPE_CHECKING:
+    from outrider.runtime.reports.report import RunRecord
+    from outrider.simulation.simulator import Simulator
+
+
+def check_needs_no_ros(**options: object) -> None:
+    """Raises ConfigError for options that are given, and are for the nodes of ROS alone."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
+    if given:
+        raise ConfigError(f"{', '.join(given)} cannot go with --no-ros: leave one of them away")
+
+
+def run_in_one_process(
+    instruction: str,
+    config: DecodingConfig,
+    *,
+    out: Path = Path("out/demo"),
+    seed: int | None = None,
+    placement: str | None = None,
+    holds: str | None = None,
+    models: Path | None = None,
+    legs: bool = False,
+    video: bool = True,
+) -> int:
+    """From instruction to report: 0 where the goal was reached, 1 where not, 130 where a signal asked for the
+    end. The files are those of `run_demo`.
+
+    Raises InstructionError and ConfigError for a bad argument, OutriderError where a model cannot be loaded.
+    """
+    asked = {"seed": seed, "placement": placement, "holds": holds, "legs": legs}
+    world = SIMULATION.checked({name: value for name, value in asked.items() if value is not None})
+    folder = models_folder(models)
+    demo = _Demo(instruction, config, world, folder, vocabulary_of(str(folder / "draft")), video)
+    demo.check()
+    report, stopping = out / REPORT_FILE, threading.Event()
+    # That of an earlier run must not pass for this one's.
+    with writing_to(report):
+        report.unlink(missing_ok=True)
+    with stopping_on_signals(stopping), LiveView() as view:
+        view.say(f"told to: {instruction} (loading both models from {folder})")
+        from outrider.runtime.reports.report import (  # slow to import, as all of a run
+            write_pictures,
+            write_summary,
+        )
+
+        try:
+            record = demo.run(view, stopping.is_set)
+        except OutriderError as error:
+            leave_report(report, str(error), instruction, config.strategy, demo.conditions())
+            raise
+        write_summary(record, out)
+        view.close()
+        view.say(f"{record.verdict.words}: {record.message}")
+        view.say(f"report: {report}")
+        write_pictures(record, out, stopping.is_set, video)
+    if stopping.is_set() and not record.success:
+        return STOPPED
+    return 0 if record.success else NOT_REACHED
+
+
+@dataclass(frozen=True)
+class _Demo:
+    """One run. `world` holds the simulation's parameters, as its node has them."""
+
+    instruction: str
+    config: DecodingConfig
+    world: Mapping[str, Any]
+    folder: Path
+    vocabulary: Vocabulary | None
+    video: bool
+
+    def check(self) -> None:
+        """Raises InstructionError for a sentence that this robot would refuse."""
+        if isinstance(understand(self.instruction), (Remember, AskSeen, Ask)):
+            raise InstructionError(
+                "with --no-ros the robot has no memory: use `outrider memory`, or leave --no-ros away"
+            )
+        check_sentence(self.instruction, self.vocabulary)
+
+    def run(self, view: LiveView, is_stopped: Callable[[], bool]) -> RunRecord:
+        """Load the models, run the goal, and judge it."""
+        from outrider.runtime.datasets.held_out import load_pair
+        from outrider.runtime.mission.mission import Errand
+        from outrider.runtime.no_ros.simulated_side import SimulatedSide
+        from outrider.runtime.reports.recorder import Recorder
+        from outrider.runtime.reports.verdict import judge
+        from outrider.runtime.wiring.decoders import local_decoder
+
+        pair = load_pair(self.folder)
+        draft = pair.draft if self.config.needs_model else None
+        recorder = Recorder(self.instruction)
+        recorder.strategy = self.config.strategy
+        with (
+            closing(self._simulator()) as simulator,
+            closing(local_decoder(pair.target, draft, self.config)) as decoder,
+        ):
+            robot = SimulatedSide(simulator, recorder, view, self.video)
+            settings = GoalSettings(instructed=self.vocabulary is None)
+            limit_s = float(MISSION.checked({})["time_limit_s"])
+            result = Errand(robot, decoder, self.vocabulary, settings).run(
+                self.instruction, lambda: is_stopped() or robot.now_s() > limit_s
+            )
+            truth, home = robot.truth(), simulator.home
+        judgement = judge(self.instruction, result, home, truth.pose, truth.collisions)
+        return recorder.finish(result, judgement, robot.now_s(), home, self.conditions())
+
+    def _simulator(self) -> Simulator:
+        from outrider.simulation.homes import generate_home
+        from outrider.simulation.simulator import open_simulator
+        from outrider.simulation.vocabulary import target_of
+
+        world = self.world
+        target = target_of(world["holds"] or self.instruction)
+        home = generate_home(world["seed"], target, world["placement"])
+        return open_simulator(home, world["seed"], world["odometry_noise"], world["legs"])
+
+    def conditions(self) -> dict[str, Any]:
+        """What the run's figures depend on; `ros` tells it from a run of nodes."""
+        return {
+            "instruction": self.instruction,
+            "ros": False,
+            "seed": self.world["seed"],
+            "placement": self.world["placement"],
+            "link": None,
+            "drafters": ",".join(self.config.drafters),
+            "draft_model": str(self.folder / "draft"),
+            "versions": versions(),
+            "host": host(),
+        }

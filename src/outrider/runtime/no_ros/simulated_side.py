@@ -1,0 +1,114 @@
+"""A simulated robot as a goal's loop sees it, without nodes: what the text tells moves it at once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import cv2
+
+from outrider.core.language.actions import ActionTable
+from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
+from outrider.navigation.motion.driving import carry_out
+from outrider.navigation.motion.pilot import Ending, MotionEnd, ending_of
+from outrider.runtime.mission.goal_run import Frame, StepState, StepUpdate
+from outrider.runtime.reports.live_view import LiveState, LiveView
+from outrider.runtime.reports.recorder import Recorder, Truth
+from outrider.simulation.simulator import Simulator
+
+
+class SimulatedSide:
+    """Implements `goal_run.RobotSide` in one thread, and records the run.
+
+    Its clock counts real seconds while a text is decoded, and the simulation's while the robot moves. With
+    `video` camera pictures are recorded too.
+    """
+
+    def __init__(self, simulator: Simulator, recorder: Recorder, view: LiveView, video: bool) -> None:
+        self.simulator = simulator
+        self._recorder, self._view, self._video = recorder, view, video
+        self._travelled_m, self._last_pose = 0.0, simulator.truth()
+        self._ends: dict[tuple[str, int], MotionEnd] = {}
+        self._last_action = ("", "")
+        self._ahead_s = -time.monotonic()
+        self._moving_since: tuple[float, float] | None = None
+        self._record()
+
+    def now_s(self) -> float:
+        """Seconds since this object was made."""
+        if self._moving_since is None:
+            return time.monotonic() + self._ahead_s
+        began_s, simulated_s = self._moving_since
+        return began_s + self.simulator.time_s - simulated_s
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        return Frame(self.simulator.frame_jpeg(), max(self.now_s(), stamp_s + 1e-6))
+
+    def odometry(self) -> Odometry:
+        return replace(self.simulator.odometry(), stamp_s=self.now_s())
+
+    def tell(self, update: StepUpdate) -> None:
+        """Move once the whole text is there, for both models run in this thread."""
+        self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
+        self._show()
+        key = (update.session_id, update.step)
+        if update.action_complete and update.state is StepState.FINISHED and key not in self._ends:
+            self._ends[key] = self._move(update)
+            self._recorder.on_motion_end(self._ends[key], self.now_s())
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Nobody reads them here."""
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        for stats in decoded.rounds:
+            self._recorder.on_round(update.step, self._recorder.strategy, stats)
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        return self._ends.get((session_id, step))
+
+    def pause(self, duration_s: float) -> None:
+        time.sleep(duration_s)
+
+    def truth(self) -> Truth:
+        """The pose, the distance to the home's target, and the collisions so far."""
+        pose, target = self.simulator.truth(), self.simulator.home.target
+        return Truth(pose, pose.distance_to(target.x, target.y), self.simulator.collisions)
+
+    def _move(self, update: StepUpdate) -> MotionEnd:
+        session, previous = self._last_action
+        motion = ActionTable().motion(update.action, previous if session == update.session_id else "")
+        self._last_action = (update.session_id, update.action)
+        if motion is None:
+            return MotionEnd(update.session_id, update.step, update.action, Ending.REFUSED)
+        self._moving_since = self.now_s(), self.simulator.time_s
+        try:
+            command = carry_out(self.simulator, motion, on_tick=self._record)
+        finally:
+            self._ahead_s, self._moving_since = self.now_s() - time.monotonic(), None
+        message = command.error or command.note
+        return MotionEnd(update.session_id, update.step, update.action, ending_of(command), message)
+
+    def _record(self) -> None:
+        now_s = self.now_s()
+        self._recorder.truth = self.truth()
+        self._recorder.on_odometry(self.simulator.odometry().pose, now_s)
+        if self._video and self._recorder.wants_frame(now_s):
+            picture = cv2.cvtColor(self.simulator.render_camera(), cv2.COLOR_RGB2BGR)
+            self._recorder.on_frame(cv2.imencode(".jpg", picture)[1].tobytes(), now_s)
+        self._show()
+
+    def _show(self) -> None:
+        truth = self.truth()
+        self._travelled_m += self._last_pose.distance_to(truth.pose.x, truth.pose.y)
+        self._last_pose = truth.pose
+        update, link = self._recorder.latest, LinkState.LOCAL.value
+        self._view.show(
+            LiveState(
+                self._recorder.instruction,
+                self.now_s(),
+                update,
+                link,
+                self._travelled_m,
+                truth.target_distance_m,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Nodes, parameters and graphs as data, and the supervisor that starts them."""

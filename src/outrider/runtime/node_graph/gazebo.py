@@ -1,0 +1,72 @@
+"""What `gazebo.launch.py` starts beside our nodes: a world made for its arguments, Gazebo, and the bridge."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.writing import writing_to
+from outrider.runtime.common.paths import config_file
+from outrider.runtime.node_graph.distros import DISTROS, distro_name
+from outrider.runtime.node_graph.parameters import Value
+from outrider.simulation.homes import generate_home
+from outrider.simulation.sdf import RELEASES, world_sdf
+from outrider.simulation.vocabulary import target_of
+
+WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
+
+
+@dataclass(frozen=True)
+class GazeboRun:
+    """The command that runs the world, and the bridge's configuration."""
+
+    command: tuple[str, ...]
+    world_file: Path
+    bridge_file: Path
+
+
+def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
+    """Write the world and the bridge's file for the parameters of the node `gazebo`. Raises ConfigError."""
+    release = release_of(str(parameters["release"]))
+    held = target_of(str(parameters["holds"] or parameters["instruction"]))
+    home = generate_home(int(parameters["seed"]), held, str(parameters["placement"]))
+    world, bridge = folder / WORLD_FILE, folder / BRIDGE_FILE
+    with writing_to(folder):
+        world.write_text(world_sdf(home, release, str(parameters["frame_prefix"])))
+        bridge.write_text(bridge_text(release))
+    # Without the window the server alone runs, and renders for the sensors without a screen.
+    window = () if parameters["gui"] else ("-s", "--headless-rendering")
+    return GazeboRun((*_program(release), "-r", *window, str(world)), world, bridge)
+
+
+def check_installed(release: str) -> None:
+    """Raises ConfigError for an unknown release, and where its program is not there."""
+    program = _program(release_of(release))[0]
+    if shutil.which(program) is None:
+        raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro_name()}-ros-gz")
+
+
+def release_of(given: str) -> str:
+    """The given release, or the one that belongs to the sourced ROS. Raises ConfigError for another."""
+    distro = DISTROS.get(os.environ.get("ROS_DISTRO", ""))
+    release = given or (distro.gazebo if distro else "")
+    if release not in RELEASES:
+        raise ConfigError(
+            f"release={given!r} with ROS_DISTRO={os.environ.get('ROS_DISTRO', '')!r}: "
+            f"give release:= one of {', '.join(RELEASES)}"
+        )
+    return release
+
+
+def _program(release: str) -> tuple[str, ...]:
+    return ("ign", "gazebo") if release == "fortress" else ("gz", "sim")
+
+
+def bridge_text(release: str) -> str:
+    """The bridge's configuration with the message types of a release."""
+    text = config_file(BRIDGE_FILE).read_text()
+    return text.replace("gz.msgs.", "ignition.msgs.") if release == "fortress" else text

@@ -1,0 +1,102 @@
+"""What a node and its parameters are: names, types, what is allowed, and the check of given values."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from outrider.core.errors import ConfigError
+
+Value = bool | int | float | str
+# What every node of ROS has beside its own: `ros2 param dump` writes them too.
+ROS_OWN = ("use_sim_time", "start_type_description_service", "qos_overrides")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter: its type is its default's, and what it may be.
+
+    A `live` one holds from when it is set; the others are read when the node is configured.
+    """
+
+    name: str
+    default: Value
+    description: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    read_only: bool = False
+    live: bool = False
+
+    def checked(self, value: Any, owner: str) -> Value:
+        """The value in this parameter's type; ConfigError names the parameter, its value, what is allowed."""
+        kind = type(self.default)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not kind:
+            raise ConfigError(f"{owner}: parameter {self.name}={value!r} must be of type {kind.__name__}")
+        if self.choices and value not in self.choices:
+            raise ConfigError(
+                f"{owner}: parameter {self.name}={value!r} must be one of {', '.join(self.choices)}"
+            )
+        if isinstance(value, (int, float)) and not self._in_range(value):
+            raise ConfigError(f"{owner}: parameter {self.name}={value!r} must {self._range()}")
+        return value
+
+    def _range(self) -> str:
+        if self.maximum is None:
+            return f"be at least {self.minimum}"
+        return f"lie between {self.minimum} and {self.maximum}"
+
+    def _in_range(self, value: float) -> bool:
+        low = -math.inf if self.minimum is None else self.minimum
+        high = math.inf if self.maximum is None else self.maximum
+        return low <= value <= high
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node: its name in the graph, its module among `outrider.nodes`, and its parameters.
+
+    Where `wanted_by` names a parameter, the node is started only if that is set. A `restarted` one is started
+    again where it ends while the others run: nothing but the robot's standing depends on its having run.
+    """
+
+    name: str
+    place: str
+    parameters: tuple[Parameter, ...]
+    wanted_by: str = ""
+    restarted: bool = False
+
+    @property
+    def module(self) -> str:
+        """What `python -m` starts where no executable is installed."""
+        return f"outrider.nodes.{self.place}"
+
+    @property
+    def executable(self) -> str:
+        """The program that ROS starts."""
+        return self.place.rpartition(".")[2]
+
+    def checked(self, values: Mapping[str, Any]) -> dict[str, Value]:
+        """All parameters, given ones validated; ConfigError for a wrong or an unknown one."""
+        known = {parameter.name: parameter for parameter in self.parameters}
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            near = near_name(unknown[0], known)
+            names = ", ".join(unknown) + (f": did you mean {near}?" if near else ";")
+            raise ConfigError(f"{self.name}: unknown parameter {names} known: {', '.join(sorted(known))}")
+        return {name: p.checked(values.get(name, p.default), self.name) for name, p in known.items()}
+
+
+def is_ros_own(name: str) -> bool:
+    """Whether a parameter, also one within a group, is of those that every node of ROS has."""
+    return name.partition(".")[0] in ROS_OWN
+
+
+def near_name(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """The known name that is written most like another, or an empty text where none is."""
+    return next(iter(difflib.get_close_matches(name, list(known), 1, likeness)), "")

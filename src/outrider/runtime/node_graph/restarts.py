@@ -1,0 +1,31 @@
+"""When a node that has ended is started again: the same for launch files and for `outrider demo`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from outrider.runtime.common.endings import COULD_NOT_START
+from outrider.runtime.node_graph.parameters import NodeSpec
+
+MOST, WITHIN_S = 5, 120.0
+
+
+class Restarts:
+    """The restarts of one node. While it is away the robot stands: nothing of before moves it."""
+
+    def __init__(self, spec: NodeSpec, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._spec, self._clock_s = spec, clock_s
+        self._times_s: list[float] = []
+
+    def allow(self, status: int) -> bool:
+        """Whether it is started again after an end with this exit status; counts as a restart if so.
+
+        Not a node that could not start, nor one that has ended MOST times WITHIN_S already.
+        """
+        now_s = self._clock_s()
+        self._times_s = [at_s for at_s in self._times_s if now_s - at_s < WITHIN_S]
+        if not self._spec.restarted or status == COULD_NOT_START or len(self._times_s) >= MOST:
+            return False
+        self._times_s.append(now_s)
+        return True

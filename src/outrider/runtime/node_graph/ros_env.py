@@ -1,0 +1,89 @@
+"""The environment in which ROS nodes run as child processes, so that nobody has to source anything."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.runtime.node_graph.distros import DISTROS, stay_local
+
+# DDS discovery of a domain listens at this port plus 250 times the domain; Linux leaves 0 to 101 usable.
+_DISCOVERY_PORT, _PORTS_PER_DOMAIN, _LAST_DOMAIN = 7400, 250, 101
+
+
+def ros_environment(domain_id: int | None = None) -> dict[str, str]:
+    """Variables for a child process that imports rclpy.
+
+    With ROS 2 wheels this environment is the ROS prefix; where ROS 2 is installed and not sourced, its
+    setup.bash is. With a `domain_id`, discovery stays on this machine.
+    """
+    env = dict(os.environ)
+    if "AMENT_PREFIX_PATH" not in env:
+        env = _sourced(env)
+    prefixes = env.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    if sys.prefix not in prefixes:
+        env["AMENT_PREFIX_PATH"] = os.pathsep.join([sys.prefix, *filter(None, prefixes)])
+    libraries = [str(Path(sys.prefix) / "lib"), *env.get("LD_LIBRARY_PATH", "").split(os.pathsep)]
+    env["LD_LIBRARY_PATH"] = os.pathsep.join(dict.fromkeys(filter(None, libraries)))
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    env.setdefault("MUJOCO_GL", "egl")
+    env["PYTHONUNBUFFERED"] = "1"
+    if domain_id is not None:
+        env["ROS_DOMAIN_ID"] = str(domain_id)
+        env |= stay_local(env)
+    return env
+
+
+def check_ros(env: Mapping[str, str]) -> None:
+    """Raises ConfigError where a child process with these variables could not import rclpy."""
+    folders = [Path(folder) for folder in env.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    if find_spec("rclpy") is None and not any((folder / "rclpy").is_dir() for folder in folders):
+        raise ConfigError(
+            "ROS 2 is not installed for this Python: source its setup.bash, run `make setup` in a checkout, "
+            "or use `outrider demo --no-ros`"
+        )
+
+
+def installed_ros() -> Path | None:
+    """The ROS 2 installation that a setup.bash can bring in, or None."""
+    names = (os.environ.get("ROS_DISTRO"), *DISTROS)
+    candidates = [Path("/opt/ros") / name for name in names if name]
+    return next((path for path in candidates if (path / "setup.bash").is_file()), None)
+
+
+def free_domain() -> int:
+    """A ROS domain on which nobody on this machine seems to listen; ConfigError where all are taken."""
+    domains = list(range(1, _LAST_DOMAIN))
+    random.shuffle(domains)
+    for domain in domains:
+        if _port_is_free(_DISCOVERY_PORT + _PORTS_PER_DOMAIN * domain + 10):
+            return domain
+    raise ConfigError("every ROS domain of this machine is in use: set ROS_DOMAIN_ID and stop other nodes")
+
+
+def _port_is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _sourced(env: dict[str, str]) -> dict[str, str]:
+    ros = installed_ros()
+    if ros is None:
+        return env
+    command = ["bash", "-c", f"source {shlex.quote(str(ros / 'setup.bash'))} && env -0"]
+    result = subprocess.run(command, env=env, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise ConfigError(f"{ros / 'setup.bash'} cannot be sourced: {result.stderr.strip()}")
+    return dict(line.split("=", 1) for line in result.stdout.split("\0") if "=" in line)

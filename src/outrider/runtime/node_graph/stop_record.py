@@ -1,0 +1,58 @@
+"""An engaged emergency stop, kept for the process that follows a node that died."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from outrider.core.files.private_files import home_folder, make_private_folder, write_private
+from outrider.runtime.common.endings import PARENT_VARIABLE
+
+
+class StopRecord:
+    """A file that is there while the emergency stop of one node is engaged.
+
+    It counts as long as the process lives that starts the node again (PARENT_VARIABLE). A node that a person
+    starts has no record: whoever starts it knows of the stop.
+    """
+
+    def __init__(self, node: str) -> None:
+        """`node` is its full name, such as /go2/action. Removes the records of processes that ended."""
+        parent = _identity(os.environ.get(PARENT_VARIABLE, ""))
+        self._folder = home_folder() / "emergency_stops"
+        self._file = self._folder / f"{parent}{node.replace('/', '.')}" if parent else None
+        if self._file is not None:
+            self._remove_outdated()
+
+    @property
+    def engaged(self) -> bool:
+        """Whether the stop was engaged when the node's last process ended."""
+        return self._file is not None and self._file.is_file()
+
+    def keep(self, engaged: bool) -> None:
+        """Write or remove the record. Raises ConfigError where it cannot be written."""
+        if self._file is None:
+            return
+        if engaged:
+            make_private_folder(self._folder)
+            write_private(self._file, "")
+        else:
+            self._file.unlink(missing_ok=True)
+
+    def _remove_outdated(self) -> None:
+        for file in self._folder.glob("*"):
+            process = file.name.partition(".")[0]
+            if _identity(process.partition("-")[0]) != process:
+                file.unlink(missing_ok=True)
+
+
+def _identity(pid: str) -> str:
+    """A process's number with the time of its start, so that no later process of the same number passes for
+    it; an empty text where there is no such process.
+    """
+    try:
+        # After the name in brackets, which may hold anything: the state first, the start as the 20th.
+        started = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, ValueError):
+        return ""
+    return f"{int(pid)}-{started}"

@@ -1,0 +1,185 @@
+"""The map of a run, drawn with OpenCV: walls, furniture, things in their colours, the path, start and stop.
+
+Pictures are uint8 (H, W, 3) in OpenCV's BGR order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from outrider.core.files.writing import replace_file
+from outrider.core.values import Pose2D
+from outrider.navigation.limits import Footprint
+from outrider.simulation.homes import Home, HomeObject, Rect
+from outrider.simulation.vocabulary import COLOUR_RGB
+
+Picture = np.ndarray[Any, Any]
+Colour = tuple[int, int, int]
+
+PAPER, FLOOR, WALL, FURNITURE, INK = (
+    (247, 246, 244),
+    (236, 232, 226),
+    (78, 72, 66),
+    (196, 203, 212),
+    (58, 52, 48),
+)
+FAINT, PATH, ODOMETRY, START = (160, 152, 144), (190, 92, 24), (150, 190, 232), (130, 120, 110)
+GOOD, BAD, HALO = (80, 150, 40), (50, 50, 210), (30, 170, 250)
+MARGIN_M = 0.35
+_FONT = cv2.FONT_HERSHEY_SIMPLEX
+
+
+@dataclass(frozen=True)
+class MapView:
+    """Where metres lie in a picture: x to the right, y up."""
+
+    width: int
+    height: int
+    left_m: float
+    bottom_m: float
+    px_per_m: float
+
+    def pixel(self, x: float, y: float) -> tuple[int, int]:
+        return round((x - self.left_m) * self.px_per_m), round(
+            self.height - (y - self.bottom_m) * self.px_per_m
+        )
+
+
+def fit_view(width: int, height: int, home: Home | None, poses: Sequence[Pose2D]) -> MapView:
+    """A view that holds the home, or else the poses."""
+    if home is not None:
+        xs = [value for room in home.rooms for value in (room.x0, room.x1)]
+        ys = [value for room in home.rooms for value in (room.y0, room.y1)]
+    else:
+        xs, ys = [pose.x for pose in poses] or [0.0], [pose.y for pose in poses] or [0.0]
+    margin_m = MARGIN_M if home is not None else 1.0
+    span_x, span_y = max(xs) - min(xs) + 2 * margin_m, max(ys) - min(ys) + 2 * margin_m
+    scale = min(width / span_x, height / span_y)
+    left = (max(xs) + min(xs)) / 2 - width / scale / 2
+    bottom = (max(ys) + min(ys)) / 2 - height / scale / 2
+    return MapView(width, height, left, bottom, scale)
+
+
+def draw_map(view: MapView, home: Home | None) -> Picture:
+    """The ground plan without a robot; blank paper where the surroundings are unknown."""
+    picture = np.full((view.height, view.width, 3), PAPER, np.uint8)
+    if home is None:
+        return picture
+    for room in home.rooms:
+        _fill(picture, view, room, FLOOR)
+    for piece in home.furniture:
+        _fill(picture, view, piece.rect, FURNITURE)
+        _centred(picture, piece.kind, view.pixel(*piece.rect.centre), 0.0042 * view.px_per_m, FAINT)
+    for wall in home.walls:
+        _fill(picture, view, wall, WALL)
+    for thing in home.objects:
+        _draw_thing(picture, view, thing, thing is home.target)
+    return picture
+
+
+def draw_path(
+    picture: Picture, view: MapView, poses: Sequence[Pose2D], colour: Colour, thickness: int
+) -> None:
+    """A line through the poses, drawn in place."""
+    points = [view.pixel(pose.x, pose.y) for pose in poses]
+    if len(points) > 1:
+        cv2.polylines(picture, [np.array(points, np.int32)], False, colour, thickness, cv2.LINE_AA)
+
+
+def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour, filled: bool = True) -> None:
+    """The body to scale, with a nose where it looks."""
+    body = Footprint()
+    outline = _placed(view, pose, [(1, 1), (1, -1), (-1, -1), (-1, 1)], body)
+    if filled:
+        cv2.fillPoly(picture, [outline], colour, cv2.LINE_AA)
+    cv2.polylines(picture, [outline], True, INK, max(1, round(view.px_per_m / 60)), cv2.LINE_AA)
+    nose = _placed(view, pose, [(1.35, 0), (0.8, 0.7), (0.8, -0.7)], body)
+    cv2.fillPoly(picture, [nose], INK, cv2.LINE_AA)
+
+
+def draw_trajectory(
+    file: Path,
+    instruction: str,
+    success: bool,
+    odometry: Sequence[Pose2D],
+    truth: Sequence[Pose2D],
+    home: Home | None,
+) -> None:
+    """The whole run as one PNG with a legend."""
+    width, height, header = 1200, 1000, 96
+    view = fit_view(width, height, home, truth)
+    picture = draw_map(view, home)
+    draw_path(picture, view, odometry, ODOMETRY, 3)
+    draw_path(picture, view, truth, PATH, 4)
+    if truth:
+        draw_robot(picture, view, truth[0], START, filled=False)
+        draw_robot(picture, view, truth[-1], GOOD if success else BAD)
+    title = np.full((header, width, 3), PAPER, np.uint8)
+    write_text(title, instruction, (24, 40), 0.95, INK, 2)
+    _legend(title, success)
+    replace_file(file, cv2.imencode(".png", np.vstack([title, picture]))[1].tobytes())
+
+
+def write_text(
+    picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour, thickness: int = 1
+) -> None:
+    """A line of text with its baseline at `at`; characters the font lacks become question marks."""
+    printable = text.encode("ascii", "replace").decode()
+    cv2.putText(picture, printable, at, _FONT, scale, colour, thickness, cv2.LINE_AA)
+
+
+def text_width(text: str, scale: float, thickness: int = 1) -> int:
+    return int(cv2.getTextSize(text, _FONT, scale, thickness)[0][0])
+
+
+def _legend(title: Picture, success: bool) -> None:
+    entries = [
+        ("path", PATH),
+        ("path by odometry", ODOMETRY),
+        ("start", START),
+        ("stopped at the target" if success else "end, not at the target", GOOD if success else BAD),
+        ("target", HALO),
+    ]
+    x = 24
+    for name, colour in entries:
+        cv2.circle(title, (x + 7, 72), 7, colour, -1, cv2.LINE_AA)
+        write_text(title, name, (x + 22, 78), 0.55, INK)
+        x += 22 + text_width(name, 0.55) + 30
+
+
+def _fill(picture: Picture, view: MapView, rect: Rect, colour: Colour) -> None:
+    cv2.rectangle(picture, view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1), colour, -1)
+
+
+def _draw_thing(picture: Picture, view: MapView, thing: HomeObject, is_target: bool) -> None:
+    at = view.pixel(thing.x, thing.y)
+    radius = max(4, round(thing.radius * view.px_per_m))
+    red, green, blue = (round(255 * part) for part in COLOUR_RGB[thing.spec.colour])
+    if is_target:
+        cv2.circle(picture, at, radius + max(3, radius // 3), HALO, max(2, radius // 6), cv2.LINE_AA)
+    cv2.circle(picture, at, radius, (blue, green, red), -1, cv2.LINE_AA)
+    cv2.circle(picture, at, radius, INK, 1, cv2.LINE_AA)
+    scale = max(0.3, 0.0046 * view.px_per_m)
+    label_y = at[1] + radius + round(36 * scale)
+    _centred(picture, thing.spec.phrase, (at[0], label_y), scale, INK)
+
+
+def _centred(picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour) -> None:
+    write_text(picture, text, (at[0] - text_width(text, scale) // 2, at[1] + round(8 * scale)), scale, colour)
+
+
+def _placed(view: MapView, pose: Pose2D, shares: Sequence[tuple[float, float]], body: Footprint) -> Picture:
+    """Points given in shares of the body's half sizes, as pixels (N, 2)."""
+    cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
+    points = []
+    for ahead, left in shares:
+        dx, dy = ahead * body.half_length_m, left * body.half_width_m
+        points.append(view.pixel(pose.x + dx * cos - dy * sin, pose.y + dx * sin + dy * cos))
+    return np.array(points, np.int32)

@@ -1,0 +1,122 @@
+"""Collects what a run's report is made of, as it arrives. Times are seconds since the goal was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from outrider.core.values import Pose2D, RoundStats
+from outrider.navigation.motion.pilot import MotionEnd
+from outrider.runtime.mission.goal_run import GoalResult, StepState, StepUpdate
+from outrider.runtime.reports.film import Shot
+from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, StepRecord
+from outrider.runtime.reports.verdict import Judgement
+from outrider.simulation.homes import Home
+
+SHOT_PERIOD_S = 0.15
+POSE_PERIOD_S = 0.1
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulation knows of itself."""
+
+    pose: Pose2D
+    target_distance_m: float
+    collisions: int
+
+
+class Recorder:
+    """One run. Pictures and poses are thinned out, so that a long run stays small."""
+
+    def __init__(self, instruction: str) -> None:
+        self.instruction = instruction
+        self.strategy = ""
+        self.truth: Truth | None = None
+        self.latest = StepUpdate("", 0, StepState.DECODING)
+        self._steps: dict[int, StepRecord] = {}
+        self._ends: dict[int, tuple[MotionEnd, float]] = {}
+        self._shots: list[Shot] = []
+        self._poses: list[PoseRecord] = []
+        self._rounds: list[RoundRecord] = []
+        self._link_states: list[str] = []
+
+    def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
+        """A verified text or its repetition."""
+        if not self._link_states or self._link_states[-1] != link_state:
+            self._link_states.append(link_state)
+        if update.state is StepState.WITHDRAWN:
+            return
+        self.latest = update
+        step = self._steps.get(update.step) or _new_step(update.step, time_s)
+        if update.action_complete and not step.action:
+            step = replace(step, action=update.action, action_s=time_s, latency_s=update.latency_s)
+        if update.state is StepState.FINISHED and not step.tokens:
+            step = replace(step, finished_s=time_s, tokens=update.verified_tokens)
+        self._steps[update.step] = replace(
+            step,
+            text=update.text,
+            tokens_per_s=update.tokens_per_s,
+            tokens_per_round=update.tokens_per_round,
+            target_passes=update.target_passes,
+        )
+
+    def on_motion_end(self, end: MotionEnd, time_s: float) -> None:
+        self._ends[end.step] = end, time_s
+
+    def on_round(self, step: int, strategy: str, stats: RoundStats) -> None:
+        self.strategy = strategy
+        self._rounds.append(RoundRecord(step, stats))
+
+    def on_frame(self, jpeg: bytes, time_s: float) -> None:
+        self._shots.append(Shot(time_s, jpeg, self.latest.step, self.latest.text, self.latest.action))
+
+    def wants_frame(self, time_s: float) -> bool:
+        return not self._shots or time_s - self._shots[-1].time_s >= SHOT_PERIOD_S
+
+    def on_odometry(self, pose: Pose2D, time_s: float) -> None:
+        if not self._poses or time_s - self._poses[-1].time_s >= POSE_PERIOD_S:
+            self._poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
+
+    def finish(
+        self,
+        result: GoalResult,
+        judgement: Judgement,
+        duration_s: float,
+        home: Home | None,
+        conditions: Mapping[str, Any] | None = None,
+    ) -> RunRecord:
+        """The record of a run that ended with `result` and was judged so."""
+        done = "arrived" if judgement.checked else "done"
+        return RunRecord(
+            instruction=self.instruction,
+            success=judgement.verdict.is_reached,
+            outcome=done if result.success else result.error.name.lower(),
+            message=judgement.message,
+            strategy=self.strategy,
+            duration_s=duration_s,
+            target_distance_m=judgement.target_distance_m,
+            collisions=self.truth.collisions if self.truth else 0,
+            link_states=tuple(self._link_states),
+            home=home,
+            checked=judgement.checked,
+            conditions=conditions or {},
+            steps=[_whole_step(self._steps[index], self._ends.get(index)) for index in sorted(self._steps)],
+            shots=self._shots,
+            poses=self._poses,
+            rounds=self._rounds,
+        )
+
+
+def _whole_step(step: StepRecord, ended: tuple[MotionEnd, float] | None) -> StepRecord:
+    """With its motion's end, which may be heard before the action: topics keep no order among each other."""
+    if ended is not None:
+        end, time_s = ended
+        note = f"{end.ending.name.lower()}: {end.message}" if end.message else ""
+        step = replace(step, action_s=min(step.action_s, time_s), moved_s=time_s, note=note)
+    return replace(step, frame_s=max(0.0, step.action_s - step.latency_s)) if step.action else step
+
+
+def _new_step(index: int, time_s: float) -> StepRecord:
+    return StepRecord(index, time_s, 0.0, 0.0, 0.0, "", "", 0.0, 0, 0.0, 0.0, 0)

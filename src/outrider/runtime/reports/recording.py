@@ -1,0 +1,109 @@
+"""What a recording of a run holds, and its steps read back. Needs no ROS."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import ConfigError
+from outrider.core.values import DecodeRequest, LinkState, Prompt
+
+PROMPT_TOPIC, TEXT_TOPIC = "step_prompt", "verified_text"
+RECORDED_TOPICS = (
+    "camera/image_raw",
+    "camera/camera_info",
+    "odom",
+    "scan",
+    PROMPT_TOPIC,
+    TEXT_TOPIC,
+    "speculation_stats",
+    "motion_report",
+    "cmd_vel",
+    "cmd_vel_joy",
+    "cmd_vel_console",
+    "e_stop",
+    "simulation_state",
+    "base_velocity",
+    "top_view/compressed",
+    "markers",
+    "/tf",
+    "/tf_static",
+    "/diagnostics",
+    "/api/sport/request",
+    "/api/sport/response",
+)
+_DECODING, _FINISHED = 0, 1
+
+log = logging.getLogger(__name__)
+
+
+def check_new(path: Path) -> None:
+    """ConfigError where a recording would replace a file."""
+    if path.exists():
+        raise ConfigError(f"{path} is there already: choose another file for the recording")
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """What a step's text was decoded from, and its verified text, which is a beginning where not `finished`.
+
+    `alone`: the robot wrote at least a part of it without the verifier.
+    """
+
+    session_id: str
+    step: int
+    request: DecodeRequest
+    text: str = ""
+    verified_tokens: int = 0
+    finished: bool = False
+    alone: bool = False
+
+
+def read_steps(path: Path, deadline_s: float = 60.0) -> list[RecordedStep]:
+    """The steps of a recording, or of a folder of rosbag2, in order, to be decoded within a deadline each.
+
+    What is damaged or cut off is left out with a warning. Raises ConfigError for what is no recording, or
+    holds no whole step.
+    """
+    from outrider.runtime.reports.mcap_file import Trouble, read_messages, recording_files  # slow to import
+
+    steps: dict[tuple[str, int], RecordedStep] = {}
+    trouble = Trouble()
+    for file in recording_files(path):
+        for topic, message in read_messages(file, (PROMPT_TOPIC, TEXT_TOPIC), trouble):
+            try:
+                _take(steps, topic, message, deadline_s)
+            except (AttributeError, TypeError, ValueError):  # of another version, or not ours
+                trouble.damaged += 1
+    if not steps:
+        why = str(trouble) or "record while the robot is told to find something"
+        raise ConfigError(f"{path} holds no step: {why}")
+    if str(trouble):
+        log.warning("%s: %s", path, trouble)
+    return list(steps.values())
+
+
+def num_missing(steps: Iterable[RecordedStep]) -> int:
+    """How many steps of the recorded runs are not in the recording: they are numbered from 1 in each run."""
+    last: dict[str, int] = {}
+    present: Counter[str] = Counter()
+    for step in steps:
+        last[step.session_id] = max(step.step, last.get(step.session_id, 0))
+        present[step.session_id] += 1
+    return sum(max(0, last[session] - present[session]) for session in last)
+
+
+def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, deadline_s: float) -> None:
+    key = (message.session_id, message.step)
+    if topic == PROMPT_TOPIC:
+        prompt = Prompt(message.prompt, bytes(message.jpeg))
+        request = DecodeRequest(prompt, message.max_new_tokens, deadline_s)
+        steps[key] = RecordedStep(*key, request)
+    elif key in steps and message.state in (_DECODING, _FINISHED):
+        alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
+        said = message.text, message.verified_tokens, message.state == _FINISHED, alone
+        steps[key] = RecordedStep(*key, steps[key].request, *said)

@@ -1,0 +1,136 @@
+"""`outrider replay`: the decoding of a recorded run again, without a robot, beside what was verified then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.ports import TextDecoder
+from outrider.core.values import Decoded
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.reports.recording import RecordedStep, num_missing, read_steps
+from outrider.runtime.wiring.probe import probe_verifier
+from outrider.runtime.wiring.robot_pair import EdgeSettings, open_edge
+from outrider.runtime.wiring.verifier_process import verifier_process
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A step's recorded text beside that of its replay; one that was not finished agrees as a beginning."""
+
+    step: int
+    recorded: str
+    replayed: str
+    agrees: bool
+
+
+def compare(step: RecordedStep, decoded: Decoded) -> Comparison:
+    """Words and number of tokens must be the same."""
+    if step.finished:
+        agrees = (decoded.text, len(decoded.token_ids)) == (step.text, step.verified_tokens)
+    else:
+        agrees = decoded.text.startswith(step.text) and step.verified_tokens <= len(decoded.token_ids)
+    return Comparison(step.step, step.text, decoded.text, agrees)
+
+
+def replay_steps(steps: Sequence[RecordedStep], decoder: TextDecoder) -> Iterator[tuple[Comparison, Decoded]]:
+    """Decode every step that the verifier had a part in, in order."""
+    for step in steps:
+        if not step.alone:
+            decoded = decoder.decode(step.request)
+            yield compare(step, decoded), decoded
+
+
+def replay(
+    file: Path,
+    config: DecodingConfig,
+    endpoint: str | None,
+    link_profile: str | None,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    key_file: Path | None = None,
+) -> dict[str, Any]:
+    """Decode, print, write JSON. Without an `endpoint` a verifier runs for as long as it takes.
+
+    Raises ConfigError for a file that is no recording, LinkError where the verifier does not answer.
+    """
+    steps = read_steps(file)
+    folder = models_folder(models)
+    with _verifier(endpoint, folder, key_file) as where:
+        keys = str(key_file) if endpoint is not None and key_file is not None else ""
+        settings = EdgeSettings(
+            where, str(folder / "draft"), config, key_file=keys, link_profile=link_profile or ""
+        )
+        decoder = open_edge(settings).decoder
+        try:
+            pairs = list(tracked(replay_steps(steps, decoder), "steps", len(steps)))
+        finally:
+            decoder.close()
+    figures = figures_of(steps, pairs)
+    _show(figures, [comparison for comparison, _ in pairs if not comparison.agrees])
+    write_figures(json_file, {"file": str(file), "strategy": config.strategy, **figures})
+    return figures
+
+
+def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, Decoded]]) -> dict[str, Any]:
+    """Counts, and the speed of the replay."""
+    tokens = sum(len(decoded.token_ids) for _, decoded in pairs)
+    elapsed_s = sum(decoded.elapsed_s for _, decoded in pairs)
+    return {
+        "steps": len(steps),
+        "missing": num_missing(steps),
+        "compared": len(pairs),
+        "agree": sum(comparison.agrees for comparison, _ in pairs),
+        "without_verifier": sum(step.alone for step in steps),
+        "unfinished": sum(not step.finished for step in steps),
+        "tokens": tokens,
+        "tokens_per_s": tokens / elapsed_s if elapsed_s > 0.0 else 0.0,
+        "target_passes": sum(decoded.target_passes for _, decoded in pairs),
+        "differences": [asdict(comparison) for comparison, _ in pairs if not comparison.agrees],
+    }
+
+
+@contextmanager
+def _verifier(endpoint: str | None, folder: Path, key_file: Path | None) -> Iterator[str]:
+    if endpoint is not None:
+        probe_verifier(endpoint, key_file=key_file)
+        yield endpoint
+        return
+    with verifier_process(_target_service, folder / "target") as where:
+        yield where
+
+
+def _target_service(folder: Path) -> VerifierService:
+    from outrider.models import load_model  # seconds to import
+
+    return VerifierService(load_model(folder, role="target"))
+
+
+def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
+    console = make_console()
+    console.print(
+        f"{figures['compared']} of {figures['steps'] + figures['missing']} steps replayed; "
+        f"{figures['agree']} of {figures['compared']} texts agree with the recorded ones; "
+        f"{figures['tokens']} tokens at {figures['tokens_per_s']:.0f} tokens/s, "
+        f"{figures['target_passes']} passes of the target"
+    )
+    if figures["without_verifier"]:
+        console.print(f"{figures['without_verifier']} more steps were written without the verifier")
+    if figures["missing"]:
+        console.print(f"{figures['missing']} steps of the run are not in the recording")
+    if differences:
+        table = Table("step", "recorded", "replayed")
+        for difference in differences[:SHOWN]:
+            table.add_row(str(difference.step), difference.recorded, difference.replayed)
+        console.print(table)

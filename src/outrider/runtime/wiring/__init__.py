@@ -1,0 +1,1 @@
+"""Puts decoders, verifiers and memories together from plain settings."""

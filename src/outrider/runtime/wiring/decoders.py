@@ -1,0 +1,202 @@
+"""Puts the decoding engine together: in one process, or over ZeroMQ with a verifier elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import ConfigError
+from outrider.core.language.questions import QUOTES
+from outrider.core.model_options import DEFAULT_MAX_LENGTH, Precision
+from outrider.core.pairs import check_pair
+from outrider.core.ports import FrameLink, LanguageModel, Tokenizer
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drivers.linked_decoder import LinkedDecoder
+from outrider.decoding.drivers.local_link import LocalLink
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.common.endings import on_ending_signals
+from outrider.runtime.common.links import load_network
+from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
+from outrider.runtime.wiring.metrics import metrics_page, only
+from outrider.runtime.wiring.replicas import check_replicas, serve_replicas
+from outrider.runtime.wiring.verifier import check_binding, log_figures, open_verifier
+from outrider.wire.client import DealerLink
+from outrider.wire.emulator import EmulatedLink
+from outrider.wire.keys import load_client_keys
+
+DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
+SESSION = 1
+"""Every decoder has a link of its own, on which its session needs no other name: a short one on the wire."""
+
+
+def local_decoder(
+    target: LanguageModel, draft: LanguageModel | None, config: DecodingConfig
+) -> LinkedDecoder:
+    """Both models in this process. Raises ConfigError or ModelError where they do not fit."""
+    _check_draft(draft, config)
+    if draft is not None:
+        check_pair(target, draft)
+    link = LocalLink(VerifierService(target))
+    return LinkedDecoder(link, draft, target.tokenizer, config, SESSION, f"the target {target.name}")
+
+
+def connect_decoder(
+    endpoint: str,
+    draft: LanguageModel | None,
+    config: DecodingConfig,
+    *,
+    tokenizer: Tokenizer | None = None,
+    key_file: Path | None = None,
+    link_profile: str = "",
+) -> LinkedDecoder:
+    """The target is at a verifier, which need not be up yet. `tokenizer` is needed where there is no draft.
+
+    `link_profile` names a network, or a file that describes one, to be emulated on the way there.
+    Raises ConfigError for a malformed endpoint, key file or link.
+    """
+    _check_draft(draft, config)
+    tokenizer = tokenizer or (draft.tokenizer if draft is not None else None)
+    if tokenizer is None:
+        raise ConfigError("connect_decoder needs a tokenizer where there is no draft model")
+    link, where = open_link(endpoint, key_file, link_profile)
+    return LinkedDecoder(link, draft, tokenizer, config, SESSION, where)
+
+
+def open_link(endpoint: str, key_file: Path | None = None, link_profile: str = "") -> tuple[FrameLink, str]:
+    """A link to a verifier, which need not be up, and what it is called. Raises as `connect_decoder`."""
+    network = load_network(link_profile) if link_profile else None
+    dealer = DealerLink(endpoint, load_client_keys(key_file) if key_file is not None else None)
+    where = f"the verifier at {endpoint}"
+    if network is None:
+        return dealer, where
+    return EmulatedLink(dealer, network), f"{where} over an emulated {network.name} link"
+
+
+def serve_verifier(
+    model: LanguageModel,
+    endpoint: str,
+    *,
+    stop: threading.Event,
+    limits: CloudLimits | None = None,
+    key_file: Path | None = None,
+    knowledge: Knowledge | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
+    on_ready()
+    verifier.serve(stop)
+
+
+def serve(
+    endpoint: str = DEFAULT_ENDPOINT,
+    model_folder: Path = Path("models/target"),
+    *,
+    max_sessions: int = 8,
+    threads: int = 1,
+    key_file: Path | None = None,
+    precision: Precision = "fp32",
+    constrained: bool = False,
+    max_length: int = DEFAULT_MAX_LENGTH,
+    device: str = "cpu",
+    corpus: str = "",
+    answer_model: str = QUOTES,
+    replicas: int = 1,
+    metrics_port: int = 0,
+    tokens_per_s: float = math.inf,
+) -> None:
+    """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
+
+    What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
+    many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
+    """
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    loading, stop = True, threading.Event()
+
+    def ask_to_stop(number: int, _: object) -> None:
+        stop.set()
+        if loading:
+            raise SystemExit(128 + number)  # nobody is served yet
+
+    on_ending_signals(ask_to_stop)
+    check_binding(endpoint, key_file, metrics_port)
+    folder = model_folder.resolve()
+    options = {
+        "threads": threads,
+        "sessions": max_sessions,
+        "precision": precision,
+        "max_length": max_length,
+        "device": device,
+    }
+    load = partial(_load_target, folder, constrained, **options)
+    limits = CloudLimits(max_sessions=max_sessions, tokens_per_s=tokens_per_s).on(device)
+    if replicas > 1:
+        loading = False
+        if corpus:
+            raise ConfigError("a corpus goes with one verifier: leave --replicas away")
+        check_replicas(folder, replicas, **options)
+        _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
+        return
+    model = load()
+    knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
+    loading = False
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
+    served = threading.Event()
+    logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
+    logger.start()
+    try:
+        with closing(verifier), metrics_page(only(verifier.figures), max_sessions, metrics_port):
+            print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
+            verifier.serve(stop)
+    finally:
+        served.set()
+        logger.join()
+
+
+def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageModel:
+    from outrider.models import constrain, load_model  # seconds to import, and only a verifier loads a target
+
+    model = load_model(folder, role="target", **options)
+    return constrain(model) if constrained else model
+
+
+def _serve_replicas(
+    load: Callable[[], LanguageModel],
+    endpoint: str,
+    replicas: int,
+    device: str,
+    stop: threading.Event,
+    limits: CloudLimits,
+    key_file: Path | None,
+    metrics_port: int,
+) -> None:
+    def on_ready(_: object) -> None:
+        print(f"verifier ready: {replicas} replicas at {endpoint}", flush=True)
+
+    serve_replicas(
+        load,
+        endpoint,
+        replicas,
+        stop=stop,
+        device=device,
+        limits=limits,
+        key_file=key_file,
+        metrics_port=metrics_port,
+        on_ready=on_ready,
+    )
+
+
+def _check_draft(draft: LanguageModel | None, config: DecodingConfig) -> None:
+    if config.needs_model and draft is None:
+        raise ConfigError(
+            f"strategy={config.strategy} needs a draft model: give one, use strategy=ar, or name only "
+            "sources of retrieved text as drafters"
+        )

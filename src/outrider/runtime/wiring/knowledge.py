@@ -1,0 +1,117 @@
+"""The cloud's general knowledge: where it is kept, how it is filled, and what of it goes into a prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from outrider.core.files.private_files import home_folder
+from outrider.core.language.questions import QUOTES, question_of, question_prompt
+from outrider.core.ports import Corpus, LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.aggregation.quoting import QuotingModel
+from outrider.decoding.aggregation.rule import log_sum_exp
+from outrider.decoding.aggregation.worker import Context, Retrieve
+from outrider.memory.corpus import EmbeddedCorpus, read_folder
+from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.qdrant_corpus import FleetCorpus, is_fleet
+from outrider.runtime.common.paths import model_folder, models_folder
+
+CORPUS_VARIABLE = "OUTRIDER_CORPUS"
+MOST_DOCUMENTS = 3
+ANSWER_TOKENS = 96
+ANSWER_CONTEXT_TOKENS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What a cloud answers from: a corpus, and the model that reads it."""
+
+    corpus: Corpus
+    model: LanguageModel
+
+    def __str__(self) -> str:
+        return f", answering by {self.model.name} from {self.corpus.count()} passages in {self.corpus.where}"
+
+    def documents(self) -> Retrieve:
+        return corpus_documents(self.corpus, self.model)
+
+
+def open_knowledge(corpus: str, answer_model: str, threads: int = 1) -> Knowledge:
+    """Open a corpus and load the model that answers. Raises MemoryStoreError and ModelError."""
+    return Knowledge(open_corpus(corpus), load_reader(answer_model, threads))
+
+
+def load_reader(answer_model: str, threads: int = 1) -> LanguageModel:
+    """The model that answers questions from documents, with room for them: QUOTES, or a model folder.
+
+    Raises ModelError.
+    """
+    from outrider.models import load_model, load_tokenizer  # seconds to import
+
+    if answer_model == QUOTES:
+        return QuotingModel(load_tokenizer(models_folder() / "tokenizer"))
+    return load_model(model_folder(answer_model), threads=threads, max_length=ANSWER_CONTEXT_TOKENS)
+
+
+def default_corpus() -> str:
+    """`$OUTRIDER_CORPUS`, else a file in the home folder."""
+    return os.environ.get(CORPUS_VARIABLE) or str(home_folder() / "corpus.db")
+
+
+def open_corpus(where: str = "") -> Corpus:
+    """The corpus at a place: a file, or Qdrant (`memory.fleet`); the default one where none is given.
+
+    Raises MemoryStoreError.
+    """
+    where = where or default_corpus()
+    if is_fleet(where):
+        return FleetCorpus(where, MiniLmEmbedder())
+    return EmbeddedCorpus(Path(where).expanduser(), MiniLmEmbedder())
+
+
+@contextlib.contextmanager
+def opened_corpus(where: str = "") -> Iterator[Corpus]:
+    """`open_corpus`, closed in the end."""
+    corpus = open_corpus(where)
+    try:
+        yield corpus
+    finally:
+        corpus.close()
+
+
+def fill_corpus(corpus: Corpus, source: Path) -> str:
+    """Take in a folder of texts, or one; the sentence that says what came of it."""
+    added = corpus.add(read_folder(source))
+    return f"{added} new passages, {corpus.count()} in all"
+
+
+def corpus_documents(corpus: Corpus, model: LanguageModel) -> Retrieve:
+    """What the corpus recalls for a question, as documents of the cloud's model."""
+
+    def retrieve(question: Prompt) -> tuple[Context, ...]:
+        asked = question_of(question.text)
+        found = [(one.record.text, one.score) for one in corpus.recall(asked, MOST_DOCUMENTS)]
+        return (fitting_context(asked, found, model, question.jpeg),)
+
+    return retrieve
+
+
+def fitting_context(
+    asked: str, documents: Iterable[tuple[str, float]], model: LanguageModel, jpeg: bytes = b""
+) -> Context:
+    """A question under as many documents, the best first, as leave the model room for an answer.
+
+    Each comes with its relevance; the context's is the log of the sum of their exponentials.
+    """
+    kept: list[tuple[str, float]] = []
+    for document in documents:
+        prompt = question_prompt(asked, [text for text, _ in (*kept, document)])
+        if len(model.tokenizer.encode(prompt)) + ANSWER_TOKENS > model.max_length:
+            break
+        kept.append(document)
+    prompt = question_prompt(asked, [text for text, _ in kept])
+    return Context(Prompt(prompt, jpeg), log_sum_exp([score for _, score in kept]) if kept else 0.0)

@@ -1,0 +1,161 @@
+"""Opens the robot's memory, and what `outrider memory` does with it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import time
+import uuid
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from rich.table import Table
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.files.private_files import home_folder, open_private, tighten
+from outrider.core.files.terminal import make_console
+from outrider.core.files.writing import writing_to
+from outrider.core.values import Place, Recalled, Record, Visibility
+from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.store.ageing import is_possible
+from outrider.memory.store.records import ANY, RecordFilter
+from outrider.memory.store.store import MemoryStore, StoreLimits
+
+STORE_VARIABLE = "OUTRIDER_MEMORY"
+_SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def default_store(namespace: str = "") -> Path:
+    """`$OUTRIDER_MEMORY`, else a file in the home folder: one for the nodes and the command line alike.
+
+    Robots in namespaces each have their own, in a folder beside it.
+    """
+    store = Path(os.environ.get(STORE_VARIABLE) or home_folder() / "memory.db")
+    return store.parent / namespace.strip("/") / store.name
+
+
+def open_memory(
+    store: str | Path = "", key_file: str | Path = "", limits: StoreLimits | None = None
+) -> MemoryStore:
+    """The store at a path, the default one where it is empty; the memory node alone sets its limits.
+
+    Raises MemoryStoreError.
+    """
+    path = Path(store) if str(store) else default_store()
+    key = Path(key_file) if str(key_file) else None
+    return MemoryStore(path.expanduser(), MiniLmEmbedder(), limits=limits, key_file=key)
+
+
+def this_home(name: str) -> str:
+    """The name of the home that odometry's coordinates hold in: as given, else good until the next boot."""
+    if name:
+        return name
+    try:
+        return f"boot {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    except OSError:
+        return f"run {uuid.uuid4()}"
+
+
+def make_filter(
+    private: bool | None = None,
+    since: str = "",
+    near: tuple[float, float] | None = None,
+    home: str = "",
+    radius_m: float = 3.0,
+) -> RecordFilter:
+    """A filter from a command's options; `since` is a span such as 30m, 12h or 7d."""
+    visibility = None
+    if private is not None:
+        visibility = Visibility.PRIVATE if private else Visibility.SHAREABLE
+    since_s = time.time() - _span_s(since) if since else None
+    place = Place(*near, home) if near is not None else None
+    return RecordFilter(visibility=visibility, since_s=since_s, near=place, radius_m=radius_m)
+
+
+def _span_s(span: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", span)
+    if found is None:
+        raise MemoryStoreError(f"since={span!r} is no span of time: give for example 30m, 12h or 7d")
+    return float(found[1]) * _SPAN_S[found[2]]
+
+
+def add_memory(
+    memory: MemoryStore, text: str, shareable: bool, at: tuple[float, float] | None, home: str
+) -> str:
+    """Remember what a person says; the sentence that confirms it."""
+    visibility = Visibility.SHAREABLE if shareable else Visibility.PRIVATE
+    place = Place(*at, home) if at is not None else None
+    record = memory.add(text, visibility=visibility, place=place)
+    return f"remembered as {record.id} ({record.visibility.value}): {record.text}"
+
+
+def print_records(records: list[Record], found: list[Recalled] | None = None) -> None:
+    """A table of records; with how well they answer, and by what, where they were found by a query."""
+    table = Table()
+    shows_parts = any(one.is_part for one in found or [])
+    answer = ["likeness", *(["matched"] if shows_parts else [])] if found else []
+    for column in ("id", "text", "kind", "visibility", "when", "place", *answer):
+        table.add_column(column, overflow="fold")
+    for index, record in enumerate(records):
+        place = record.place
+        row = [
+            str(record.id),
+            record.text,
+            record.kind.value,
+            record.visibility.value,
+            _stamp_words(record.updated_s),
+            f"{place.x:.1f}, {place.y:.1f}" if place else "",
+        ]
+        if found:
+            row += [f"{found[index].similarity:.2f}", *([found[index].passage] if shows_parts else [])]
+        table.add_row(*row)
+    make_console().print(table if records else "nothing is remembered that fits")
+
+
+def _stamp_words(stamp_s: float) -> str:
+    """A time of the day; with a question mark where the clock must have been wrong."""
+    words = f"{datetime.fromtimestamp(stamp_s):%Y-%m-%d %H:%M}"
+    return words if is_possible(stamp_s, time.time()) else f"{words} ?"
+
+
+def search_memory(memory: MemoryStore, query: str, limit: int, only: RecordFilter = ANY) -> None:
+    """Print what answers a query best."""
+    found = memory.recall(query, limit, only)
+    print_records([one.record for one in found], found)
+
+
+def forget_memory(memory: MemoryStore, ids: list[int], words: str, everything: bool) -> tuple[int, str]:
+    """Forget in one of three ways: how many records, and that as a sentence.
+
+    MemoryStoreError unless exactly one way is given.
+    """
+    if sum((bool(ids), bool(words), everything)) != 1:
+        raise MemoryStoreError("give either ids, or words that match, or say that all is to be forgotten")
+    if everything:
+        forgotten = memory.forget_all()
+    else:
+        forgotten = memory.forget(ids) if ids else memory.forget_matching(words)
+    return forgotten, f"forgot {forgotten} {'record' if forgotten == 1 else 'records'}"
+
+
+def export_memory(memory: MemoryStore, file: Path | None = None) -> None:
+    """Write every record as a line of JSON, to standard output without a file.
+
+    A file is private, also one that the shell has made for standard output. Raises ConfigError.
+    """
+    if file is not None:
+        with open_private(file, "w") as lines, writing_to(file):
+            _write_lines(memory, lines)
+        return
+    with contextlib.suppress(OSError):  # a captured output has no descriptor
+        tighten(sys.stdout.fileno(), "standard output")
+    _write_lines(memory, sys.stdout)
+
+
+def _write_lines(memory: MemoryStore, lines: IO[str]) -> None:
+    for plain in memory.export():
+        lines.write(json.dumps(plain, ensure_ascii=False) + "\n")

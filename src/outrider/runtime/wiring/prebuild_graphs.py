@@ -1,0 +1,39 @@
+"""`outrider graphs`: a draft's static graphs built and profiled ahead, as the robot will find them."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console
+from outrider.core.model_options import Precision
+from outrider.runtime.common.paths import model_folder
+
+
+def build_graphs(model: str, precision: Precision, provider: str, max_length: int, threads: int) -> None:
+    """Build what is not there yet, try each block, and print its times.
+
+    Raises ModelError, OutOfMemoryError, ConfigError for a provider that is not there.
+    """
+    from outrider.models import load_graph_model  # seconds to import
+
+    folder = model_folder(model)
+    language = load_graph_model(
+        folder, threads=threads, max_length=max_length, precision=precision, provider=provider
+    ).language
+    times, console = language.profile, make_console()
+    table = Table(title=f"{model} in {precision} on {provider}: ms of each block")
+    rows = language.blocks.sizes
+    for heading in (
+        "layers",
+        f"load graph for {rows.prefill_rows} tokens",
+        f"load graph for {rows.decode_rows}",
+        f"{rows.prefill_rows} tokens on the first",
+        "on the second",
+    ):
+        table.add_column(heading, justify="right")
+    of_blocks = times.load_prefill, times.load_decode, times.chunk_prefill, times.chunk_decode
+    for layers, *seconds in zip(rows.layers, *of_blocks, strict=True):
+        table.add_row(str(layers), *(f"{1e3 * one:.1f}" for one in seconds))
+    console.print(table)
+    held_mb = sum(path.stat().st_size for path in language.folder.rglob("*") if path.is_file()) / 2**20
+    console.print(f"{held_mb:.1f} MB in {language.folder}", soft_wrap=True)

@@ -1,0 +1,175 @@
+"""One endpoint before several verifiers: each robot's frames go to the verifier that keeps its sessions.
+
+When that verifier dies its robots are told to prefill again, and go on at another from their last final
+token.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from outrider.core.errors import LinkError
+from outrider.core.frames import MAX_SHORT_TEXT, Close, EdgeFrame, Open, Peer, PrefillAgain, Refused
+from outrider.core.ports import FrameLink
+from outrider.core.values import LinkState
+from outrider.decoding.cloud.machine import Reply
+
+_log = logging.getLogger(__name__)
+_POLL_S = 0.001
+_CONNECT_S = 2.0
+_RETRY_S = 0.5
+_IDLE_S = 60.0
+_QUEUED_FRAMES = 256
+_PATIENCE_S = 1.0
+"""After so long without a verifier the robot is told."""
+
+
+class Placement(Protocol):
+    """Which verifier keeps a robot's sessions."""
+
+    def endpoint_of(self, owner: str) -> str:
+        """The same one as long as it lives. Blocks. Raises LinkError where there is none now."""
+
+
+@dataclass
+class _Lane:
+    """One robot's way to its verifier. `epochs`: the newest of each of its sessions. `searching_s`: since
+    when it has none; `failure`: why, once it has been told.
+    """
+
+    heard_s: float
+    begun_s: float = 0.0
+    searching_s: float | None = None
+    failure: str = ""
+    link: FrameLink | None = None
+    lookup: Future[str] | None = None
+    waiting: deque[EdgeFrame] = field(default_factory=lambda: deque(maxlen=_QUEUED_FRAMES))
+    epochs: dict[int, int] = field(default_factory=dict)
+
+
+class RelayService:
+    """A FrameService that hands frames on. For one thread; verifiers are looked up in another."""
+
+    def __init__(
+        self,
+        placement: Placement,
+        connect: Callable[[str], FrameLink],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._placement = placement
+        self._connect = connect
+        self._clock = clock
+        self._lanes: dict[Peer, _Lane] = {}
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placement")
+
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        lane = self._lanes.setdefault(peer, _Lane(self._clock()))
+        lane.heard_s = self._clock()
+        if isinstance(frame, Open):
+            lane.epochs[frame.session] = max(frame.epoch, lane.epochs.get(frame.session, 0))
+        elif isinstance(frame, Close):
+            lane.epochs.pop(frame.session, None)
+        if lane.failure:
+            return _refusals(peer, lane) if isinstance(frame, Open) else []
+        lane.waiting.append(frame)
+        self._pump(peer, lane)
+        return []
+
+    def step(self, send: Callable[[Reply], None]) -> bool:
+        """Hand on what has come from either side."""
+        worked = [self._turn(peer, lane, send) for peer, lane in self._lanes.items()]
+        return any(worked)
+
+    def next_look_s(self) -> float | None:
+        return _POLL_S if self._lanes else None
+
+    def evict_idle(self) -> None:
+        """Let go of robots that have been silent for long."""
+        now_s = self._clock()
+        for peer in [peer for peer, lane in self._lanes.items() if now_s - lane.heard_s > _IDLE_S]:
+            link = self._lanes.pop(peer).link
+            if link is not None:
+                link.close()
+
+    def close(self) -> None:
+        for lane in self._lanes.values():
+            if lane.link is not None:
+                lane.link.close()
+        self._lanes.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _turn(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
+        if lane.link is None:
+            return self._find(peer, lane, send)
+        if self._is_gone(lane):
+            self._lose(peer, lane, send)
+            return True
+        self._pump(peer, lane)
+        worked = False
+        while (received := lane.link.receive(0.0)) is not None:
+            send(Reply(peer, received[0]))
+            worked = True
+        return worked
+
+    def _find(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> bool:
+        """Look for the robot's verifier; a failure is tried again. Who is told of it asks again as well."""
+        if lane.lookup is None:
+            if self._clock() >= lane.begun_s:
+                if lane.searching_s is None:
+                    lane.searching_s = self._clock()
+                lane.lookup = self._pool.submit(self._placement.endpoint_of, _name(peer))
+            return False
+        if not lane.lookup.done():
+            return False
+        assert lane.searching_s is not None
+        searched_s = self._clock() - lane.searching_s
+        lookup, lane.lookup = lane.lookup, None
+        lane.begun_s = self._clock()
+        try:
+            lane.link, lane.searching_s, lane.failure = self._connect(lookup.result()), None, ""
+        except LinkError as error:
+            _log.warning("%s", error)
+            lane.begun_s += _RETRY_S
+            if not lane.failure and searched_s >= _PATIENCE_S:
+                lane.failure = str(error)
+                lane.waiting.clear()
+                for reply in _refusals(peer, lane):
+                    send(reply)
+        return lane.link is not None
+
+    def _is_gone(self, lane: _Lane) -> bool:
+        assert lane.link is not None
+        state = lane.link.state
+        overdue = state is LinkState.CONNECTING and self._clock() - lane.begun_s > _CONNECT_S
+        return overdue or state in (LinkState.LOST, LinkState.REFUSED)
+
+    def _lose(self, peer: Peer, lane: _Lane, send: Callable[[Reply], None]) -> None:
+        assert lane.link is not None
+        lane.link.close()
+        lane.link, lane.begun_s = None, self._clock()
+        lane.waiting.clear()
+        for session, epoch in lane.epochs.items():
+            send(Reply(peer, PrefillAgain(session, epoch)))
+
+    def _pump(self, peer: Peer, lane: _Lane) -> None:
+        """Frames wait, in order, until the verifier can be reached."""
+        while lane.link is not None and lane.link.state is LinkState.CONNECTED and lane.waiting:
+            if not lane.link.send(lane.waiting[0]):
+                return
+            lane.waiting.popleft()
+
+
+def _refusals(peer: Peer, lane: _Lane) -> list[Reply]:
+    """What a robot hears that asks again while there is no verifier for it."""
+    words = lane.failure[:MAX_SHORT_TEXT]
+    return [Reply(peer, Refused(session, epoch, "busy", words)) for session, epoch in lane.epochs.items()]
+
+
+def _name(peer: Peer) -> str:
+    return peer.user or peer.route.hex()

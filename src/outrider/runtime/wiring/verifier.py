@@ -1,0 +1,127 @@
+"""A verifier complete: model, machine and socket, with figures that any thread may read while it serves."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer
+from outrider.core.ports import FrameServer, LanguageModel
+from outrider.decoding.aggregation.combined_service import JointService
+from outrider.decoding.aggregation.service import AggregationService
+from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
+from outrider.decoding.protocol.limits import CloudLimits
+from outrider.runtime.common.ports import check_endpoint_free
+from outrider.runtime.wiring.knowledge import Knowledge
+from outrider.runtime.wiring.metrics import check_port
+from outrider.wire.endpoint import check_guarded
+from outrider.wire.keys import load_server_keys
+from outrider.wire.server import RouterServer
+
+_log = logging.getLogger(__name__)
+_SAMPLE_PERIOD_S = 0.5
+LOG_PERIOD_S = 30.0
+
+
+def check_binding(endpoint: str, key_file: Path | None, metrics_port: int = 0) -> None:
+    """Before a model is loaded for it: raises ConfigError as `open_verifier` and the page of metrics will."""
+    if key_file is not None:
+        load_server_keys(key_file)
+    check_guarded(endpoint, key_file is not None)
+    check_endpoint_free(endpoint)
+    if metrics_port:
+        check_port(metrics_port)
+
+
+class Verifier:
+    """A service at its socket. `serve` is for one thread and once, and closes it; `figures` is for any."""
+
+    def __init__(self, service: VerifierService | JointService, server: RouterServer) -> None:
+        self._service = service
+        self._server = server
+        self._stats = service.stats
+        self._sampled_s = time.monotonic()
+
+    def serve(self, stop: threading.Event) -> None:
+        """Serve until `stop` is set, then close the socket."""
+        try:
+            serve_frames(self._service, _Watched(self._server, self._sample), stop)
+        finally:
+            self._server.close()
+            self._stats = self._service.stats
+
+    def close(self) -> None:
+        """Where nothing has been served."""
+        self._server.close()
+
+    def figures(self) -> dict[str, float]:
+        """The counters of socket and machine; the machine's are up to half a second old."""
+        return asdict(self._stats) | self._server.counters.values()
+
+    def _sample(self) -> None:
+        """In the serving thread, since the machine is not for others to look into."""
+        now_s = time.monotonic()
+        if now_s - self._sampled_s >= _SAMPLE_PERIOD_S:
+            self._sampled_s, self._stats = now_s, self._service.stats
+
+
+def open_verifier(
+    model: LanguageModel,
+    endpoint: str,
+    limits: CloudLimits | None = None,
+    key_file: Path | None = None,
+    knowledge: Knowledge | None = None,
+) -> Verifier:
+    """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`).
+
+    Raises ConfigError where the endpoint cannot be bound or the key file is wrong.
+    """
+    service = _service(model, limits, knowledge)
+    keys = load_server_keys(key_file) if key_file is not None else None
+    return Verifier(service, RouterServer(endpoint, keys, key_file=key_file))
+
+
+def _service(
+    model: LanguageModel, limits: CloudLimits | None, knowledge: Knowledge | None
+) -> VerifierService | JointService:
+    verifier = VerifierService(model, limits)
+    if knowledge is None:
+        return verifier
+    return JointService(verifier, AggregationService(knowledge.model, knowledge.documents(), limits))
+
+
+class _Watched:
+    """A FrameServer that says when a turn of its owner begins."""
+
+    def __init__(self, server: FrameServer, on_turn: Callable[[], None]) -> None:
+        self._server = server
+        self._on_turn = on_turn
+
+    def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        self._on_turn()
+        return self._server.receive(timeout_s)
+
+    def send(self, peer: Peer, frame: CloudFrame) -> None:
+        self._server.send(peer, frame)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def log_figures(verifier: Verifier, served: threading.Event, period_s: float = LOG_PERIOD_S) -> None:
+    """Log what has changed, once a period and at the end. Blocks until `served` is set."""
+    logged: dict[str, float] = {}
+    while True:
+        ended = served.wait(period_s)
+        figures = {name: value for name, value in verifier.figures().items() if math.isfinite(value)}
+        changed = [f"{name} {value:g}" for name, value in figures.items() if value != logged.get(name, 0)]
+        if changed:
+            _log.info("since the start: %s", ", ".join(changed))
+        logged = figures
+        if ended:
+            return

@@ -1,0 +1,83 @@
+"""Which verifications join a batch: what a shared verifier's time is worth to whom."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outrider.decoding.adaptive.estimators import BatchTime
+from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.tuning import DEFAULT_TUNING
+
+STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))
+
+
+def light(size: int) -> float:
+    """A batch's time is its first session's."""
+    return 0.02 + 0.0001 * size
+
+
+def loaded(size: int) -> float:
+    """Every session adds as much as the first."""
+    return 0.001 + 0.003 * size
+
+
+def test_all_join_where_further_sessions_cost_next_to_nothing():
+    assert worth_joining([STEP, FULL, SHORT, STEP], light) == {0, 1, 2, 3}
+
+
+def test_short_drafts_leave_a_loaded_verifier_to_full_ones():
+    assert worth_joining([STEP, FULL, SHORT, FULL, STEP], loaded) == {1, 3}
+
+
+def test_whoever_is_alone_joins_and_equals_join_together():
+    assert worth_joining([STEP], loaded) == {0}
+    assert worth_joining([STEP] * 5, light) == set(range(5))
+    assert worth_joining([], loaded) == set()
+
+
+def test_who_cannot_wait_joins():
+    first = STEP._replace(can_wait=False)
+    assert worth_joining([first, FULL, STEP], loaded) == {0, 1}
+
+
+def test_waiting_makes_a_session_worth_more():
+    joins = [0 in worth_joining([STEP._replace(left_out=count), FULL, FULL], loaded) for count in range(5)]
+    assert joins == sorted(joins) and not joins[0] and joins[-1]
+
+
+def test_a_batch_ends_where_the_next_place_is_dear():
+    def stairs(size: int) -> float:
+        return 0.02 if size <= 3 else 0.02 + 0.02 * (size - 3)
+
+    assert worth_joining([FULL] * 8, stairs) == {0, 1, 2}, "of equals who has had the least comes first"
+
+
+@given(
+    st.lists(st.builds(Candidate, st.floats(1.0, 9.0), st.integers(0, 9), st.booleans()), min_size=1),
+    st.floats(1e-4, 1.0),
+    st.floats(0.0, 1.0),
+)
+def test_someone_always_joins_and_nobody_is_left_out_for_ever(candidates, base_s, added_s):
+    joining = worth_joining(candidates, lambda size: base_s + added_s * size)
+    assert joining
+    assert all(place in joining for place, one in enumerate(candidates) if not one.can_wait)
+
+
+def test_batch_times_are_known_by_size_with_straight_lines_between():
+    time = BatchTime()
+    assert time.seconds(3) == time.seconds(30) > 0.0
+    for size, seconds in ((2, 0.02), (4, 0.04), (8, 0.10)):
+        time.add(size, seconds)
+    assert [time.seconds(size) for size in (1, 2, 3, 6, 8, 20)] == pytest.approx(
+        [0.02, 0.02, 0.03, 0.07, 0.10, 0.10]
+    )
+
+
+def test_a_size_that_was_slow_once_is_tried_again():
+    time = BatchTime()
+    time.add(5, 9.0)
+    for _ in range(DEFAULT_TUNING.batch_window):
+        time.add(4, 0.04)
+    assert time.seconds(5) == pytest.approx(0.04)

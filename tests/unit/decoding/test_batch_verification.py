@@ -1,0 +1,182 @@
+"""Verifications judged together against each judged alone: schemes, temperatures and known rows mixed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from outrider.core.errors import ModelError
+from outrider.core.frames import Peer
+from outrider.core.ports import Chunk, ExitInfo
+from outrider.decoding.acceptance.coupled import decide
+from outrider.decoding.config import Sampling
+from outrider.decoding.execution import batch_verification
+from outrider.decoding.execution.batch_verification import JudgedBatch
+from outrider.decoding.execution.cached_sequence import Asked
+from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
+
+VOCABULARY = 40
+HOST = torch.device("cpu")
+SHORTLIST = torch.arange(0, VOCABULARY, 2)
+EXITS = ExitInfo((1, 2), 3, SHORTLIST)
+
+
+def job(number: int, scheme: str, sampling: Sampling, draft: tuple[int, ...], hints: bool = True) -> Verify:
+    key = SessionKey(Peer("", bytes([number])), number)
+    evidence = torch.eye(VOCABULARY, dtype=torch.float64)[list(draft)].unbind()
+    return Verify(key, 1, (3,) * number, draft, evidence, scheme, sampling, True, hints)
+
+
+JOBS = [
+    job(0, "greedy", Sampling(), (4, 6)),
+    job(1, "rejection", Sampling(1.0, seed=3), (8,)),
+    job(2, "coupled", Sampling(0.8, 0.9, 5), (2, 10, 12)),
+    job(3, "coupled", Sampling(0.8, 0.9, 6), (2,), hints=False),
+    job(4, "coupled", Sampling(1.5, 1.0, 7), ()),
+]
+KNOWN = (0, 1, 2)
+"""Of these the first row is final already."""
+
+
+def rows_of(seed: int, count: int, width: int) -> torch.Tensor:
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(seed)) * 2.0
+
+
+def asked(place: int) -> Asked:
+    count = len(JOBS[place].draft)
+    known = rows_of(place, 1, VOCABULARY)[0] if place in KNOWN else None
+    return Asked(known, count, Chunk(None, (1,) * (count + 2)))  # type: ignore[arg-type]
+
+
+def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
+    """The hints and judgements of some of the jobs as a batch."""
+    hints: list[tuple[int, ExitHint]] = []
+    batch = JudgedBatch(
+        [JOBS[place] for place in places],
+        [asked(place) for place in places],
+        EXITS,
+        VOCABULARY,
+        lambda job, hint: hints.append((job.key.session, hint)),
+        HOST,
+    )
+    for index in range(2):
+        heard = [
+            (number, rows_of(100 + 10 * index + place, len(JOBS[place].draft) + 2, len(SHORTLIST)))
+            for number, place in enumerate(places)
+        ]
+        reading = batch.read(index, heard)
+        if reading is not None:
+            reading.hear(reading.chosen)
+    rows = [rows_of(200 + place, len(JOBS[place].draft) + 1, VOCABULARY) for place in places]
+    return sorted(hints, key=lambda one: (one[0], one[1].exit)), batch.judge(rows)
+
+
+def test_a_batch_says_of_each_what_it_would_say_alone():
+    together = said([0, 1, 2, 3, 4])
+    alone = [said([place]) for place in range(5)]
+    assert together == ([hint for hints, _ in alone for hint in hints], [one for _, [one] in alone])
+    assert {session for session, _ in together[0]} == {0, 1, 2, 4}
+    assert len(together[0]) == 8
+
+
+def test_a_row_that_is_final_is_not_the_exits_to_guess():
+    hints = [hint for session, hint in said([2])[0] if session == 2]
+    words = [word for hint in hints for word in hint.words]
+    assert len(words) == len(hints) == 2 and len(words[0].choices) == 4
+    assert words[0].choices[0] == words[1].choices[0] and words[0].confidences[0] == 1.0
+
+
+def test_branches_are_told_once_their_own_draft_is_heard():
+    """A long draft takes a forward more than those beside it."""
+    own = job(0, "greedy", Sampling(), (3, 4, 5))._replace(beside=((3, 6), (7,)))
+    branches, heard = [own.branch(number) for number in range(3)], []
+    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in branches]
+    batch = JudgedBatch(
+        branches, chunks, EXITS, VOCABULARY, lambda job, hint: heard.append((job, hint)), HOST
+    )
+    rows = [rows_of(number, len(one.draft) + 1, len(SHORTLIST)) for number, one in enumerate(branches)]
+    assert batch.read(0, [(1, rows[1])]) is None and not heard
+    batch.read(0, [(0, rows[0])])
+    batch.read(1, list(enumerate(rows)))
+    assert [one for one, _ in heard] == [own, own]
+    assert [[len(word.choices) for word in hint.words] for _, hint in heard] == [[4, 3, 0], [4, 3, 2]]
+    [alone] = said_of(branches[1], rows[1])
+    assert heard[1][1].words[1] == alone
+
+
+def said_of(one: Verify, rows: torch.Tensor) -> tuple[Word, ...]:
+    """What an exit says of a draft that has the batch to itself."""
+    hints: list[ExitHint] = []
+    asked = Asked(None, len(one.draft), Chunk(None, (1,) * len(rows)))
+    lone = one._replace(hints=True)
+    batch = JudgedBatch([lone], [asked], EXITS, VOCABULARY, lambda job, hint: hints.append(hint), HOST)
+    batch.read(1, [(0, rows)])
+    return hints[0].words
+
+
+def test_rows_of_all_robots_cross_at_once(monkeypatch):
+    """Those that are final before the exits' own, and then all that choose."""
+    crossed = []
+
+    def counted(logits, draws):
+        crossed.append(len(logits))
+        return decide(logits, draws)
+
+    monkeypatch.setattr(batch_verification, "decide", counted)
+    said([0, 1, 2, 3, 4])
+    assert crossed == [2, 10]
+
+
+def test_one_sessions_broken_logits_are_no_others():
+    batch = JudgedBatch(
+        JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None, HOST
+    )
+    assert not batch.listens
+    rows: list[object] = [rows_of(place, len(JOBS[place].draft) + 1, VOCABULARY) for place in range(3)]
+    rows[2] = rows[2] * float("nan")  # type: ignore[operator]
+    judged = batch.judge(rows)
+    assert isinstance(judged[2], ModelError) and judged[0].accepted >= 0 and judged[1].accepted >= 0
+    failed = RuntimeError("out of memory")
+    assert batch.judge([failed, *rows[1:]])[0] is failed
+
+
+def test_an_exit_that_says_no_number_says_nothing():
+    one, heard = job(5, "greedy", Sampling(), (4,)), []
+    chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
+    batch = JudgedBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
+    rows = rows_of(1, 2, len(EXITS.token_ids))
+    batch.read(0, [(0, rows * float("nan"))])
+    assert not heard
+    batch.read(1, [(0, rows)])
+    assert len(heard) == 1
+
+
+class DeviceAlone(TorchDispatchMode):
+    """Fails where anything is made on the host, brought from it or read by it: a GPU would be waited for."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in tree_leaves((args, kwargs, result)):
+            assert not isinstance(one, torch.Tensor) or one.device.type == "meta", func
+        return result
+
+
+def test_exits_on_a_device_wait_for_nothing(monkeypatch):
+    """The meta device has no numbers to wait for: whatever asks it for one raises."""
+    jobs = [*JOBS, job(5, "greedy", Sampling(), (4,))]
+    chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
+    device = torch.device("meta")
+    batch = JudgedBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
+    monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))
+    for complete in ([0, 1, 2, 3, 4, 5], [5, 2, 0], [4], [1], [3]):
+        rows = [
+            (number, torch.empty(len(jobs[number].draft) + 1, len(SHORTLIST), device=device))
+            for number in complete
+        ]
+        with DeviceAlone():
+            reading = batch.read(0, rows)
+        chosen = sum(2 * len(one) for number, one in rows if number not in (1, 3))
+        tested = sum(one.numel() for number, one in rows if number == 1)
+        assert (reading is None and complete == [3]) or reading.chosen.numel() == chosen + tested

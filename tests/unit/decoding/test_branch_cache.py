@@ -1,0 +1,173 @@
+"""The cloud's store of drafted tokens: whatever the order of arrival, the likeliest branch is found."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.cloud import branch_cache
+from outrider.decoding.cloud.branch_cache import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchPool
+from outrider.decoding.protocol.branch_codec import Run
+from outrider.decoding.protocol.prefix_digest import extend_digest
+
+ROOT = 3
+texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), min_size=1, max_size=6)
+steady = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+def after(*tokens: int) -> int:
+    return extend_digest(ROOT, tokens)
+
+
+def add(pool: BranchPool, text: tuple[int, ...], first: int = 0) -> None:
+    """Offer text[first:] as a branch from what comes before it."""
+    pool.add_runs(first, after(*text[:first]), [Run(0, text[first:])])
+
+
+def holds(pool: BranchPool, tokens: tuple[int, ...]) -> bool:
+    """Whether some branch begins with the tokens."""
+    branches = [pool.best(ROOT, 99)[0], *pool.others(ROOT, 99, 99)]
+    return any(branch[: len(tokens)] == tokens for branch in branches)
+
+
+@steady
+@given(texts, st.integers(0, 5), st.randoms(use_true_random=False), st.integers(1, 7))
+def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(
+    offered, cut, rng, limit
+):
+    pool = BranchPool()
+    pieces = [(text[:end], start) for text in offered for start, end in ((0, cut), (cut, len(text)))]
+    rng.shuffle(pieces)
+    firsts: dict[tuple[int, ...], int] = {}
+    for text, start in pieces:
+        for at in range(start, len(text)):
+            firsts.setdefault(text[:at], text[at])
+        if start < len(text):
+            add(pool, text, start)
+    known = {text[:end] for text in offered for end in range(len(text) + 1)}
+    for text in known:
+        tokens, evidence = pool.best(after(*text), limit)
+        followed = text
+        while followed in firsts and len(followed) - len(text) < limit:
+            followed += (firsts[followed],)
+        assert text + tokens == followed
+        assert evidence == (None,) * len(tokens)
+        assert all(holds(pool, prefix) for prefix in known)
+
+
+@steady
+@given(texts, st.integers(1, 7), st.integers(0, 4))
+def test_other_branches_are_all_there_are_and_each_goes_on_as_the_likeliest(offered, limit, most):
+    pool = BranchPool()
+    for text in offered:
+        add(pool, text)
+    everything = pool.others(ROOT, limit, 1000)
+    best = pool.best(ROOT, limit)[0]
+    offers = {text[:end] for text in offered for end in range(1, min(len(text), limit) + 1)}
+    ends = {text for text in offers if not any(other[:-1] == text for other in offers)}
+    assert {best, *everything} == ends and len(everything) == len(ends) - 1
+    assert pool.others(ROOT, limit, most) == everything[:most]
+    for branch in everything:
+        likeliest = [pool.best(after(*branch[:at]), 1)[0] for at in range(len(branch))]
+        left_at = max(at for at, token in enumerate(branch) if (token,) != likeliest[at]) + 1
+        assert pool.best(after(*branch[:left_at]), limit - left_at)[0] == branch[left_at:]
+
+
+def test_branches_that_leave_the_likeliest_one_early_come_first():
+    pool = BranchPool()
+    runs = [Run(0, (1, 2, 3, 4)), Run(2, (5, 6)), Run(1, (7,)), Run(4, (8,)), Run(0, (9,))]
+    pool.add_runs(0, ROOT, runs)
+    assert pool.others(ROOT, 9, 9) == [(8, 9), (1, 2, 5, 6), (1, 2, 5, 7)]
+    assert pool.others(ROOT, 3, 9) == [(8, 9), (1, 2, 5)]
+    assert pool.others(after(8), 9, 9) == pool.others(after(4), 9, 9) == []
+
+
+def test_runs_that_go_back_are_branches_of_one_parent():
+    pool = BranchPool()
+    pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(1, (5, 6, 7)), Run(4, (9,))])
+    for branch in ((1, 2), (1, 5, 6, 7), (9,)):
+        assert holds(pool, branch)
+    assert not holds(pool, (1, 2, 5))
+    assert not holds(pool, (9, 2))
+    assert pool.best(ROOT, 9)[0] == (1, 2)
+    assert pool.best(after(1, 5), 1)[0] == (6,)
+    assert pool.best(after(1, 2), 9)[0] == ()
+
+
+def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
+    pool = BranchPool()
+    pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(2, (3, 4))])
+    pool.add_runs(0, ROOT, [Run(0, (3, 5), preferred=True)])
+    assert pool.best(ROOT, 9)[0] == (3, 4)
+    pool.add_runs(0, ROOT, [Run(0, (3,)), Run(0, (5,), preferred=True), Run(2, (1,))])
+    assert pool.best(ROOT, 9)[0] == (3, 5), "what is told again without preference stays where it was"
+    pool.add_runs(0, ROOT, [Run(0, (1,), preferred=True)])
+    assert pool.best(ROOT, 9)[0] == (1, 2)
+
+
+def test_evidence_stays_with_its_token_and_the_newest_counts():
+    pool = BranchPool()
+    pool.add_branch(0, ROOT, (1, 2), (0.1, 0.2))
+    pool.add_branch(1, after(1), (2, 3), (0.5, 0.6))
+    assert pool.best(ROOT, 9) == ((1, 2, 3), (0.1, 0.5, 0.6))
+    assert pool.best(ROOT, 2) == ((1, 2), (0.1, 0.5))
+    assert pool.best(ROOT, 0) == ((), ())
+    assert pool.best(after(7), 9) == ((), ())
+
+
+def test_what_lies_before_the_text_is_dropped():
+    pool = BranchPool()
+    add(pool, (1, 2, 3))
+    pool.drop_before(2)
+    assert pool.best(ROOT, 9)[0] == ()
+    assert pool.best(after(1), 9)[0] == ()
+    assert pool.best(after(1, 2), 9)[0] == (3,)
+
+
+def test_the_pool_is_bounded_and_the_oldest_go_first():
+    pool = BranchPool()
+    add(pool, (1, 2))
+    for number in range(MAX_TOKENS):
+        pool.add_runs(0, number << 8, [Run(0, (5,))])
+    assert pool.best(ROOT, 9)[0] == ()
+    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(2 * MAX_TOKENS)) == MAX_TOKENS
+    assert len(pool._places) == MAX_TOKENS
+
+
+def test_digests_that_collide_cost_no_time(monkeypatch):
+    """A peer may look for collisions: two tokens a place that lead to one place make 2^depth paths."""
+    calls = []
+
+    def colliding(digest: int, token: int) -> int:
+        calls.append(digest)
+        assert len(calls) < 100_000, "the search does not end"
+        return digest + 1
+
+    monkeypatch.setattr(branch_cache, "next_digest", colliding)
+    pool = BranchPool()
+    for token in (1, 2):
+        pool.add_branch(0, ROOT, (token,) * 40, (None,) * 40)
+    assert pool.best(ROOT, 64)[0] == (1,) * 40
+
+
+def test_what_a_peer_offers_after_one_text_is_bounded_too():
+    pool = BranchPool()
+    for token in range(5 * MAX_TOKENS):
+        pool.add_branch(0, ROOT, (token,), (None,))
+    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
+    assert found == [(token,) for token in range(MOST_CHOICES)], "the first are the likeliest"
+    pool.add_runs(0, ROOT, [Run(0, (7777,), preferred=True)])
+    found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
+    assert found == [(7777,), *[(token,) for token in range(MOST_CHOICES - 1)]]
+
+
+def test_tokens_with_distributions_take_more_room():
+    pool = BranchPool()
+    for number in range(MAX_TOKENS):
+        pool.add_branch(0, number << 8, (5,), (torch.ones(1),))
+        pool.add_branch(0, number << 8, (5,), (torch.zeros(1),))
+    assert sum(bool(pool.best(number << 8, 1)[0]) for number in range(MAX_TOKENS)) == MAX_TOKENS // ROW_TOKENS
+    pool.drop_before(1)
+    add(pool, (1, 2))
+    assert pool._size == 2

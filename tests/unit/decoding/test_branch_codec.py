@@ -1,0 +1,86 @@
+"""Branches as bytes: what is packed comes back, and nothing but packed runs is taken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import MAX_VOCABULARY
+from outrider.decoding.protocol.branch_codec import Run, pack_runs, token_bytes, unpack_runs
+
+token_ids = st.integers(0, MAX_VOCABULARY - 1)
+steady = settings(max_examples=200, deadline=None, derandomize=True)
+
+
+@st.composite
+def valid_runs(draw):
+    """Runs that never go back beyond their parent."""
+    depth, runs = 0, []
+    for _ in range(draw(st.integers(0, 5))):
+        back = draw(st.integers(0, depth))
+        tokens = tuple(draw(st.lists(token_ids, min_size=1, max_size=6)))
+        depth += len(tokens) - back
+        runs.append(Run(back, tokens, draw(st.booleans())))
+    return tuple(runs)
+
+
+@steady
+@given(valid_runs())
+def test_packed_runs_come_back(runs):
+    assert unpack_runs(pack_runs(runs)) == runs
+
+
+def test_a_long_run_comes_in_pieces_that_follow_each_other():
+    tokens = tuple(range(100))
+    unpacked = unpack_runs(pack_runs([Run(0, (7, 8)), Run(2, tokens, True)]))
+    assert unpacked[:2] == (Run(0, (7, 8)), Run(2, tokens[:15], True))
+    assert [(back, preferred) for back, _, preferred in unpacked[2:]] == [(0, False)] * 6
+    assert sum((run.tokens for run in unpacked[1:]), ()) == tokens
+
+
+@steady
+@given(valid_runs(), st.integers(0, 40), st.binary(max_size=3), st.integers(0, 3))
+def test_mutated_bytes_are_runs_spelled_exactly_so_or_a_protocol_error(runs, at, inserted, removed):
+    packed = pack_runs(runs)
+    mutated = packed[:at] + inserted + packed[at + removed :]
+    try:
+        understood = unpack_runs(mutated)
+    except ProtocolError:
+        return
+    assert pack_runs(understood) == mutated
+    depth = 0
+    for back, tokens, _ in understood:
+        assert back <= depth
+        depth += len(tokens) - back
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (b"\x00", "empty run"),
+        (b"\x02\x05", "cut short"),
+        (b"\x01", "cut short"),
+        (b"\x01\x85", "cut off"),
+        (b"\x01\x85\x00", "shortest form"),
+        (b"\x01\xff\xff\xff\xff\xff\x01", "shortest form"),
+        (b"\x21\x05", "beyond its parent"),
+        (b"\x01\x05\x41\x06", "beyond its parent"),
+    ],
+)
+def test_what_is_wrong_is_said(packed, why):
+    with pytest.raises(ProtocolError, match=why):
+        unpack_runs(packed)
+
+
+def test_a_token_costs_two_bytes_and_a_branch_one_more():
+    assert len(pack_runs([Run(0, (16_383,) * 4)])) == 1 + 2 * 4
+    assert len(pack_runs([Run(0, (16_383,) * 4), Run(3, (300, 301), True)])) == 1 + 2 * 4 + 1 + 2 * 2
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "id_bytes"), [(128, 1.0), (129, 2.0), (16_384, 2.0), (16_385, 3.0), (152_000, 3.0)]
+)
+def test_the_estimate_of_a_tokens_size_is_that_of_its_largest_id(vocab_size, id_bytes):
+    assert token_bytes(vocab_size) == id_bytes == len(pack_runs([Run(0, (vocab_size - 1,))])) - 1

@@ -1,0 +1,123 @@
+"""Estimates: what both sides learn from what they see."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.adaptive.estimators import DraftOdds, Mean, Odds, Purse, RoundTrip, Speed
+from outrider.decoding.tuning import DEFAULT_TUNING
+
+steady = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+def test_odds_begin_with_their_priors():
+    odds = DraftOdds(priors=(0.8, 0.5))
+    assert [odds.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
+    assert [odds.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
+
+
+@pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
+def test_odds_learn_what_happens(outcome, rates):
+    """A choice that was not reached, for one before it was right, learns nothing."""
+    odds = Odds(priors=(0.8, 0.5))
+    for _ in range(200):
+        odds.on_outcome(outcome)
+    assert [odds.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
+
+
+def test_odds_of_a_mixture_are_its_shares():
+    odds = Odds(priors=(0.5, 0.5))
+    for _ in range(300):
+        for outcome in (0, 0, 1, None):
+            odds.on_outcome(outcome)
+    assert odds.rate(0) == pytest.approx(0.5, abs=0.05)
+    assert odds.rate(1) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
+    odds = DraftOdds()
+    for _ in range(200):
+        odds.on_verdict(0, confidence=0.99)
+        odds.on_verdict(1, confidence=0.3)
+    assert odds.chance(0, 0.97) == pytest.approx(1.0, abs=0.1)
+    assert odds.chance(0, 0.2) == pytest.approx(0.0, abs=0.1)
+    assert odds.chance(1, 0.2) > 0.8 > 0.1 > odds.chance(1, 0.97)
+    assert odds.chance(0, 0.7) == pytest.approx(odds.rate()), "never seen: as all drafts"
+
+
+@steady
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.floats(0.0, 1.0)), max_size=200))
+def test_chances_are_chances(outcomes):
+    odds = DraftOdds()
+    for outcome, confidence in outcomes:
+        odds.on_verdict(outcome, confidence)
+    chances = [odds.chance(rank, 0.9) for rank in range(4)]
+    assert all(0.0 <= chance <= 1.0 for chance in chances)
+    assert sum(chances) <= 1.0 + 1e-9
+
+
+def test_speed_is_of_late_and_leaves_out_the_time_between_texts():
+    speed = Speed()
+    assert speed.value == 0.0
+    for number in range(5):
+        speed.on_commit(2, 10.0 + number)
+    speed.begin_text()
+    for number in range(5):
+        speed.on_commit(2, 500.0 + number)
+    assert speed.value == pytest.approx(2.0)
+    for number in range(300):
+        speed.on_commit(1, 505.0 + number)
+    assert speed.value == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_mean_is_unknown_then_exact_then_forgetful():
+    mean = Mean()
+    assert (mean.known, mean.value) == (False, 0.0)
+    mean.add(3.0)
+    assert (mean.known, mean.value) == (True, 3.0)
+    for _ in range(50):
+        mean.add(7.0)
+    assert mean.value == pytest.approx(7.0, abs=0.01)
+
+
+def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
+    round_trip = RoundTrip()
+    assert round_trip.value == 0.0
+    for elapsed_s in (0.5, 0.3, 0.9):
+        round_trip.add(elapsed_s, 0.1)
+    assert round_trip.value == pytest.approx(0.2)
+    for _ in range(DEFAULT_TUNING.round_trip_window):
+        round_trip.add(1.1, 0.1)
+    assert round_trip.value == pytest.approx(1.0), "a link that became slower is believed"
+    round_trip.add(0.1, 0.2)
+    assert round_trip.value == 0.0, "never negative"
+
+
+def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
+    purse = Purse(15.0)
+    assert purse.bytes == DEFAULT_TUNING.reserve_bytes
+    purse.spend(100.0)
+    purse.earn(3)
+    assert purse.bytes == DEFAULT_TUNING.reserve_bytes - 100.0 + 45.0
+    assert purse.holds(95.0)
+    assert not purse.holds(95.1)
+    purse.spend(200.0)
+    assert not purse.holds(0.0), "in debt"
+
+
+def test_the_emptier_the_purse_the_surer_a_use_must_be():
+    purse = Purse(15.0)
+    prices = []
+    for _ in range(20):
+        prices.append(purse.price)
+        purse.spend(DEFAULT_TUNING.reserve_bytes / 16)
+    assert prices[0] == DEFAULT_TUNING.min_price
+    assert prices == sorted(prices)
+    assert prices[8] == pytest.approx(
+        DEFAULT_TUNING.min_price + (DEFAULT_TUNING.full_price - DEFAULT_TUNING.min_price) / 4
+    )
+    assert prices[16:] == [DEFAULT_TUNING.full_price] * 4, "debt costs no more than all"
+    purse.earn(1000)
+    assert purse.price == DEFAULT_TUNING.min_price

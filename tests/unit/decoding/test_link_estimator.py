@@ -1,0 +1,156 @@
+"""The edge's expectations: what it can afford to send, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.edge.link_estimator import News, Outlook
+from outrider.decoding.tuning import DEFAULT_TUNING
+
+
+def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> Outlook:
+    """One that has seen the link, a verification whose verdict came at 0 s, and a draft token of 10 ms."""
+    one = Outlook(DecodingConfig(strategy=strategy, num_draft_tokens=4), 2.0)
+    one.round_trip.add(round_trip_s, 0.0)
+    one.draft.add(0.01)
+    one.on_verdict(0.0, news(0, verify_s))
+    return one
+
+
+def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s=None, awaited=False) -> News:
+    return News(num_tokens, drafted, compute_s, next_sent_s, awaited)
+
+
+def test_what_may_go_up_is_earned_by_verified_tokens():
+    one = Outlook(DecodingConfig(), 2.0)
+    assert one.affords > 0
+    assert one.least_worth == DEFAULT_TUNING.min_price
+    start = one.affords
+    one.on_sent(30, 1.0)
+    per_token = start / (DEFAULT_TUNING.reserve_bytes - DEFAULT_TUNING.frame_bytes)
+    assert one.affords == pytest.approx(start - (30 + DEFAULT_TUNING.frame_bytes) * per_token)
+    one.on_sent(200, 1.0)
+    assert one.affords < 0
+    assert one.least_worth == DEFAULT_TUNING.full_price, "nothing but what is nearly certain"
+    before = one.affords
+    one.on_verdict(2.0, news(5, 0.1))
+    assert one.affords == pytest.approx(before + 5 * DEFAULT_TUNING.bytes_up_per_token * per_token)
+    assert Outlook(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
+
+
+def test_before_any_verification_a_whole_chunk_is_awaited():
+    one = Outlook(DecodingConfig(num_draft_tokens=4), 2.0)
+    assert [one.is_time(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
+
+
+def test_a_busy_cloud_is_worth_waiting_for():
+    one = outlook()
+    one.on_sent(20, 0.0)
+    # It arrives after 0.1 s and takes 0.1 s: what leaves before 0.1 s would wait there.
+    assert not one.is_time(8, 0.05)
+    assert not one.is_time(1, 0.05)
+    assert one.is_time(8, 0.1)
+
+
+def test_an_idle_cloud_is_sent_what_another_token_would_not_make_up_for():
+    one = outlook()
+    times = [one.is_time(length, 0.0) for length in range(1, 12)]
+    assert times == sorted(times), "once it is time, more tokens do not change that"
+    assert times[-1]
+
+
+def test_where_drafts_are_right_longer_chunks_are_worth_their_time():
+    right, wrong = outlook(), outlook()
+    for _ in range(100):
+        right.odds.on_outcome(0)
+        wrong.odds.on_outcome(None)
+    assert wrong.is_time(1, 0.0)
+    assert not right.is_time(4, 0.0)
+
+
+def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
+    idle, busy = outlook(), outlook()
+    idle.on_verdict(10.0, news(3, 0.1))
+    busy.on_verdict(10.0, news(3, 0.1, next_sent_s=9.95))
+    # Sent at 9.95 s it is there at 10.05 s and verified until 10.15 s; what leaves at 10.05 s is in time.
+    assert idle.is_time(8, 10.0)
+    assert not busy.is_time(8, 10.0)
+    assert busy.is_time(8, 10.05)
+
+
+def test_to_a_cloud_that_steps_by_itself_a_draft_leaves_in_time_for_its_next_choice():
+    one = outlook("outrider")
+    one.on_verdict(10.0, news(1, 0.4, drafted=0))
+    # Its next step began at 9.9 s when the verdict left; it looks again at 10.3, 10.7 ... s.
+    assert not one.is_time(8, 10.0)
+    assert not one.is_time(1, 10.17)
+    assert one.is_time(1, 10.195)
+    assert not one.is_time(8, 10.21)
+    assert one.is_time(1, 10.595)
+
+
+def test_a_draft_that_grows_no_more_leaves_just_before_the_clouds_next_choice():
+    one = outlook("outrider")
+    one.on_verdict(10.0, news(1, 0.4, drafted=0))
+    # As above; the verification that the margin is a share of takes 0.1 s.
+    early_s = DEFAULT_TUNING.send_margin * 0.1
+    for now_s, choice_s in ((10.0, 10.3), (10.19, 10.3), (10.21, 10.7), (11.0, 11.1)):
+        assert one.leave_s(now_s) == pytest.approx(choice_s - 0.1 - early_s)
+        assert one.leave_s(one.leave_s(now_s)) == one.leave_s(now_s)
+
+
+def test_it_leaves_at_once_where_nothing_is_gained_by_waiting():
+    unknown = Outlook(DecodingConfig(strategy="outrider"), 2.0)
+    awaited = outlook("outrider")
+    awaited.on_verdict(10.0, news(1, 0.4, drafted=0, awaited=True))
+    waits_for_drafts = outlook("picospec")
+    waits_for_drafts.on_sent(20, 10.0)
+    for one in (unknown, awaited, waits_for_drafts):
+        assert one.leave_s(10.0) == 10.0
+
+
+def test_a_cloud_that_awaits_a_draft_is_not_stepping():
+    one = outlook("outrider")
+    one.on_verdict(10.0, news(1, 0.4, drafted=0))
+    one.on_verdict(20.0, news(1, 0.4, drafted=0, awaited=True))
+    assert one.is_time(8, 20.0)
+
+
+def test_a_verdict_without_a_forward_teaches_no_time():
+    one = outlook(verify_s=0.1)
+    for compute_s in (None, 0.0):
+        one.on_verdict(1.0, news(1, compute_s))
+    assert one.verify.value == pytest.approx(0.1)
+    one.on_verdict(1.0, news(1, 0.7, drafted=0))
+    assert one.verify.value == pytest.approx(0.1)
+    assert one.step.value == pytest.approx(0.7)
+
+
+def test_a_chunk_is_useful_from_where_it_beats_a_step():
+    one = outlook("outrider", verify_s=0.1)
+    assert one.least_useful == 1, "nothing is known of steps yet"
+    for step_s, least in ((0.1, 1), (0.055, 2), (0.01, 4)):
+        for _ in range(50):
+            one.on_verdict(1.0, news(1, step_s, drafted=0))
+        assert one.least_useful == least
+
+
+def test_a_cloud_that_has_just_opened_is_free():
+    one = outlook()
+    one.on_sent(20, 100.0)
+    assert not one.is_time(8, 100.0)
+    one.on_opened(100.0)
+    assert one.is_time(8, 100.0)
+
+
+def test_drafts_are_scarce_where_most_likely_all_stand_that_a_verification_leaves_time_for():
+    assert not Outlook(DecodingConfig(), 2.0).drafts_are_scarce, "nothing is known yet"
+    one = outlook()  # ten drafts a verification
+    assert not one.drafts_are_scarce
+    for _ in range(200):
+        one.odds.on_verdict(0, 1.0)
+    assert one.odds.rate() > 0.98 and one.drafts_are_scarce
+    for _ in range(40):
+        one.draft.add(1e-7)
+    assert not one.drafts_are_scarce, "as they are quick"

@@ -1,0 +1,53 @@
+"""Where the edge's tree grows: what is kept between its changes is what a look at all of it would find."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outrider.decoding.adaptive.estimators import DraftOdds
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drafting.draft_tree import DraftTree
+from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.drafting.tree_expansion import Growth
+from outrider.decoding.jobs import Choices
+
+VOCAB, END, MOST_TOKENS = 6, 5, 30
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["grow", "grow", "grow", "hint", "commit", "retrieve"]),
+        st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=3),
+        st.sampled_from([0.0, 0.3, 0.9]),
+    ),
+    max_size=30,
+)
+
+
+def growth_of(config: DecodingConfig, tree: DraftTree) -> Growth:
+    retrieved = RetrievedDrafts(("suffix",), frozenset((END,)))
+    retrieved.begin((0, 1, 2, 0, 1, 3))
+    return Growth(config, retrieved, DraftOdds(), tree, MOST_TOKENS, frozenset((END,)), VOCAB)
+
+
+@pytest.mark.parametrize("strategy", ["outrider", "fsd", "picospec"])
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(steps)
+def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps):
+    config = DecodingConfig(strategy=strategy, workers=64)
+    growth = growth_of(config, DraftTree(0, 77, random.Random(1)))
+    for what, tokens, chance in steps:
+        if what == "grow" and (leaves := growth.next_leaves()):
+            leaf = leaves[tokens[0] % len(leaves)]
+            growth.grow(leaf, Choices(tuple(dict.fromkeys(tokens)), confidence=chance))
+        elif what == "hint":
+            growth.hint(tokens, chance)
+        elif what == "commit":
+            growth.commit(tokens, growth.tree.root.length)
+        elif what == "retrieve":
+            growth.retrieve()
+        anew = growth_of(config, growth.tree)
+        assert growth.next_leaves() == anew.next_leaves()
+        assert growth.goes_on == anew.goes_on

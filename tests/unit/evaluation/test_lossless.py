@@ -1,0 +1,61 @@
+from dataclasses import replace
+
+from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.simulation.decoder import VirtualDecoder
+from outrider.evaluation.pair.latency import measure_compute, measure_row
+from outrider.evaluation.pair.lossless import Difference, compare, first_difference, rough_world
+from outrider.runtime.datasets.held_out import Pair
+from outrider.runtime.wiring.decoders import local_decoder
+
+PROMPTS = [Prompt(f"w{index}", b"\xff\xd8") for index in range(12)]
+PAIR = Pair(ToyModel(ToySettings(seed=1)), ToyModel(ToySettings(seed=1, agreement=0.6)))
+
+
+class Wrong:
+    """A decoder that changes one token of what another says."""
+
+    def __init__(self, decoder):
+        self.decoder = decoder
+
+    def decode(self, request: DecodeRequest, *_) -> Decoded:
+        decoded = self.decoder.decode(request)
+        ids = list(decoded.token_ids)
+        ids[min(2, len(ids) - 1)] += 1
+        return replace(decoded, token_ids=tuple(ids))
+
+
+def own_decoder():
+    return local_decoder(PAIR.target, None, DecodingConfig(strategy="ar"))
+
+
+def test_sd_is_lossless_here_and_over_a_rough_link():
+    config = DecodingConfig(strategy="sd", acceptance="greedy")
+    others = {
+        "sd": local_decoder(PAIR.target, PAIR.draft, config),
+        "rough": VirtualDecoder(PAIR.target, PAIR.draft, config, rough_world(3)),
+    }
+    tally = compare(PROMPTS, own_decoder(), others, max_new_tokens=24)
+    assert tally.frames == len(PROMPTS) and tally.differences == []
+    assert 1.0 < sum(tally.tokens_per_round) / len(tally.tokens_per_round) < 5.0
+
+
+def test_a_decoder_that_differs_is_caught_with_its_position():
+    tally = compare(PROMPTS[:1], own_decoder(), {"wrong": Wrong(own_decoder())}, max_new_tokens=24)
+    assert tally.differences == [Difference(0, "wrong", min(2, tally.tokens[0] - 1))]
+
+
+def test_first_difference():
+    assert first_difference((1, 2, 3), (1, 5, 3)) == 1
+    assert first_difference((1, 2, 3), (1, 2)) == 2
+
+
+def test_a_slower_link_costs_ar_each_token_once_and_sd_each_round_twice():
+    compute = measure_compute(PAIR, PROMPTS, 4)
+    near = measure_row(PAIR, PROMPTS, "sd", 0.0, compute)
+    far = measure_row(PAIR, PROMPTS, "sd", 0.1, compute)
+    streamed = measure_row(PAIR, PROMPTS, "ar", 0.1, compute)
+    assert far.finish_s > near.finish_s + 0.2
+    assert streamed.finish_s < far.finish_s, "a stream pays the link once"
+    assert far.target_passes_per_token < streamed.target_passes_per_token

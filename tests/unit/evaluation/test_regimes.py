@@ -1,0 +1,96 @@
+"""The regimes of the papers: what the file must satisfy, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.evaluation.decoding.regimes import load_regimes
+
+ENTRY = """
+one:
+  source: a table
+  draft_token_ms: 10
+  step_ms: 50
+  verify_ms: 60
+  num_draft_tokens: 4
+  temperature: 0
+  exits: {number: 8, miss_rate: 0.3, average: 3, workers: 2}
+  layers: {draft: 4, target: 9}
+  vocab_size: 100
+  measured: {}
+"""
+
+
+def test_every_regime_of_the_papers_is_there() -> None:
+    names = set(load_regimes())
+    assert {"fsd-go2", "fsd-go2-cheap-exits", "lan", "wifi6", "lte", "satellite"} <= names
+    for start, count in (("fsd-jetson-", 3), ("fsd-rtx-", 3), ("picospec-", 4), ("dssd-", 3)):
+        assert sum(name.startswith(start) for name in names) >= count
+
+
+def test_go2_implies_the_autoregressive_step() -> None:
+    """FSD Table 8: 0.90x of autoregressive decoding at 2.92 tokens a round of 2 x 120 + 288 + 620 ms."""
+    regime = load_regimes(["fsd-go2"])["fsd-go2"]
+    round_s = regime.round_trip_s + regime.draft_s + regime.verify_s()
+    assert round_s == pytest.approx(1.148)
+    assert regime.expected_tokens * regime.step_s / round_s == pytest.approx(0.90, abs=2e-3)
+
+
+def test_exits_add_to_what_is_not_printed_with_them() -> None:
+    regimes = load_regimes()
+    go2, cheap = regimes["fsd-go2"], regimes["fsd-go2-cheap-exits"]
+    assert go2.verify_s() == go2.verify_s(heard=False) == 0.62
+    assert cheap.verify_s(heard=False) == cheap.step_s == 0.354
+    assert cheap.verify_s() == pytest.approx((1.0 + 27 / 28 * 0.072) * cheap.step_s)
+    for regime in (go2, cheap):
+        assert regime.compute().step_exit_s == pytest.approx(1 / 28 * 0.072 * regime.step_s)
+    seven = regimes["dssd-ntt20-100mbps"]
+    assert seven.compute().verify_exit_s == pytest.approx(1 / 32 * 0.072 * seven.step_s)
+
+
+def test_a_forward_that_is_left_runs_on_for_a_part_of_a_layer() -> None:
+    """Or for what its host needs: a layer of `lan`'s draft is over in 3.9 ms, one of the target's in 0.6."""
+    regimes = load_regimes()
+    go2, lan = regimes["fsd-go2"].compute(), regimes["lan"].compute()
+    assert go2.target_queue.left_s(0.354 / 28, 0.354) == pytest.approx(1.5 * 0.354 / 28)
+    assert go2.draft_queue.left_s(0.001, 0.072) == pytest.approx(0.072 / 28)
+    assert lan.target_queue.left_s(0.0, lan.verify_s) == pytest.approx(lan.verify_s / 28)
+    assert lan.draft_queue.left_s(0.0, lan.draft_token_s) == pytest.approx(lan.draft_token_s / 4)
+    for regime in regimes.values():
+        assert regime.exits.number < regime.layers.target
+
+
+def test_acceptance_gives_the_papers_length() -> None:
+    for regime in load_regimes().values():
+        if regime.tokens_per_round is not None:
+            assert regime.expected_tokens == pytest.approx(regime.tokens_per_round, abs=1e-6)
+
+
+def test_round_trip_alone_changes() -> None:
+    regime = load_regimes(["dssd-ntt50-10mbps"])["dssd-ntt50-10mbps"]
+    there = regime.at_round_trip(300.0)
+    assert there.round_trip_s == pytest.approx(0.3)
+    assert (there.verify_s(), there.draft_s) == (regime.verify_s(), regime.draft_s)
+    assert there.distribution_up_s() == 0.0 < regime.distribution_up_s()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("", "either tokens_per_round or acceptance_rate"),
+        ("  tokens_per_round: 2\n  acceptance_rate: 0.5\n", "either tokens_per_round or acceptance_rate"),
+        ("  tokens_per_round: 7\n", "not within 1 and 5"),
+        ("  tokens_per_round: 2\n  gamma: 4\n", "gamma"),
+    ],
+)
+def test_wrong_entry_is_refused(tmp_path: Path, extra: str, message: str) -> None:
+    file = tmp_path / "regimes.yaml"
+    file.write_text(ENTRY + extra)
+    with pytest.raises(ConfigError, match=message):
+        load_regimes(file=file)
+
+
+def test_unknown_regime_names_the_known() -> None:
+    with pytest.raises(ConfigError, match="fsd-go2"):
+        load_regimes(["no-such-regime"])

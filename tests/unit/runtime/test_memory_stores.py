@@ -1,0 +1,98 @@
+"""`outrider memory` from the command line, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.memories import another_reader
+from typer.testing import CliRunner
+
+from outrider import cli
+from outrider.core.errors import MemoryStoreError, NotErasedError
+from outrider.memory.store import schema
+from outrider.runtime.wiring.memory_stores import default_store, make_filter, this_home
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    store = tmp_path / "memory.db"
+    monkeypatch.setenv("OUTRIDER_MEMORY", str(store))
+    monkeypatch.setenv("COLUMNS", "160")
+    return store
+
+
+def outrider(*arguments: str) -> Any:
+    return CliRunner().invoke(cli.app, ["memory", *arguments])
+
+
+def test_a_long_note_shows_what_was_matched_of_it() -> None:
+    outrider("add", "We walked in the park and read the news. " * 20 + "The pump hangs by the stairs.")
+    outrider("add", "the bins go out on Monday")
+    found = outrider("search", "where is the pump?", "--limit", "1").output
+    assert "matched" in found and found.count("pump") == 2
+    assert "matched" not in outrider("search", "when do the bins go out?", "--limit", "1").output
+
+
+def test_forgetting_beside_a_reader_says_that_bytes_remain(
+    own_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT_MS", 50)
+    outrider("add", "my keys hang by the door")
+    with another_reader(own_store):
+        result = outrider("forget", "--matching", "keys")
+        assert isinstance(result.exception, NotErasedError)
+        assert "another process reads" in str(result.exception) and "end it" in str(result.exception)
+    assert "nothing is remembered" in outrider("list").output
+    assert not any(b"by the door" in file.read_bytes() for file in own_store.parent.iterdir())
+
+
+def test_a_memory_from_telling_to_forgetting(own_store: Path) -> None:
+    assert "private" in outrider("add", "my keys hang by the door").output
+    told = outrider("add", "the bins go out on Monday", "--shareable", "--at", "1.5", "-2", "--home", "flat")
+    assert told.exit_code == 0 and "shareable" in told.output
+    listed = outrider("list").output
+    assert "my keys hang by the door" in listed and "1.5, -2.0" in listed
+    assert "bins" not in outrider("list", "--private", "--since", "1h").output
+    first = outrider("search", "where are my keys?", "--limit", "1").output
+    assert "keys" in first and "bins" not in first
+    near = outrider("search", "what?", "--near", "1", "-2", "--home", "flat", "--radius", "1").output
+    assert "bins" in near and "keys" not in near
+    lines = [json.loads(line) for line in outrider("export").output.splitlines()]
+    assert [(line["text"], line.get("home")) for line in lines] == [
+        ("my keys hang by the door", None),
+        ("the bins go out on Monday", "flat"),
+    ]
+    assert "forgot 1 record" in outrider("forget", "--matching", "bins").output
+    assert "forgot 1 record" in outrider("forget", "1").output
+    assert "nothing is remembered" in outrider("list").output
+    assert own_store.exists()
+
+
+def test_an_encrypted_store_from_the_command_line(own_store: Path, tmp_path: Path) -> None:
+    key = str(tmp_path / "memory.key")
+    assert outrider("add", "my passport", "--store-key-file", key).exit_code == 0
+    assert "my passport" in outrider("list", "--store-key-file", key).output
+    assert isinstance(outrider("list").exception, MemoryStoreError)
+
+
+@pytest.mark.parametrize("arguments", [(), ("1", "--all"), ("--matching", "x", "--all")])
+def test_exactly_one_way_to_forget(arguments: tuple[str, ...]) -> None:
+    outrider("add", "kept x")
+    assert isinstance(outrider("forget", *arguments).exception, MemoryStoreError)
+    assert "kept x" in outrider("list").output
+
+
+def test_a_bad_span_of_time_is_refused() -> None:
+    for span in ("7", "7x", "-1d", "d"):
+        with pytest.raises(MemoryStoreError, match="no span of time"):
+            make_filter(since=span)
+
+
+def test_places_and_names_by_default(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_store() == own_store
+    monkeypatch.delenv("OUTRIDER_MEMORY")
+    assert default_store() == Path.home() / ".outrider" / "memory.db"
+    assert this_home("flat") == "flat" and this_home("") == this_home("") != ""

@@ -1,0 +1,61 @@
+"""Training that could not write what it makes does not begin."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.runtime.datasets.training_runs import make_exits, make_model, make_reader, make_tokenizer
+from outrider.training.exits import ExitsConfig
+from outrider.training.imitation import TrainingConfig
+
+DAMAGED = b"whoever reads this has begun"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data set that is there and cannot be read."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "shard-0000.msgpack").write_bytes(DAMAGED)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def taken(tmp_path: Path) -> Path:
+    """A file, where a folder is to be made."""
+    (tmp_path / "taken").write_text("")
+    return tmp_path / "taken"
+
+
+def test_a_tokenizer_is_not_learnt(data: Path, taken: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot write .*taken"):
+        make_tokenizer(data, taken / "tokenizer")
+
+
+@pytest.mark.parametrize("role", ["target", "draft"])
+def test_a_model_is_not_trained(role: str, data: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    (models / "tokenizer").mkdir(parents=True)
+    (models / "tokenizer" / "tokenizer.json").write_bytes(DAMAGED)
+    (models / role).write_text("")
+    with pytest.raises(ConfigError, match=rf"cannot write .*{role}"):
+        make_model(TrainingConfig(role), data, tmp_path / "run", models, 1)
+
+
+def test_a_reader_is_not_trained(tmp_path: Path, taken: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot write .*taken"):
+        make_reader(taken, tmp_path / "models", 1, 0)
+    assert not (tmp_path / "models").exists()
+
+
+def test_exits_are_not_trained(data: Path, tiny_model_folder: Path, tmp_path: Path) -> None:
+    target = shutil.copytree(tiny_model_folder / "target", tmp_path / "target")
+    target.chmod(0o500)
+    if os.access(target, os.W_OK):
+        pytest.skip("root may write everywhere")
+    with pytest.raises(ConfigError, match=r"cannot write .*target"):
+        make_exits(ExitsConfig(), data, target)
