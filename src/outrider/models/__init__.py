@@ -34,12 +34,12 @@ __all__ = [
     "read_card",
 ]
 _MODULES = {
-    "card": ("ModelCard", "read_card"),
+    "checkpoint.card": ("ModelCard", "read_card"),
     "constrained": ("ConstrainedModel", "constrain"),
     "loading": ("check_model", "load_exact_model", "load_graph_model", "load_model"),
     "reference": ("ReferenceGenerator",),
     "session": ("QwenModel", "QwenSession"),
-    "tokenizer": ("QwenTokenizer", "load_tokenizer"),
+    "text.tokenizer": ("QwenTokenizer", "load_tokenizer"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

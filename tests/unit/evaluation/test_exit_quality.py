@@ -26,11 +26,11 @@ PROMPTS = [Prompt(f"w{index}", b"\xff\xd8") for index in range(30)]
 
 
 def test_a_verdict_by_hand():
-    assert emitted_tokens([3, 4], [3, 4, 5], END) == [3, 4, 5]
-    assert emitted_tokens([3, 4], [3, 9, 5], END) == [3, 9]
-    assert emitted_tokens([3, 4], [8, 4, 5], END) == [8]
-    assert emitted_tokens([3, END], [3, END, 5], END) == [3, END]
-    assert emitted_tokens([END], [7, 5], END) == [7]
+    assert emitted_tokens([3, 4], [3, 4, 5], {END}) == [3, 4, 5]
+    assert emitted_tokens([3, 4], [3, 9, 5], {END}) == [3, 9]
+    assert emitted_tokens([3, 4], [8, 4, 5], {END}) == [8]
+    assert emitted_tokens([3, END], [3, END, 5], {END}) == [3, END]
+    assert emitted_tokens([END], [7, 5], {END}) == [7]
 
 
 def test_verdicts_add_up_to_the_greedy_text():

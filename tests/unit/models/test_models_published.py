@@ -16,7 +16,7 @@ from outrider.core.model_options import PRECISIONS
 from outrider.decoding.protocol.refusals import reason_of
 from outrider.models import ReferenceGenerator, load_model
 from outrider.models.backbone import kv_cache
-from outrider.models.checkpoint import hub, weights
+from outrider.models.checkpoint import files, hub
 from outrider.models.checkpoint.files import weight_files
 from outrider.models.footprint import footprint
 from outrider.models.text import prompt_layout
@@ -121,7 +121,7 @@ def test_memory_that_is_gone_while_loading_is_said(
     def full(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(weights, "safe_open", full)
+    monkeypatch.setattr(files, "safe_open", full)
     with pytest.raises(ModelError, match=r"not enough memory to load .*target: close other programs"):
         load_model(tiny_model_folder / "target")
 
