@@ -13,7 +13,7 @@ from outrider.core.ports import Chunk, ExitInfo
 from outrider.decoding.acceptance.coupled import decide
 from outrider.decoding.config import Sampling
 from outrider.decoding.execution import batch_verification
-from outrider.decoding.execution.batch_verification import JudgedBatch
+from outrider.decoding.execution.batch_verification import VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
 
@@ -53,7 +53,7 @@ def asked(place: int) -> Asked:
 def said(places: list[int]) -> tuple[list[tuple[int, ExitHint]], list[object]]:
     """The hints and judgements of some of the jobs as a batch."""
     hints: list[tuple[int, ExitHint]] = []
-    batch = JudgedBatch(
+    batch = VerificationBatch(
         [JOBS[place] for place in places],
         [asked(place) for place in places],
         EXITS,
@@ -93,7 +93,7 @@ def test_branches_are_told_once_their_own_draft_is_heard():
     own = job(0, "greedy", Sampling(), (3, 4, 5))._replace(beside=((3, 6), (7,)))
     branches, heard = [own.branch(number) for number in range(3)], []
     chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in branches]
-    batch = JudgedBatch(
+    batch = VerificationBatch(
         branches, chunks, EXITS, VOCABULARY, lambda job, hint: heard.append((job, hint)), HOST
     )
     rows = [rows_of(number, len(one.draft) + 1, len(SHORTLIST)) for number, one in enumerate(branches)]
@@ -111,7 +111,7 @@ def said_of(one: Verify, rows: torch.Tensor) -> tuple[Word, ...]:
     hints: list[ExitHint] = []
     asked = Asked(None, len(one.draft), Chunk(None, (1,) * len(rows)))
     lone = one._replace(hints=True)
-    batch = JudgedBatch([lone], [asked], EXITS, VOCABULARY, lambda job, hint: hints.append(hint), HOST)
+    batch = VerificationBatch([lone], [asked], EXITS, VOCABULARY, lambda job, hint: hints.append(hint), HOST)
     batch.read(1, [(0, rows)])
     return hints[0].words
 
@@ -130,7 +130,7 @@ def test_rows_of_all_robots_cross_at_once(monkeypatch):
 
 
 def test_one_sessions_broken_logits_are_no_others():
-    batch = JudgedBatch(
+    batch = VerificationBatch(
         JOBS[:3], [asked(place) for place in range(3)], None, VOCABULARY, lambda job, hint: None, HOST
     )
     assert not batch.listens
@@ -145,7 +145,7 @@ def test_one_sessions_broken_logits_are_no_others():
 def test_an_exit_that_says_no_number_says_nothing():
     one, heard = job(5, "greedy", Sampling(), (4,)), []
     chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
-    batch = JudgedBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
+    batch = VerificationBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
     rows = rows_of(1, 2, len(EXITS.token_ids))
     batch.read(0, [(0, rows * float("nan"))])
     assert not heard
@@ -168,7 +168,7 @@ def test_exits_on_a_device_wait_for_nothing(monkeypatch):
     jobs = [*JOBS, job(5, "greedy", Sampling(), (4,))]
     chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
     device = torch.device("meta")
-    batch = JudgedBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
+    batch = VerificationBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)
     monkeypatch.setattr(torch, "tensor", lambda *args, **options: pytest.fail("made on the host"))
     for complete in ([0, 1, 2, 3, 4, 5], [5, 2, 0], [4], [1], [3]):
         rows = [

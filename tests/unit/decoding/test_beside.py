@@ -11,8 +11,8 @@ from support.toys import toy_pair
 from outrider.core.frames import Draft, Verdict
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
-from outrider.decoding.adaptive.policy import Pace
-from outrider.decoding.cloud.target_sequence import TargetText
+from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
@@ -137,8 +137,8 @@ def test_what_runs_beside_counts_for_the_robots_share(monkeypatch):
 
 def test_what_is_learnt_of_a_draft_is_how_far_it_stood_itself(monkeypatch):
     said: list[tuple] = []
-    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, *given: said.append(given))
-    monkeypatch.setattr(Pace, "on_second_judged", lambda pace, *given: said.append(given))
+    monkeypatch.setattr(AdaptivePolicy, "on_draft_judged", lambda pace, *given: said.append(given))
+    monkeypatch.setattr(AdaptivePolicy, "on_second_judged", lambda pace, *given: said.append(given))
     one = cloud(branches=2)
     job = pending(one)
     one.finish(job, one.run([job], never)[0], 0.05)
@@ -148,15 +148,15 @@ def test_what_is_learnt_of_a_draft_is_how_far_it_stood_itself(monkeypatch):
 def followed_by(monkeypatch) -> list[tuple[int, int]]:
     """Of every draft beside another that counted: how much of it the other had, and how far it stood."""
     followed: list[tuple[int, int]] = []
-    plain = TargetText.on_judged
+    plain = TargetSequence.on_judged
 
-    def noted(text: TargetText, job: Verify, judgement: Judgement, *given: object) -> list:
+    def noted(text: TargetSequence, job: Verify, judgement: Judgement, *given: object) -> list:
         if judgement.branch:
             stood = common_length(job.draft, job.beside[judgement.branch - 1][: judgement.accepted])
             followed.append((stood, judgement.accepted))
         return plain(text, job, judgement, *given)
 
-    monkeypatch.setattr(TargetText, "on_judged", noted)
+    monkeypatch.setattr(TargetSequence, "on_judged", noted)
     return followed
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.cloud import branch_cache
-from outrider.decoding.cloud.branch_cache import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchPool
+from outrider.decoding.cloud.branch_cache import MAX_TOKENS, MOST_CHOICES, ROW_TOKENS, BranchCache
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -20,12 +20,12 @@ def after(*tokens: int) -> int:
     return extend_digest(ROOT, tokens)
 
 
-def add(pool: BranchPool, text: tuple[int, ...], first: int = 0) -> None:
+def add(pool: BranchCache, text: tuple[int, ...], first: int = 0) -> None:
     """Offer text[first:] as a branch from what comes before it."""
     pool.add_runs(first, after(*text[:first]), [Run(0, text[first:])])
 
 
-def holds(pool: BranchPool, tokens: tuple[int, ...]) -> bool:
+def holds(pool: BranchCache, tokens: tuple[int, ...]) -> bool:
     """Whether some branch begins with the tokens."""
     branches = [pool.best(ROOT, 99)[0], *pool.others(ROOT, 99, 99)]
     return any(branch[: len(tokens)] == tokens for branch in branches)
@@ -36,7 +36,7 @@ def holds(pool: BranchPool, tokens: tuple[int, ...]) -> bool:
 def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_followed(
     offered, cut, rng, limit
 ):
-    pool = BranchPool()
+    pool = BranchCache()
     pieces = [(text[:end], start) for text in offered for start, end in ((0, cut), (cut, len(text)))]
     rng.shuffle(pieces)
     firsts: dict[tuple[int, ...], int] = {}
@@ -59,7 +59,7 @@ def test_pieces_in_any_order_are_found_and_the_first_offer_at_each_place_is_foll
 @steady
 @given(texts, st.integers(1, 7), st.integers(0, 4))
 def test_other_branches_are_all_there_are_and_each_goes_on_as_the_likeliest(offered, limit, most):
-    pool = BranchPool()
+    pool = BranchCache()
     for text in offered:
         add(pool, text)
     everything = pool.others(ROOT, limit, 1000)
@@ -75,7 +75,7 @@ def test_other_branches_are_all_there_are_and_each_goes_on_as_the_likeliest(offe
 
 
 def test_branches_that_leave_the_likeliest_one_early_come_first():
-    pool = BranchPool()
+    pool = BranchCache()
     runs = [Run(0, (1, 2, 3, 4)), Run(2, (5, 6)), Run(1, (7,)), Run(4, (8,)), Run(0, (9,))]
     pool.add_runs(0, ROOT, runs)
     assert pool.others(ROOT, 9, 9) == [(8, 9), (1, 2, 5, 6), (1, 2, 5, 7)]
@@ -84,7 +84,7 @@ def test_branches_that_leave_the_likeliest_one_early_come_first():
 
 
 def test_runs_that_go_back_are_branches_of_one_parent():
-    pool = BranchPool()
+    pool = BranchCache()
     pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(1, (5, 6, 7)), Run(4, (9,))])
     for branch in ((1, 2), (1, 5, 6, 7), (9,)):
         assert holds(pool, branch)
@@ -96,7 +96,7 @@ def test_runs_that_go_back_are_branches_of_one_parent():
 
 
 def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
-    pool = BranchPool()
+    pool = BranchCache()
     pool.add_runs(0, ROOT, [Run(0, (1, 2)), Run(2, (3, 4))])
     pool.add_runs(0, ROOT, [Run(0, (3, 5), preferred=True)])
     assert pool.best(ROOT, 9)[0] == (3, 4)
@@ -107,7 +107,7 @@ def test_a_preferred_run_is_followed_first_and_only_its_first_token_is():
 
 
 def test_evidence_stays_with_its_token_and_the_newest_counts():
-    pool = BranchPool()
+    pool = BranchCache()
     pool.add_branch(0, ROOT, (1, 2), (0.1, 0.2))
     pool.add_branch(1, after(1), (2, 3), (0.5, 0.6))
     assert pool.best(ROOT, 9) == ((1, 2, 3), (0.1, 0.5, 0.6))
@@ -117,7 +117,7 @@ def test_evidence_stays_with_its_token_and_the_newest_counts():
 
 
 def test_what_lies_before_the_text_is_dropped():
-    pool = BranchPool()
+    pool = BranchCache()
     add(pool, (1, 2, 3))
     pool.drop_before(2)
     assert pool.best(ROOT, 9)[0] == ()
@@ -126,7 +126,7 @@ def test_what_lies_before_the_text_is_dropped():
 
 
 def test_the_pool_is_bounded_and_the_oldest_go_first():
-    pool = BranchPool()
+    pool = BranchCache()
     add(pool, (1, 2))
     for number in range(MAX_TOKENS):
         pool.add_runs(0, number << 8, [Run(0, (5,))])
@@ -145,14 +145,14 @@ def test_digests_that_collide_cost_no_time(monkeypatch):
         return digest + 1
 
     monkeypatch.setattr(branch_cache, "next_digest", colliding)
-    pool = BranchPool()
+    pool = BranchCache()
     for token in (1, 2):
         pool.add_branch(0, ROOT, (token,) * 40, (None,) * 40)
     assert pool.best(ROOT, 64)[0] == (1,) * 40
 
 
 def test_what_a_peer_offers_after_one_text_is_bounded_too():
-    pool = BranchPool()
+    pool = BranchCache()
     for token in range(5 * MAX_TOKENS):
         pool.add_branch(0, ROOT, (token,), (None,))
     found = [pool.best(ROOT, 1)[0], *pool.others(ROOT, 1, MAX_TOKENS)]
@@ -163,7 +163,7 @@ def test_what_a_peer_offers_after_one_text_is_bounded_too():
 
 
 def test_tokens_with_distributions_take_more_room():
-    pool = BranchPool()
+    pool = BranchCache()
     for number in range(MAX_TOKENS):
         pool.add_branch(0, number << 8, (5,), (torch.ones(1),))
         pool.add_branch(0, number << 8, (5,), (torch.zeros(1),))

@@ -23,7 +23,7 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Cancel, Close
-from outrider.decoding.adaptive.exit_calibration import Trust
+from outrider.decoding.adaptive.exit_calibration import ExitCalibrator
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
 from outrider.decoding.protocol.prefix_digest import extend_digest
@@ -67,7 +67,9 @@ def test_what_an_exit_foretells_and_the_branch_after_it_are_verified_at_once(acc
 
 
 def test_an_exit_that_follows_a_draft_beside_foretells_what_comes_after_that(every_aim_pays, monkeypatch):
-    monkeypatch.setattr(Trust, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9)
+    monkeypatch.setattr(
+        ExitCalibrator, "chance", lambda trust, stance, signs: 0.1 if stance == "outvoted" else 0.9
+    )
     cloud, text = service(TRUSTING), own()
     opened(cloud, **USEFUL)
     job = offer(cloud, text)

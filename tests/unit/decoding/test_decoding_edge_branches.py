@@ -6,7 +6,7 @@ import pytest
 from edge_machine import ROOT, draft, drafted, edge, grow, hint, prefill, verdict
 
 from outrider.core.frames import Draft, Opened
-from outrider.decoding.cloud.branch_cache import BranchPool
+from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.edge.machine import Commit, EdgeMachine, Send
 from outrider.decoding.jobs import Choices
 from outrider.decoding.protocol.branch_codec import unpack_runs
@@ -162,7 +162,7 @@ def test_outrider_drafts_on_a_sure_hint_first_and_sends_ahead_of_the_verdict():
 def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
     """From the edge's tree over the bytes of its frames to the cloud's pool."""
     machine = opened_outrider()
-    pool = BranchPool()
+    pool = BranchCache()
 
     def draft_on(rounds: int, now_s: float) -> None:
         for number in range(rounds):

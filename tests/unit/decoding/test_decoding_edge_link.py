@@ -8,7 +8,7 @@ from edge_machine import PROMPT, ROOT, draft, drafted, edge, grow, hint, prefill
 
 from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
 from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
-from outrider.decoding.adaptive.estimators import DraftOdds
+from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge.machine import Commit, EdgeMachine, Fail, Send
 from outrider.decoding.fakes.toy import ToyTokenizer
@@ -152,7 +152,7 @@ def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8}
     config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))
-    machine._outlook.odds = DraftOdds(priors=(1.0, 1.0))
+    machine._outlook.odds = CalibratedAcceptance(priors=(1.0, 1.0))
     machine._outlook._purse.earn(10**9)
     actions = machine.begin(PROMPT, 2000, 0.0)
     prefill(machine)

@@ -15,8 +15,8 @@ from support.toys import greedy_token_after, own_text, request, toy_pair
 from outrider.core.errors import Cancelled
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import LinkState
-from outrider.decoding.adaptive.policy import Pace
-from outrider.decoding.cloud.target_sequence import TargetText
+from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
@@ -136,13 +136,13 @@ def aims(monkeypatch) -> Counter[str]:
     """
     seen: Counter[str] = Counter()
 
-    def on_given_up(text, job, now_s, plain=TargetText.on_given_up):
+    def on_given_up(text, job, now_s, plain=TargetSequence.on_given_up):
         seen["drafts" if job.draft else "steps"] += 1
         foretold = text._foretold.tokens
         plain(text, job, now_s)
         seen["grown"] += text._foretold.tokens == foretold
 
-    def on_judged(text, job, judgement, *times, plain=TargetText.on_judged):
+    def on_judged(text, job, judgement, *times, plain=TargetSequence.on_judged):
         known = len(text._foretold.tokens)
         seen["right"] += 0 < known <= judgement.accepted
         seen["wrong"] += known > judgement.accepted
@@ -151,10 +151,10 @@ def aims(monkeypatch) -> Counter[str]:
     def gain(pace, chance, drafted, named, ready, elapsed_s):
         return (1.0 + chance) * (ready > 0 or chance > 0.2)
 
-    monkeypatch.setattr(Pace, "gain_of_aim", gain)
-    monkeypatch.setattr(Pace, "gain_of_more", lambda pace, chance, *sizes: 3.0)
-    monkeypatch.setattr(TargetText, "on_given_up", on_given_up)
-    monkeypatch.setattr(TargetText, "on_judged", on_judged)
+    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", gain)
+    monkeypatch.setattr(AdaptivePolicy, "gain_of_more", lambda pace, chance, *sizes: 3.0)
+    monkeypatch.setattr(TargetSequence, "on_given_up", on_given_up)
+    monkeypatch.setattr(TargetSequence, "on_judged", on_judged)
     return seen
 
 

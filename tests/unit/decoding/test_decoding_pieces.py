@@ -18,7 +18,7 @@ from outrider.decoding.config import DecodingConfig, Sampling
 from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
-from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.protocol.retry_timer import RetryTimer
 
 
 @pytest.mark.parametrize(
@@ -160,20 +160,20 @@ def test_a_toy_without_exits_never_calls():
 NEWS, BUSY = Opened(1, 1, 0, 0, 5, (0,)), Refused(1, 1, "busy", "try later")
 
 
-def asked_at_s(patience: Patience, until_s: float) -> list[float]:
+def asked_at_s(patience: RetryTimer, until_s: float) -> list[float]:
     """When it asks again, looked at ten times a second."""
     times = [number / 10 for number in range(int(10 * until_s))]
     return [time_s for time_s in times if patience.verdict(True, 1, time_s) == "ask again"]
 
 
 def test_the_wait_doubles_up_to_a_bound():
-    asked = asked_at_s(Patience(2.0, generation=1, now_s=0.0), 70.0)
+    asked = asked_at_s(RetryTimer(2.0, generation=1, now_s=0.0), 70.0)
     waits = [later - sooner for sooner, later in pairwise([0.0, *asked])]
     assert waits == pytest.approx([2.1, 4.1, 8.1, 16.1, 16.1, 16.1], abs=0.11)
 
 
 def test_who_is_turned_away_asks_again_as_often_as_at_first():
-    patience = Patience(2.0, generation=1, now_s=0.0)
+    patience = RetryTimer(2.0, generation=1, now_s=0.0)
     asked_at_s(patience, 60.0)
     patience.on_heard(BUSY, 60.0)
     for turn in range(5):
@@ -184,13 +184,13 @@ def test_who_is_turned_away_asks_again_as_often_as_at_first():
 
 
 def test_a_word_to_see_who_is_there_is_no_answer():
-    patience = Patience(2.0, generation=1, now_s=0.0)
+    patience = RetryTimer(2.0, generation=1, now_s=0.0)
     patience.on_heard(Pong(1, 1, "toy", 32, 1, 1), 1.9)
     assert patience.verdict(True, 1, 2.1) == "ask again"
 
 
 def test_patience():
-    patience = Patience(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
+    patience = RetryTimer(2.0, generation=1, now_s=0.0, link_grace_s=1.0)
     assert patience.verdict(True, 1, 1.0) is None
     assert patience.verdict(True, 2, 1.5) == "ask again"
     assert patience.verdict(True, 2, 2.5) is None

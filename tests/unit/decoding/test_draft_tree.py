@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.cloud.branch_cache import BranchPool
+from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.drafting.draft_tree import CHEAPER_THAN_A_DIGEST, DraftTree, Node, branches_to
 from outrider.decoding.protocol.branch_codec import Run, pack_runs, unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest
@@ -91,7 +91,7 @@ def test_the_cloud_follows_the_likeliest_of_what_it_was_told_whenever_that_was(s
     rng.shuffle(ranks)
     for node, rank in zip(nodes, ranks, strict=True):
         node.likelihood = rank / len(nodes)
-    pool = BranchPool()
+    pool = BranchCache()
     for chosen in rounds:
         wanted = [nodes[index] for index in sorted(chosen) if index < len(nodes)]
         parent, runs = branches_to(tree, wanted)

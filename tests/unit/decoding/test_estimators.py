@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.estimators import DraftOdds, Mean, Odds, Purse, RoundTrip, Speed
+from outrider.decoding.adaptive.estimators import (
+    AcceptanceRates,
+    ByteBudget,
+    CalibratedAcceptance,
+    ExponentialMean,
+    MinRtt,
+    Throughput,
+)
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def test_odds_begin_with_their_priors():
-    odds = DraftOdds(priors=(0.8, 0.5))
+    odds = CalibratedAcceptance(priors=(0.8, 0.5))
     assert [odds.rate(rank) for rank in range(3)] == pytest.approx([0.8, 0.5, 0.0])
     assert [odds.chance(rank, 0.9) for rank in range(3)] == pytest.approx([0.8, 0.2 * 0.5, 0.0])
 
@@ -21,14 +28,14 @@ def test_odds_begin_with_their_priors():
 @pytest.mark.parametrize(("outcome", "rates"), [(0, (1, 0.5)), (1, (0, 1)), (None, (0, 0))])
 def test_odds_learn_what_happens(outcome, rates):
     """A choice that was not reached, for one before it was right, learns nothing."""
-    odds = Odds(priors=(0.8, 0.5))
+    odds = AcceptanceRates(priors=(0.8, 0.5))
     for _ in range(200):
         odds.on_outcome(outcome)
     assert [odds.rate(rank) for rank in range(2)] == pytest.approx(rates, abs=0.01)
 
 
 def test_odds_of_a_mixture_are_its_shares():
-    odds = Odds(priors=(0.5, 0.5))
+    odds = AcceptanceRates(priors=(0.5, 0.5))
     for _ in range(300):
         for outcome in (0, 0, 1, None):
             odds.on_outcome(outcome)
@@ -37,7 +44,7 @@ def test_odds_of_a_mixture_are_its_shares():
 
 
 def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
-    odds = DraftOdds()
+    odds = CalibratedAcceptance()
     for _ in range(200):
         odds.on_verdict(0, confidence=0.99)
         odds.on_verdict(1, confidence=0.3)
@@ -50,7 +57,7 @@ def test_a_sure_draft_and_an_unsure_one_have_chances_of_their_own():
 @steady
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), st.floats(0.0, 1.0)), max_size=200))
 def test_chances_are_chances(outcomes):
-    odds = DraftOdds()
+    odds = CalibratedAcceptance()
     for outcome, confidence in outcomes:
         odds.on_verdict(outcome, confidence)
     chances = [odds.chance(rank, 0.9) for rank in range(4)]
@@ -59,7 +66,7 @@ def test_chances_are_chances(outcomes):
 
 
 def test_speed_is_of_late_and_leaves_out_the_time_between_texts():
-    speed = Speed()
+    speed = Throughput()
     assert speed.value == 0.0
     for number in range(5):
         speed.on_commit(2, 10.0 + number)
@@ -73,7 +80,7 @@ def test_speed_is_of_late_and_leaves_out_the_time_between_texts():
 
 
 def test_a_mean_is_unknown_then_exact_then_forgetful():
-    mean = Mean()
+    mean = ExponentialMean()
     assert (mean.known, mean.value) == (False, 0.0)
     mean.add(3.0)
     assert (mean.known, mean.value) == (True, 3.0)
@@ -83,7 +90,7 @@ def test_a_mean_is_unknown_then_exact_then_forgetful():
 
 
 def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
-    round_trip = RoundTrip()
+    round_trip = MinRtt()
     assert round_trip.value == 0.0
     for elapsed_s in (0.5, 0.3, 0.9):
         round_trip.add(elapsed_s, 0.1)
@@ -96,7 +103,7 @@ def test_a_round_trip_is_the_least_of_the_recent_without_the_compute():
 
 
 def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
-    purse = Purse(15.0)
+    purse = ByteBudget(15.0)
     assert purse.bytes == DEFAULT_TUNING.reserve_bytes
     purse.spend(100.0)
     purse.earn(3)
@@ -108,7 +115,7 @@ def test_a_purse_is_filled_by_tokens_and_holds_what_is_in_it():
 
 
 def test_the_emptier_the_purse_the_surer_a_use_must_be():
-    purse = Purse(15.0)
+    purse = ByteBudget(15.0)
     prices = []
     for _ in range(20):
         prices.append(purse.price)

@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.exit_calibration import Heard, Trust, heard_after
+from outrider.decoding.adaptive.exit_calibration import ExitCalibrator, ExitObservation, heard_after
 from outrider.decoding.jobs import ExitHint, Word
 from outrider.decoding.tuning import ExitPriors
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)
 
 
-def once(hint: ExitHint) -> Heard:
+def once(hint: ExitHint) -> ExitObservation:
     """A hint before which none was heard."""
     return heard_after(hint, None)
 
 
-def chance(trust: Trust, stance: str, confidence: float = 0.5) -> float:
+def chance(trust: ExitCalibrator, stance: str, confidence: float = 0.5) -> float:
     """Of a single word."""
     word = ExitHint(3, 0, 0, confidence, (Word((0,), (confidence,)),))
     return trust.chance(stance, once(word).signs(0, 0))
 
 
 def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
-    trust = Trust()
+    trust = ExitCalibrator()
     assert chance(trust, "free", 0.6) == pytest.approx(0.6), "at first as much as it believes itself"
     for confidence in (0.2, 0.5, 0.9):
         agrees, differs, free = (chance(trust, one, confidence) for one in ("agrees", "differs", "free"))
@@ -35,19 +35,19 @@ def test_an_exit_that_agrees_is_believed_more_than_one_that_contradicts():
 @pytest.mark.parametrize("stance", ExitPriors._fields)
 def test_trust_follows_what_came(stance):
     """Right where the exit was sure, wrong where it was not, whatever was believed before."""
-    trust = Trust()
+    trust = ExitCalibrator()
     for _ in range(300):
         for confidence in (0.3, 0.95):
             signs = once(ExitHint(3, 0, 0, 0.5, (Word((0,), (confidence,)),))).signs(0, 0)
             trust.on_outcome(stance, signs, right=confidence > 0.5)
     assert chance(trust, stance, 0.3) < 0.1 and chance(trust, stance, 0.95) > 0.9
     others = [other for other in ExitPriors._fields if other != stance]
-    assert [chance(trust, other) for other in others] == [chance(Trust(), other) for other in others]
+    assert [chance(trust, other) for other in others] == [chance(ExitCalibrator(), other) for other in others]
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, float("nan")])
 def test_a_confidence_beyond_all_measure_leaves_trust_sound(confidence):
-    trust = Trust()
+    trust = ExitCalibrator()
     signs = once(ExitHint(3, 0, 0, 0.5, (Word((0,), (confidence,)),))).signs(0, 0)
     for right in (True, False) * 50:
         trust.on_outcome("free", signs, right)
@@ -81,7 +81,7 @@ def test_hints_of_a_verification_that_was_given_up_begin_no_run():
 
 def test_what_exits_repeat_is_learnt_to_be_worth_more():
     """A first word is wrong, one that four exits have said is right."""
-    trust, first = Trust(), once(exit_word(9, 8))
+    trust, first = ExitCalibrator(), once(exit_word(9, 8))
     last = first
     for exit in (4, 5, 6):
         last = heard_after(exit_word(9, 8, exit=exit), last)
@@ -93,7 +93,7 @@ def test_what_exits_repeat_is_learnt_to_be_worth_more():
 
 
 def test_a_draft_and_what_goes_on_from_it_stand_as_far_as_exits_that_said_so_were_right():
-    trust, heard = Trust(), once(exit_word(4, 5, 6))
+    trust, heard = ExitCalibrator(), once(exit_word(4, 5, 6))
     for _ in range(300):
         trust.on_outcome("agrees", heard.signs(0, 0), right=True)
         trust.on_outcome("overruled", heard.signs(0, 0), right=False)
@@ -110,7 +110,7 @@ def exit_word(*choices: int, exit: int = 3) -> ExitHint:
 
 def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
     """The exit contradicts the draft at its second token; nine times in ten the draft was right."""
-    trust = Trust()
+    trust = ExitCalibrator()
     for number in range(300):
         new = (4, 9) if number % 10 == 0 else (4, 5, 8)
         trust.on_judged(once(exit_word(4, 9, 8)), [(4, 5)], new)
@@ -120,12 +120,12 @@ def test_trust_in_both_sides_of_a_contradiction_is_learnt_from_what_came():
 
 
 def test_beyond_a_rejection_nothing_is_learnt():
-    trust = Trust()
+    trust = ExitCalibrator()
     for _ in range(150):
         trust.on_judged(once(exit_word(4, 9, 8)), [(4, 5)], (6,))
     assert chance(trust, "agrees") < 0.05
     assert [chance(trust, one) for one in ("differs", "free")] == [
-        chance(Trust(), one) for one in ("differs", "free")
+        chance(ExitCalibrator(), one) for one in ("differs", "free")
     ]
 
 
@@ -140,17 +140,19 @@ HEARD = once(beside((4, 9, 8), (4, 9, 6, 2), (7, 3, 1)))
 
 
 def test_where_a_draft_beside_says_the_same_the_exit_is_followed_there():
-    outcomes = dict(Trust().outcomes(HEARD, DRAFTS))
+    outcomes = dict(ExitCalibrator().outcomes(HEARD, DRAFTS))
     assert set(outcomes) == {(4, 9, 6, 2), (4, 5, 8)}
 
 
 def test_what_the_exit_says_beside_is_learnt_where_the_text_goes_that_way():
-    trust = Trust()
+    trust = ExitCalibrator()
     for _ in range(100):
         trust.on_judged(HEARD, DRAFTS, (4, 9, 6, 2))
     outcomes = dict(trust.outcomes(HEARD, DRAFTS))
     assert outcomes[(4, 9, 6, 2)] > 0.6 and outcomes[(4, 5, 8)] < 0.05
-    assert chance(trust, "differs") == chance(Trust(), "differs"), "no draft said the same: another matter"
+    assert chance(trust, "differs") == chance(ExitCalibrator(), "differs"), (
+        "no draft said the same: another matter"
+    )
     for _ in range(100):
         trust.on_judged(HEARD, DRAFTS, (7, 2))
     assert chance(trust, "agrees") < 0.1, "it went where only the third draft goes, and left that too"
@@ -158,7 +160,7 @@ def test_what_the_exit_says_beside_is_learnt_where_the_text_goes_that_way():
 
 def test_of_a_draft_that_was_not_heard_nothing_is_said():
     """As where its sequence had no room."""
-    heard, trust = once(beside((4, 9, 8), ())), Trust()
+    heard, trust = once(beside((4, 9, 8), ())), ExitCalibrator()
     assert set(dict(trust.outcomes(heard, DRAFTS))) == {(4, 9), (4, 5, 8)}
     before = chance(trust, "differs")
     trust.on_judged(heard, DRAFTS, (4, 9, 6, 2))
@@ -180,7 +182,7 @@ tokens = st.lists(st.integers(0, 2), max_size=4).map(tuple)
 def test_outcomes_are_distinct_and_their_chances_are_chances(drafts, judged, data):
     lengths = [data.draw(st.sampled_from([0, len(draft) + 1])) for draft in drafts[1:]]
     of_length = [st.tuples(*[st.integers(0, 2)] * count) for count in (len(drafts[0]) + 1, *lengths)]
-    heard, trust = once(beside(*[data.draw(one) for one in of_length])), Trust()
+    heard, trust = once(beside(*[data.draw(one) for one in of_length])), ExitCalibrator()
     for new in judged:
         trust.on_judged(heard, drafts, new)
     outcomes = trust.outcomes(heard, drafts)
@@ -194,23 +196,23 @@ def test_of_outcomes_that_exclude_one_another_the_chances_are_no_more_than_all(c
     words = tuple([Word(one, (confidence,) * len(one)) for one in choices])
     heard = once(ExitHint(3, 0, 0, confidence, words))
     for drafts in (DRAFTS, [(4, 5), (1, 9, 6), (7, 3)]):
-        assert sum(chance for _, chance in Trust().outcomes(heard, drafts)) <= 1.0 + 1e-9
+        assert sum(chance for _, chance in ExitCalibrator().outcomes(heard, drafts)) <= 1.0 + 1e-9
 
 
 def test_outcomes_of_less_than_the_least_chance_are_left_out():
-    every = Trust().outcomes(HEARD, DRAFTS)
+    every = ExitCalibrator().outcomes(HEARD, DRAFTS)
     least = max(chance for _, chance in every)
-    assert Trust().outcomes(HEARD, DRAFTS, least=least) == [end for end in every if end[1] >= least]
+    assert ExitCalibrator().outcomes(HEARD, DRAFTS, least=least) == [end for end in every if end[1] >= least]
 
 
 def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
     """Two exits in a row say the same, the second of them half sure, whether the first was sure or not."""
 
-    def heard(first: float) -> Heard:
+    def heard(first: float) -> ExitObservation:
         words = [ExitHint(exit, 0, 9, 0.5, (Word((9,), (sure,)),)) for exit, sure in ((3, first), (4, 0.5))]
         return heard_after(words[1], once(words[0]))
 
-    trust = Trust()
+    trust = ExitCalibrator()
     for _ in range(100):
         trust.on_judged(heard(0.95), [()], (9,))
         trust.on_judged(heard(0.4), [()], (7,))
@@ -219,7 +221,7 @@ def test_a_choice_that_an_exit_before_was_sure_of_is_learnt_to_be_worth_more():
 
 
 def test_what_changes_late_in_a_session_is_learnt_as_well():
-    trust, signs = Trust(), once(exit_word(4)).signs(0, 0)
+    trust, signs = ExitCalibrator(), once(exit_word(4)).signs(0, 0)
     for number in range(20_000):
         trust.on_outcome("free", signs, right=number % 2 == 0)
     for _ in range(150):

@@ -1,11 +1,11 @@
 """Shares of the model's time."""
 
-from outrider.decoding.cloud.fair_queue import FairShares
+from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def test_the_least_served_comes_first() -> None:
-    shares = FairShares()
+    shares = StartTimeFairQueue()
     served = []
     costs = {"a": 0.03, "b": 0.01}
     for _ in range(12):
@@ -17,7 +17,7 @@ def test_the_least_served_comes_first() -> None:
 
 
 def test_who_was_away_is_owed_nothing() -> None:
-    shares = FairShares()
+    shares = StartTimeFairQueue()
     for _ in range(100):
         shares.advance("a")
         shares.charge("a", 0.01)
@@ -26,7 +26,7 @@ def test_who_was_away_is_owed_nothing() -> None:
 
 
 def test_a_lead_is_forgotten_in_time() -> None:
-    shares = FairShares()
+    shares = StartTimeFairQueue()
     shares.advance("ab")
     shares.charge("a", 1000.0)
     assert shares.standing_s("a") - shares.standing_s("b") == DEFAULT_TUNING.max_lead_s

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.adaptive.exit_calibration import heard_after
-from outrider.decoding.adaptive.foretold import Foretold, Left, learn_from_left
-from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.adaptive.foretold import AbortedVerification, Foretold, learn_from_left
+from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.jobs import ExitHint, Word
 from outrider.decoding.tuning import AdaptiveTuning
 
@@ -21,7 +21,7 @@ def word(*choices: int, exit: int = 0) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.9, (Word(choices, (0.9,) * len(choices)),))
 
 
-def given_up(pace: Pace) -> Foretold:
+def given_up(pace: AdaptivePolicy) -> Foretold:
     """An exit said 1, 9 of DRAFT, after which a branch lay ready, so that the verification was left."""
     foretold = Foretold(pace)
     foretold.begin(0.0)
@@ -33,20 +33,20 @@ def given_up(pace: Pace) -> Foretold:
 
 
 def test_an_outcome_that_is_hardly_trusted_is_none():
-    foretold = Foretold(Pace(AdaptiveTuning(min_outcome_prob=0.47)))
+    foretold = Foretold(AdaptivePolicy(AdaptiveTuning(min_outcome_prob=0.47)))
     said = foretold.hear(word(9, 8))
     assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(1, 8)], "the draft is trusted more"
 
 
 def test_what_was_left_names_what_the_next_verification_begins_with():
-    foretold = given_up(Pace())
+    foretold = given_up(AdaptivePolicy())
     assert foretold.tokens == (1, 9)
     foretold.forget()
     assert foretold.tokens == ()
 
 
 def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
-    right, wrong = Pace(), Pace()
+    right, wrong = AdaptivePolicy(), AdaptivePolicy()
     for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
         foretold = given_up(pace)
         foretold.on_judged(((1, 9, *READY),), new, True)
@@ -59,21 +59,25 @@ def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
 def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
     """The first two tokens are the exits' own, of the branch after them one stood."""
     learnt = []
-    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
-    foretold = given_up(Pace())
+    monkeypatch.setattr(
+        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+    )
+    foretold = given_up(AdaptivePolicy())
     foretold.on_judged(((1, 9, *READY),), (1, 9, 7, 5), True)
     assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
 
 
 def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch):
     learnt = []
-    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
-    Foretold(Pace()).on_judged(((),), (5,), False)
+    monkeypatch.setattr(
+        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+    )
+    Foretold(AdaptivePolicy()).on_judged(((),), (5,), False)
     assert learnt == []
 
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    foretold = given_up(Pace(AdaptiveTuning(min_outcome_prob=0.0)))
+    foretold = given_up(AdaptivePolicy(AdaptiveTuning(min_outcome_prob=0.0)))
     assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
     assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)
@@ -95,6 +99,8 @@ def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
 )
 def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expected):
     learnt = []
-    monkeypatch.setattr(Pace, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell)))
-    learn_from_left(Pace(), Left((DRAFT,), 0, []), new)
+    monkeypatch.setattr(
+        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+    )
+    learn_from_left(AdaptivePolicy(), AbortedVerification((DRAFT,), 0, []), new)
     assert learnt == [expected]

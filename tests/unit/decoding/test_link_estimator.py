@@ -5,25 +5,27 @@ from __future__ import annotations
 import pytest
 
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.edge.link_estimator import News, Outlook
+from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 
-def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> Outlook:
+def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: float = 0.1) -> EdgeEstimator:
     """One that has seen the link, a verification whose verdict came at 0 s, and a draft token of 10 ms."""
-    one = Outlook(DecodingConfig(strategy=strategy, num_draft_tokens=4), 2.0)
+    one = EdgeEstimator(DecodingConfig(strategy=strategy, num_draft_tokens=4), 2.0)
     one.round_trip.add(round_trip_s, 0.0)
     one.draft.add(0.01)
     one.on_verdict(0.0, news(0, verify_s))
     return one
 
 
-def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s=None, awaited=False) -> News:
-    return News(num_tokens, drafted, compute_s, next_sent_s, awaited)
+def news(
+    num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s=None, awaited=False
+) -> VerdictObservation:
+    return VerdictObservation(num_tokens, drafted, compute_s, next_sent_s, awaited)
 
 
 def test_what_may_go_up_is_earned_by_verified_tokens():
-    one = Outlook(DecodingConfig(), 2.0)
+    one = EdgeEstimator(DecodingConfig(), 2.0)
     assert one.affords > 0
     assert one.least_worth == DEFAULT_TUNING.min_price
     start = one.affords
@@ -36,11 +38,11 @@ def test_what_may_go_up_is_earned_by_verified_tokens():
     before = one.affords
     one.on_verdict(2.0, news(5, 0.1))
     assert one.affords == pytest.approx(before + 5 * DEFAULT_TUNING.bytes_up_per_token * per_token)
-    assert Outlook(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
+    assert EdgeEstimator(DecodingConfig(), 3.0).affords < start, "larger ids, fewer tokens"
 
 
 def test_before_any_verification_a_whole_chunk_is_awaited():
-    one = Outlook(DecodingConfig(num_draft_tokens=4), 2.0)
+    one = EdgeEstimator(DecodingConfig(num_draft_tokens=4), 2.0)
     assert [one.is_time(length, 1.0) for length in (1, 3, 4, 5)] == [False, False, True, True]
 
 
@@ -101,7 +103,7 @@ def test_a_draft_that_grows_no_more_leaves_just_before_the_clouds_next_choice():
 
 
 def test_it_leaves_at_once_where_nothing_is_gained_by_waiting():
-    unknown = Outlook(DecodingConfig(strategy="outrider"), 2.0)
+    unknown = EdgeEstimator(DecodingConfig(strategy="outrider"), 2.0)
     awaited = outlook("outrider")
     awaited.on_verdict(10.0, news(1, 0.4, drafted=0, awaited=True))
     waits_for_drafts = outlook("picospec")
@@ -145,7 +147,7 @@ def test_a_cloud_that_has_just_opened_is_free():
 
 
 def test_drafts_are_scarce_where_most_likely_all_stand_that_a_verification_leaves_time_for():
-    assert not Outlook(DecodingConfig(), 2.0).drafts_are_scarce, "nothing is known yet"
+    assert not EdgeEstimator(DecodingConfig(), 2.0).drafts_are_scarce, "nothing is known yet"
     one = outlook()  # ten drafts a verification
     assert not one.drafts_are_scarce
     for _ in range(200):

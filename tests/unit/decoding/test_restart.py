@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.adaptive.policy import Pace
-from outrider.decoding.adaptive.restart import Aim
+from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.adaptive.restart import RestartRule
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP_S, VERIFY_S = 0.05, 0.06
@@ -14,9 +14,9 @@ READY = {(1, 9): (5, 6, 7, 8), (8,): (5, 6, 7, 8), (1, 2, 3, 4, 5): (6, 7, 8)}
 """The branches that lie ready, by the outcomes they go on from."""
 
 
-def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> Pace:
+def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> AdaptivePolicy:
     """Drafts of four, of whose tokens that share stood, and steps."""
-    pace = Pace()
+    pace = AdaptivePolicy()
     for number in range(100):
         if steps:
             pace.on_verified(0, STEP_S)
@@ -31,8 +31,10 @@ def after(tokens: tuple[int, ...]) -> tuple[int, ...]:
     return READY.get(tokens, ())
 
 
-def aiming(pace: Pace, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01) -> Aim:
-    aim = Aim(pace)
+def aiming(
+    pace: AdaptivePolicy, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01
+) -> RestartRule:
+    aim = RestartRule(pace)
     aim.begin(7.0)
     aim.look((DRAFT,), outcomes, after, 7.0 + elapsed_s)
     return aim
@@ -60,7 +62,7 @@ def test_that_is_left_to_drafts_where_they_lie_ready_in_time():
     assert aiming(pace, ((*DRAFT, 7), 0.95)).is_better, "not so where all of a draft stood"
     pace.on_ready(6, 4, 4)
     assert not aiming(pace, ((*DRAFT, 7), 0.95)).is_better
-    step = Aim(pace)
+    step = RestartRule(pace)
     step.begin(7.0)
     step.look(((),), [((7,), 0.95)], after, 7.01)
     assert step.is_better, "nor where there was none"
@@ -91,7 +93,7 @@ def test_what_comes_between_now_and_then_does_not_count():
 def test_what_was_found_and_not_taken_was_not_left():
     """As where others share the batch, or another text begins."""
     pace = taught()
-    for end in (Aim.drop, lambda aim: None):
+    for end in (RestartRule.drop, lambda aim: None):
         aim = aiming(pace, ((1, 7), 0.95))
         assert aim.is_better
         end(aim)
@@ -100,7 +102,7 @@ def test_what_was_found_and_not_taken_was_not_left():
 
 
 def test_what_the_running_draft_covers_already_is_no_better():
-    aim = Aim(taught())
+    aim = RestartRule(taught())
     aim.begin(7.0)
     for draft in ((1, 9, 5, 6, 7, 8), (1, 9, 5, 6, 7, 8, 9)):
         aim.look((draft,), [((1, 9), 1.0)], after, 7.0)
@@ -118,7 +120,7 @@ def test_an_outcome_that_follows_a_draft_beside_ends_as_that_one_does():
     for _ in range(20):
         pace.on_ready(6, 4, 1)
         pace.on_ready(0, 4, 4)
-    beside, aim = (1, 9, 5, 6, 7, 8), Aim(pace)
+    beside, aim = (1, 9, 5, 6, 7, 8), RestartRule(pace)
     for outcome, is_better in (((*beside, 4), True), ((1, 9, 5, 6, 4), False)):
         aim.begin(7.0)
         aim.look((DRAFT, beside), [(outcome, 0.95)], after, 7.01)
@@ -166,7 +168,7 @@ def test_a_branch_that_is_short_gains_less_where_more_would_come():
 
 
 def test_nothing_is_aimed_at_before_a_step_has_been_timed():
-    for pace in (Pace(), taught(steps=False)):
+    for pace in (AdaptivePolicy(), taught(steps=False)):
         assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) == 0.0
         assert not aiming(pace, ((1, 9), 1.0), elapsed_s=0.0).is_better
 
@@ -178,7 +180,7 @@ def test_where_no_draft_has_ever_come_steps_are_left_for_what_exits_say():
 
 def test_all_of_a_draft_that_has_grown_is_begun_with_where_the_time_lost_is_little():
     for chance, elapsed_s, is_better in ((0.9, 0.001, True), (0.9, 0.058, False), (0.05, 0.01, False)):
-        aim = Aim(taught())
+        aim = RestartRule(taught())
         aim.begin(7.0)
         aim.look_at_more(len(DRAFT), 3, chance, 7.0 + elapsed_s)
         assert aim.is_better == is_better
@@ -243,7 +245,7 @@ def test_time_counts_from_the_beginning_of_the_last_verification():
 
 
 def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
-    aim, text, chance = Aim(taught()), (1,), 1.0
+    aim, text, chance = RestartRule(taught()), (1,), 1.0
     for token in range(20, 60):
         aim.begin(7.0 + 0.006 * token)
         aim.look(((),), [(text, chance)], after, 7.005 + 0.006 * token)
@@ -259,5 +261,5 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
 
 @pytest.mark.parametrize(("added", "leaves"), [(-0.1, False), (0.1, True)])
 def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, added, leaves):
-    monkeypatch.setattr(Pace, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added)
+    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added)
     assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outrider.core.frames import MAX_RUNS_BYTES
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, branches_to
-from outrider.decoding.edge.link_estimator import Outlook
+from outrider.decoding.edge.link_estimator import EdgeEstimator
 from outrider.decoding.edge.send_policy import SURELY_FIT, due_ahead, useful_branches
 from outrider.decoding.protocol.branch_codec import pack_runs
 
@@ -36,7 +36,7 @@ def test_so_many_tokens_surely_fit_however_they_branch():
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(growth)
 def test_the_useful_branches_are_all_that_is_unsent_and_likely_enough(steps):
-    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(), 2.0)
+    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(), 2.0)
     for index, token, chance, own in steps:
         nodes = list(tree)
         node = tree.add(nodes[index % len(nodes)], token, chance, "draft" if own else "guess")
@@ -53,7 +53,7 @@ def test_the_useful_branches_are_all_that_is_unsent_and_likely_enough(steps):
 
 
 def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send():
-    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(num_draft_tokens=2), 2.0)
+    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(num_draft_tokens=2), 2.0)
     tip = tree.add(tree.root, 1, 0.9, "draft")
     guess = tree.add(tip, 7, 0.3, "guess")
     unlikely = tree.add(tip, 8, outlook.least_worth / 2, "guess")
@@ -65,7 +65,7 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
 
 
 def test_where_drafts_are_scarce_they_leave_at_once():
-    tree, outlook = DraftTree(5, 77, random.Random(1)), Outlook(DecodingConfig(num_draft_tokens=4), 2.0)
+    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(num_draft_tokens=4), 2.0)
     outlook.verify.add(0.1)
     outlook.step.add(0.1)
     outlook.draft.add(0.005)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.estimators import DraftOdds
+from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.drafting.tree_expansion import Growth
+from outrider.decoding.drafting.tree_expansion import TreeExpander
 from outrider.decoding.jobs import Choices
 
 VOCAB, END, MOST_TOKENS = 6, 5, 30
@@ -26,10 +26,12 @@ steps = st.lists(
 )
 
 
-def growth_of(config: DecodingConfig, tree: DraftTree) -> Growth:
+def growth_of(config: DecodingConfig, tree: DraftTree) -> TreeExpander:
     retrieved = RetrievedDrafts(("suffix",), frozenset((END,)))
     retrieved.begin((0, 1, 2, 0, 1, 3))
-    return Growth(config, retrieved, DraftOdds(), tree, MOST_TOKENS, frozenset((END,)), VOCAB)
+    return TreeExpander(
+        config, retrieved, CalibratedAcceptance(), tree, MOST_TOKENS, frozenset((END,)), VOCAB
+    )
 
 
 @pytest.mark.parametrize("strategy", ["outrider", "fsd", "picospec"])

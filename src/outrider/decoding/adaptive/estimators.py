@@ -14,7 +14,7 @@ FARTHEST_ODDS = 30.0
 """Log-odds beyond these are as good as sure, and their exponentials might overflow."""
 
 
-class Odds:
+class AcceptanceRates:
     """How often the target writes the draft's first choice, and its second where not the first, and so on.
 
     A rate is a mean over trials with fading memory, begun with a guess that counts as `prior_trials`.
@@ -45,7 +45,7 @@ class Odds:
         return self._hits[rank] / self._trials[rank]
 
 
-class DraftOdds(Odds):
+class CalibratedAcceptance(AcceptanceRates):
     """Odds that know the first choice apart for drafts of different confidence."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Regression:
             self._weights[index] -= self._learning_rate * slope / sqrt(self._moved[index])
 
 
-class Mean:
+class ExponentialMean:
     """A mean with fading memory; 0 until the first value."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -129,7 +129,7 @@ class BatchTime:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._means: dict[int, Mean] = {}
+        self._means: dict[int, ExponentialMean] = {}
         self._seen_at: dict[int, int] = {}
         self._batches = 0
 
@@ -137,7 +137,7 @@ class BatchTime:
         """A batch took so long."""
         self._batches += 1
         self._seen_at[sessions] = self._batches
-        self._means.setdefault(sessions, Mean(self._tuning)).add(seconds)
+        self._means.setdefault(sessions, ExponentialMean(self._tuning)).add(seconds)
         oldest = self._batches - self._tuning.batch_window
         for size in [size for size, at in self._seen_at.items() if at <= oldest]:
             del self._means[size], self._seen_at[size]
@@ -153,7 +153,7 @@ class BatchTime:
         return self._means[low].value + share * (self._means[high].value - self._means[low].value)
 
 
-class Speed:
+class Throughput:
     """Tokens per second of late, from one commit to the next of a text; 0 until known."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -176,7 +176,7 @@ class Speed:
         return self._tokens / self._seconds if self._seconds > 0.0 else 0.0
 
 
-class RoundTrip:
+class MinRtt:
     """The link's round trip: the least of recent answers' times, what the cloud computed taken off."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -188,7 +188,7 @@ class RoundTrip:
         self.value = min(self._recent)
 
 
-class Purse:
+class ByteBudget:
     """Bytes that may be spent, filled by every emitted token: the emptier it is, the surer a use must be."""
 
     def __init__(self, per_token: float, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:

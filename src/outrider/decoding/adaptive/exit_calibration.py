@@ -19,7 +19,7 @@ OTHER_SIGNS = (0.0,) * 4
 
 
 @dataclass(eq=False, slots=True)
-class Heard:
+class ExitObservation:
     """What an exit said, and for each position of each draft how many exits in a row have had its choice, and
     how sure the surest of them was.
     """
@@ -53,7 +53,7 @@ class Heard:
         return log(chance / (1.0 - chance))
 
 
-class Trust:
+class ExitCalibrator:
     """How the word of early exits on one position fares: for each stance a logistic regression, from how sure
     the exit is, how deep it lies, and for how many exits in a row the choice has been the same: what changes
     no more is most likely what the last layer says (the patience of Zhou et al. 2020, "BERT loses patience").
@@ -85,7 +85,7 @@ class Trust:
 
     def outcomes(
         self,
-        heard: Heard,
+        heard: ExitObservation,
         drafts: Sequence[Tokens],
         known: int = 0,
         known_chance: float = 1.0,
@@ -117,7 +117,9 @@ class Trust:
                     alive *= self._chance_of_draft("overruled", "differs", signs)
         return [(tokens, chance) for tokens, chance in ends if chance >= least]
 
-    def stands(self, heard: Heard, tokens: Tokens, known: int = 0, known_chance: float = 1.0) -> float:
+    def stands(
+        self, heard: ExitObservation, tokens: Tokens, known: int = 0, known_chance: float = 1.0
+    ) -> float:
         """The chance that the text goes on with `tokens`: the draft that the exit spoke of, and one more."""
         choices = heard.hint.words[0].choices
         for at in range(known, len(tokens)):
@@ -128,7 +130,9 @@ class Trust:
                 known_chance *= self._chance_of_draft("overruled", "differs", signs)
         return known_chance
 
-    def on_judged(self, heard: Heard, drafts: Sequence[Tokens], new: Tokens, known: int = 0) -> None:
+    def on_judged(
+        self, heard: ExitObservation, drafts: Sequence[Tokens], new: Tokens, known: int = 0
+    ) -> None:
         """Compare what an exit said with what came, `new`; where no draft goes on with that nothing is known,
         and of the first `known` tokens it has been learnt already.
         """
@@ -159,14 +163,16 @@ def _goes_on(hint: ExitHint, drafts: Sequence[Tokens], tokens: Tokens) -> int | 
     return next((branch for branch in heard if drafts[branch][:count] == tokens), None)
 
 
-def heard_after(hint: ExitHint, before: Heard | None, tuning: AdaptiveTuning = DEFAULT_TUNING) -> Heard:
+def heard_after(
+    hint: ExitHint, before: ExitObservation | None, tuning: AdaptiveTuning = DEFAULT_TUNING
+) -> ExitObservation:
     """What a hint is with the one before it. Runs begin anew where that was of no exit before this one, or of
     other drafts.
     """
     words = hint.words
     if before is None or before.hint.exit >= hint.exit or _sizes(before.hint) != _sizes(hint):
         runs_of_one = tuple([(1,) * count for count in _sizes(hint)])
-        return Heard(hint, runs_of_one, tuple([word.confidences for word in words]), tuning)
+        return ExitObservation(hint, runs_of_one, tuple([word.confidences for word in words]), tuning)
     runs, peaks = [], []
     for word, last, last_runs, last_peaks in zip(
         words, before.hint.words, before.runs, before.peaks, strict=True
@@ -175,7 +181,7 @@ def heard_after(hint: ExitHint, before: Heard | None, tuning: AdaptiveTuning = D
         runs.append(tuple([run + 1 if same else 1 for run, same in zip(last_runs, stays, strict=True)]))
         surest = zip(word.confidences, last_peaks, stays, strict=True)
         peaks.append(tuple([max(own, peak) if same else own for own, peak, same in surest]))
-    return Heard(hint, tuple(runs), tuple(peaks), tuning)
+    return ExitObservation(hint, tuple(runs), tuple(peaks), tuning)
 
 
 def _sizes(hint: ExitHint) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from outrider.decoding.adaptive.estimators import Speed
+from outrider.decoding.adaptive.estimators import Throughput
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
@@ -19,7 +19,7 @@ class ExitGate:
         self._tuning = tuning
         self._costs: deque[float] = deque(maxlen=tuning.exit_cost_window)
         """What reading the exits adds to a forward, as shares of it."""
-        self._speeds = {True: Speed(tuning), False: Speed(tuning)}
+        self._speeds = {True: Throughput(tuning), False: Throughput(tuning)}
         self._reads, self._commits = True, 0
         self._last_read, self._alike = True, 0
         """Whether the last forward's exits were read, and of how many in a row that is so."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from outrider.decoding.adaptive.exit_calibration import Heard, heard_after
-from outrider.decoding.adaptive.policy import Pace
-from outrider.decoding.adaptive.restart import Aim
+from outrider.decoding.adaptive.exit_calibration import ExitObservation, heard_after
+from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.adaptive.restart import RestartRule
 from outrider.decoding.jobs import ExitHint
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 
@@ -15,28 +15,28 @@ Outcome = tuple[Tokens, float]
 """How a verification may end, and the chance of that."""
 
 
-class Left(NamedTuple):
+class AbortedVerification(NamedTuple):
     """A verification that was given up: its drafts, of whose first one the first `known` tokens had been
     foretold before, and what exits said of it.
     """
 
     drafts: tuple[Tokens, ...]
     known: int
-    said: list[Heard]
+    said: list[ExitObservation]
 
 
 class Foretold:
     """From one commit of a text to the next. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: AdaptivePolicy) -> None:
         self._pace = pace
-        self._aim = Aim(pace)
+        self._aim = RestartRule(pace)
         self.forget()
 
     def forget(self) -> None:
         """The text is another: nothing is foretold of it yet."""
-        self._said: list[Heard] = []
-        self._left: list[Left] = []
+        self._said: list[ExitObservation] = []
+        self._left: list[AbortedVerification] = []
         self._aim.drop()
 
     @property
@@ -68,13 +68,13 @@ class Foretold:
         """For how long the verification has run."""
         return self._aim.running_s(now_s)
 
-    def hear(self, hint: ExitHint) -> Heard:
+    def hear(self, hint: ExitHint) -> ExitObservation:
         """An exit has spoken."""
         heard = heard_after(hint, self._said[-1] if self._said else None, self._pace.tuning)
         self._said.append(heard)
         return heard
 
-    def outcomes(self, heard: Heard, drafts: Sequence[Tokens]) -> list[Outcome]:
+    def outcomes(self, heard: ExitObservation, drafts: Sequence[Tokens]) -> list[Outcome]:
         """How a verification may well end by what an exit said, as far as exits are trusted. An outcome that
         is less likely is neither told nor worth giving a verification up for.
         """
@@ -88,13 +88,13 @@ class Foretold:
         after: Callable[[Tokens], Tokens],
         now_s: float,
     ) -> None:
-        """Whether to give a verification up for one of those outcomes; see `Aim.look`."""
+        """Whether to give a verification up for one of those outcomes; see `RestartRule.look`."""
         if self._pace.tuning.restart:
             self._aim.look(drafts, outcomes, after, now_s)
 
-    def look_at_more(self, heard: Heard, draft: Tokens, offered: Tokens, now_s: float) -> None:
+    def look_at_more(self, heard: ExitObservation, draft: Tokens, offered: Tokens, now_s: float) -> None:
         """Whether to give the verification of a draft up for all that is `offered`, where that goes on from
-        it; see `Aim.look_at_more`.
+        it; see `RestartRule.look_at_more`.
         """
         num_drafted = len(draft)
         if not self._pace.tuning.extend_restart:
@@ -112,7 +112,7 @@ class Foretold:
         known = self._aim.tokens
         self._aim.take()
         if self._aim.tokens != known:
-            self._left.append(Left(drafts, len(known), self._said))
+            self._left.append(AbortedVerification(drafts, len(known), self._said))
         self._said = []
 
     def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
@@ -130,7 +130,7 @@ class Foretold:
         self.forget()
 
 
-def learn_from_left(pace: Pace, left: Left, new: Tokens) -> None:
+def learn_from_left(pace: AdaptivePolicy, left: AbortedVerification, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
     for heard in left.said:
         pace.trust.on_judged(heard, left.drafts, new, left.known)

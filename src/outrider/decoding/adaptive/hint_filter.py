@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider.core.frames import HintPolicy
-from outrider.decoding.adaptive.estimators import Purse
+from outrider.decoding.adaptive.estimators import ByteBudget
 from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -12,14 +12,14 @@ ROUNDING = 1e-9
 """Chances that differ by less are equal: exponentials and logarithms differ that much between processors."""
 
 
-class Telling:
+class HintFilter:
     """Of one text."""
 
     def __init__(self, policy: HintPolicy, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
         self._only_useful = policy == "useful"
         self._token_bytes = token_bytes(vocab_size)
-        self._purse = Purse(tuning.bytes_down_per_token, tuning)
+        self._purse = ByteBudget(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
 
     def tells(self, tokens: Tokens, chance: float) -> bool:

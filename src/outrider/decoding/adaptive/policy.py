@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from outrider.decoding.adaptive.estimators import Mean, Odds, Speed
-from outrider.decoding.adaptive.exit_calibration import Trust
+from outrider.decoding.adaptive.estimators import AcceptanceRates, ExponentialMean, Throughput
+from outrider.decoding.adaptive.exit_calibration import ExitCalibrator
 from outrider.decoding.adaptive.exit_gate import ExitGate
 from outrider.decoding.adaptive.step_times import ForwardTimes
 from outrider.decoding.theory import expected_tokens
@@ -16,17 +16,19 @@ Ending = Literal["step", "whole", "fell"]
 """Of a verification: it had no draft, all of it stood, or not all."""
 
 
-class Pace:
+class AdaptivePolicy:
     """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self.tuning = tuning
-        self.trust = Trust(tuning)
+        self.trust = ExitCalibrator(tuning)
         self.times = ForwardTimes(tuning)
-        self._speed = Speed(tuning)
-        self._odds = Odds(tuning)
-        self._second = Odds(tuning, (tuning.sibling_prior,))
-        self._ready: dict[Ending, Mean] = {ending: Mean(tuning) for ending in ("step", "whole", "fell")}
+        self._speed = Throughput(tuning)
+        self._odds = AcceptanceRates(tuning)
+        self._second = AcceptanceRates(tuning, (tuning.sibling_prior,))
+        self._ready: dict[Ending, ExponentialMean] = {
+            ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
+        }
         self.exit_gate = ExitGate(tuning)
 
     def begin_text(self) -> None:

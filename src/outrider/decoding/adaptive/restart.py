@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 
 
@@ -32,10 +32,10 @@ class _Better(NamedTuple):
     gain: float
 
 
-class Aim:
+class RestartRule:
     """What one text's next verification begins with. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: AdaptivePolicy) -> None:
         self._pace = pace
         self._begun_s = 0.0
         self.drop()

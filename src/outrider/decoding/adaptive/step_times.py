@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from outrider.decoding.adaptive.estimators import Mean
+from outrider.decoding.adaptive.estimators import ExponentialMean
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
@@ -19,9 +19,9 @@ class ForwardTimes:
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._step = Mean(tuning)
+        self._step = ExponentialMean(tuning)
         self._verify = _RecentMeans(tuning)
-        self._nearest: dict[int, Mean] = {}
+        self._nearest: dict[int, ExponentialMean] = {}
         """By the length of a draft, of which none need have been verified."""
         self._wide = _RecentMeans(tuning)
         """By all tokens of a forward with drafts beside: cut otherwise, a draft as long may take longer."""
@@ -108,12 +108,12 @@ class _RecentMeans:
 
     def __init__(self, tuning: AdaptiveTuning) -> None:
         self._tuning = tuning
-        self.means: dict[int, Mean] = {}
+        self.means: dict[int, ExponentialMean] = {}
         self._timed: dict[int, tuple[int, float]] = {}
         """The forward by which each was last timed, and the step's time then."""
 
     def add(self, num_tokens: int, seconds: float, forward: int, step_s: float) -> None:
-        self.means.setdefault(num_tokens, Mean(self._tuning)).add(seconds)
+        self.means.setdefault(num_tokens, ExponentialMean(self._tuning)).add(seconds)
         self._timed[num_tokens] = forward, step_s
 
     def forget(self, forward: int, step_s: float) -> None:
@@ -129,5 +129,5 @@ def _differ(one_s: float, other_s: float, factor: float) -> bool:
     return min(one_s, other_s) > 0.0 and max(one_s, other_s) > factor * min(one_s, other_s)
 
 
-def _nearest_to(length: int, times: Mapping[int, Mean]) -> Mean:
+def _nearest_to(length: int, times: Mapping[int, ExponentialMean]) -> ExponentialMean:
     return times[min(times, key=lambda n: abs(n - length))]

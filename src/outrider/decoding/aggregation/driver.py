@@ -17,7 +17,7 @@ from outrider.decoding.aggregation.peer import PeerText
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
 from outrider.decoding.protocol.refusals import with_own_model
-from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.protocol.retry_timer import RetryTimer
 
 _POLL_S = 0.02
 _TEXT = "text"
@@ -92,7 +92,7 @@ class PeerDecoder:
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:
         self._start_s = self._clock()
-        self._patience = Patience(self._config.silence_s, self._link.generation, self._start_s)
+        self._patience = RetryTimer(self._config.silence_s, self._link.generation, self._start_s)
         self._account = Account(self._machine, self._tokenizer, on_verified)
         self._answer: _Answer | None = None
         contexts = self._documents(request.prompt)

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 from outrider.core.frames import AggregatorPolicy, PeerSide
-from outrider.decoding.adaptive.estimators import Mean
+from outrider.decoding.adaptive.estimators import ExponentialMean
 from outrider.decoding.aggregation.rule import other_side
 
 PRIOR_RATE, PRIOR_TRIALS = 0.7, 4.0
@@ -72,7 +72,7 @@ class Profile:
     """What a side has seen: decode times, the round trip, how often each side's drafts stood of late."""
 
     def __init__(self) -> None:
-        self._decode = {"device": Mean(), "cloud": Mean()}
+        self._decode = {"device": ExponentialMean(), "cloud": ExponentialMean()}
         self._rates = {"device": _Rate(), "cloud": _Rate()}
         self.round_trip_s = 0.0
 

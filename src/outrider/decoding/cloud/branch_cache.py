@@ -31,7 +31,7 @@ class _Place:
     offers: dict[int, tuple[Evidence, int]] = field(default_factory=dict)
 
 
-class BranchPool:
+class BranchCache:
     """At most MAX_TOKENS, the newest. Where digests collide, once in billions, a draft is merely rejected."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 
-class FairShares:
+class StartTimeFairQueue:
     """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) over owners of equal weight.
 
     Who was away is not owed the time that nobody asked for: its share starts where the least of those stand

@@ -33,7 +33,7 @@ from outrider.core.frames import (
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
 from outrider.decoding.adaptive.estimators import BatchTime
-from outrider.decoding.adaptive.policy import Pace
+from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.admission import (
     Presence,
     busy_message,
@@ -43,8 +43,8 @@ from outrider.decoding.cloud.admission import (
     to_probe,
 )
 from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_joining
-from outrider.decoding.cloud.fair_queue import FairShares
-from outrider.decoding.cloud.target_sequence import TargetText
+from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
+from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.refusals import check_served, check_tokenizer, reason_of
@@ -70,8 +70,8 @@ class _Session:
 
     epoch: int
     presence: Presence
-    pace: Pace
-    text: TargetText | None = None
+    pace: AdaptivePolicy
+    text: TargetSequence | None = None
     refusal: Refused | None = None
     asked_s: float | None = None
     prefilling: bool = False
@@ -109,7 +109,7 @@ class CloudMachine:
         self._branches = branches
         self._sessions: dict[SessionKey, _Session] = {}
         self._tuning = tuning
-        self._shares = FairShares(tuning)
+        self._shares = StartTimeFairQueue(tuning)
         self._buckets: dict[str | bytes, TokenBucket] = {}
         self._parts_run = 0
         self._alone = True
@@ -154,13 +154,13 @@ class CloudMachine:
         self._begin(jobs, now_s)
         return jobs
 
-    def _only_text(self) -> TargetText | None:
+    def _only_text(self) -> TargetSequence | None:
         """What a robot writes that has the model to itself and may use all of its time."""
         unfinished = [text for text in self._texts() if not text.finished]
         alone = len(unfinished) == 1 and self._limits.tokens_per_s == math.inf
         return unfinished[0] if alone else None
 
-    def _texts(self) -> list[TargetText]:
+    def _texts(self) -> list[TargetSequence]:
         return [session.text for session in self._sessions.values() if session.text is not None]
 
     def _standing_s(self, job: CloudJob) -> float:
@@ -351,7 +351,7 @@ class CloudMachine:
             if not make_room(self._sessions, self._limits, now_s):
                 return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
             session = self._sessions[key] = _Session(
-                frame.epoch, Presence(now_s), Pace(self._tuning), asked_s=now_s
+                frame.epoch, Presence(now_s), AdaptivePolicy(self._tuning), asked_s=now_s
             )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
@@ -361,7 +361,7 @@ class CloudMachine:
                 session.prefilling = False
             return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
-        session.text = TargetText(key, frame, self._tokenizer, session.pace)
+        session.text = TargetSequence(key, frame, self._tokenizer, session.pace)
         return []
 
     def _on_text_frame(
@@ -389,7 +389,7 @@ class CloudMachine:
             session.epoch, session.text = frame.epoch, None
         return []
 
-    def _text_of(self, key: SessionKey, epoch: int) -> TargetText | None:
+    def _text_of(self, key: SessionKey, epoch: int) -> TargetSequence | None:
         session = self._sessions.get(key)
         return session.text if session is not None and session.epoch == epoch else None
 

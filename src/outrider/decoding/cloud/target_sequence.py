@@ -23,9 +23,9 @@ from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import pack_residual, unpack_evidence
 from outrider.decoding.adaptive.foretold import Foretold
-from outrider.decoding.adaptive.hint_filter import Telling
-from outrider.decoding.adaptive.policy import Pace
-from outrider.decoding.cloud.branch_cache import BranchPool
+from outrider.decoding.adaptive.hint_filter import HintFilter
+from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.jobs import (
     CATCH_UP_TOKENS,
@@ -42,10 +42,10 @@ from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
 
 
-class TargetText:
+class TargetSequence:
     """The text of one epoch. Of the branches that fit the committed text the likeliest is verified next."""
 
-    def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: Pace) -> None:
+    def __init__(self, key: SessionKey, frame: Open, tokenizer: Tokenizer, pace: AdaptivePolicy) -> None:
         """Raises ProtocolError for a broken frame."""
         self._key = key
         self._end_ids = tokenizer.end_ids
@@ -59,11 +59,11 @@ class TargetText:
         self._pace.begin_text()
         self._root_digest = prompt_digest(self._prompt)
         self._text = DigestedText(self._root_digest)
-        self._pool = BranchPool(pace.tuning)
+        self._pool = BranchCache(pace.tuning)
         self._step_wanted: int | None = None
         self._residue: Residue | None = None
         self._foretold = Foretold(pace)
-        self._telling = Telling(frame.rules.hints, tokenizer.vocab_size, pace.tuning)
+        self._telling = HintFilter(frame.rules.hints, tokenizer.vocab_size, pace.tuning)
         self._grown = False
         """Whether drafts have come since the running verification began."""
         self._ready: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from outrider.core.frames import HintOrder
 from outrider.decoding.acceptance.schemes import certain_row
-from outrider.decoding.adaptive.estimators import DraftOdds
+from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
@@ -28,7 +28,7 @@ def is_worth_less(present: Iterable[Node], instead: Iterable[Node], left: float)
 
 
 def confirmed(ranks: Sequence[int | None], num_judged: int) -> tuple[bool, ...]:
-    """Which tokens of a verdict on so many drafts are drafts that stood, by their `Growth.ranks`.
+    """Which tokens of a verdict on so many drafts are drafts that stood, by their `TreeExpander.ranks`.
 
     Where a draft falls the target's own token follows: the last is no draft unless it is the first choice.
     """
@@ -38,14 +38,14 @@ def confirmed(ranks: Sequence[int | None], num_judged: int) -> tuple[bool, ...]:
     )
 
 
-class Growth:
+class TreeExpander:
     """One text's tree of drafts. `odds` are the session's, and `retrieved` what it has read and written."""
 
     def __init__(
         self,
         config: DecodingConfig,
         retrieved: RetrievedDrafts,
-        odds: DraftOdds,
+        odds: CalibratedAcceptance,
         tree: DraftTree,
         max_length: int,
         end_ids: frozenset[int],

@@ -10,7 +10,7 @@ from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStat
 from outrider.decoding.edge.machine import Commit, EdgeMachine
 
 
-class Transcript:
+class DecodeRecorder:
     """Times in seconds since the request, given by the driver. A verdict that brings tokens ends a round."""
 
     def __init__(self, tokenizer: Tokenizer, on_verified: Callable[[Verified], None]) -> None:

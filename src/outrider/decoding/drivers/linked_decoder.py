@@ -10,12 +10,12 @@ from outrider.core.frames import Close
 from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.decode_stats import Transcript
+from outrider.decoding.drivers.decode_stats import DecodeRecorder
 from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
 from outrider.decoding.protocol.refusals import with_own_model
-from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.protocol.retry_timer import RetryTimer
 
 _POLL_S = 0.02
 """How often at least the owner is asked whether it has changed its mind, and at most how the link stands."""
@@ -69,9 +69,9 @@ class LinkedDecoder:
         self._start_s = self._clock()
         self._cancelled = cancelled
         self._deadline_s = request.deadline_s
-        self._transcript = Transcript(self._tokenizer, on_verified)
+        self._transcript = DecodeRecorder(self._tokenizer, on_verified)
         config = self._config
-        self._patience = Patience(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
+        self._patience = RetryTimer(config.silence_s, self._link.generation, 0.0, config.link_grace_s)
         self._watch_s = 0.0
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self._clock()))

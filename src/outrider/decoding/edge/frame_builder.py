@@ -16,7 +16,7 @@ from outrider.decoding.protocol.prefix_digest import DigestedText
 
 
 @dataclass(frozen=True)
-class Wording:
+class FrameBuilder:
     """`text` grows as the edge commits; `fingerprint`: of the tokenizer."""
 
     session: int

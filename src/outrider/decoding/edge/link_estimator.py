@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from outrider.decoding.adaptive.estimators import DraftOdds, Mean, Purse, RoundTrip, Speed
+from outrider.decoding.adaptive.estimators import (
+    ByteBudget,
+    CalibratedAcceptance,
+    ExponentialMean,
+    MinRtt,
+    Throughput,
+)
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.theory import expected_tokens
 
 
 @dataclass(frozen=True)
-class News:
+class VerdictObservation:
     """What a verdict says to the outlook.
 
     `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
@@ -25,22 +31,22 @@ class News:
     awaited: bool
 
 
-class Outlook:
+class EdgeEstimator:
     """One session's estimates. Times in seconds of the edge's clock."""
 
     def __init__(self, config: DecodingConfig, token_bytes: float) -> None:
         self._config = config
         self._tuning = tuning = config.tuning
         self._token_bytes = token_bytes
-        self.odds = DraftOdds(tuning)
-        self.draft = Mean(tuning)
-        self.verify = Mean(tuning)
-        self.step = Mean(tuning)
-        self.round_trip = RoundTrip(tuning)
-        self._speed = Speed(tuning)
+        self.odds = CalibratedAcceptance(tuning)
+        self.draft = ExponentialMean(tuning)
+        self.verify = ExponentialMean(tuning)
+        self.step = ExponentialMean(tuning)
+        self.round_trip = MinRtt(tuning)
+        self._speed = Throughput(tuning)
         self._free_s = 0.0
         self._steps = False
-        self._purse = Purse(tuning.bytes_up_per_token, tuning)
+        self._purse = ByteBudget(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
         """The cloud has the prompt and nothing to verify yet."""
@@ -54,7 +60,7 @@ class Outlook:
         if self._free_s <= arrival_s:
             self._free_s = arrival_s + self.verify.value
 
-    def on_verdict(self, now_s: float, news: News) -> None:
+    def on_verdict(self, now_s: float, news: VerdictObservation) -> None:
         """A verdict has come."""
         self._purse.earn(news.num_tokens)
         self._speed.on_commit(news.num_tokens, now_s)

@@ -33,9 +33,9 @@ from outrider.decoding.acceptance.schemes import settle
 from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
-from outrider.decoding.drafting.tree_expansion import Growth, confirmed, is_worth_less
-from outrider.decoding.edge.frame_builder import Wording
-from outrider.decoding.edge.link_estimator import News, Outlook
+from outrider.decoding.drafting.tree_expansion import TreeExpander, confirmed, is_worth_less
+from outrider.decoding.edge.frame_builder import FrameBuilder
+from outrider.decoding.edge.link_estimator import EdgeEstimator, VerdictObservation
 from outrider.decoding.edge.send_policy import due_ahead
 from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
 from outrider.decoding.protocol.branch_codec import token_bytes
@@ -103,7 +103,7 @@ class EdgeMachine:
         self._fingerprint = tokenizer.fingerprint
         self._encode = tokenizer.encode
         self._retrieved = RetrievedDrafts(config.sources, self._end_ids)
-        self._outlook = Outlook(config, token_bytes(tokenizer.vocab_size))
+        self._outlook = EdgeEstimator(config, token_bytes(tokenizer.vocab_size))
         self._rng = random.Random(config.seed)
         self._epoch = 0
         self.done = True
@@ -120,7 +120,7 @@ class EdgeMachine:
             self._retrieved.begin(self._encode(prompt.text))
         self._text = DigestedText(root)
         fixed = self._session, self._epoch, self._config, self._sampling, self._fingerprint
-        self._wording = Wording(*fixed, max_new_tokens, self._text)
+        self._wording = FrameBuilder(*fixed, max_new_tokens, self._text)
         self._growth = self._sprout()
         self._early: dict[int, Verdict | Unsettled] = {}
         self._hinted: dict[tuple[int, ...], int] = {}
@@ -267,11 +267,11 @@ class EdgeMachine:
         self._retrieved.forget()
         self._prompt = Prompt("", b"")
 
-    def _sprout(self) -> Growth:
+    def _sprout(self) -> TreeExpander:
         """A tree without drafts above the text."""
         tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
         sizes = self._max_new_tokens, self._end_ids, self._vocab_size
-        growth = Growth(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
+        growth = TreeExpander(self._config, self._retrieved, self._outlook.odds, tree, *sizes)
         growth.needs_model = self._needs_model
         return growth
 
@@ -482,7 +482,7 @@ class EdgeMachine:
         compute_s = verdict.verify_us / 1e6
         ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
         timed = compute_s if len(self._text) > len(new) else None
-        news = News(len(new), verdict.drafted, timed, min(ahead, default=None), awaited)
+        news = VerdictObservation(len(new), verdict.drafted, timed, min(ahead, default=None), awaited)
         self._outlook.on_verdict(now_s, news)
 
     def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from outrider.core.frames import MAX_RUNS_BYTES
 from outrider.core.varints import MAX_BYTES
 from outrider.decoding.drafting.draft_tree import DraftTree, Node, branches_to
-from outrider.decoding.edge.link_estimator import Outlook
+from outrider.decoding.edge.link_estimator import EdgeEstimator
 from outrider.decoding.protocol.branch_codec import pack_runs
 
 SURELY_FIT = MAX_RUNS_BYTES // (2 * MAX_BYTES)
@@ -17,14 +17,14 @@ SURELY_FIT = MAX_RUNS_BYTES // (2 * MAX_BYTES)
 
 
 @dataclass(frozen=True)
-class Due:
+class SendPlan:
     """The nodes to send now, if any; else `look_s` says when to ask again, where time alone decides."""
 
     nodes: list[Node]
     look_s: float | None = None
 
 
-def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) -> Due:
+def due_ahead(tree: DraftTree, outlook: EdgeEstimator, growing: bool, now_s: float) -> SendPlan:
     """All that is worth its bytes, once some branch must leave to be there when the cloud may need it, or at
     once where drafts are scarce.
 
@@ -33,17 +33,17 @@ def due_ahead(tree: DraftTree, outlook: Outlook, growing: bool, now_s: float) ->
     """
     branches = useful_branches(tree, outlook)
     if not branches:
-        return Due([])
+        return SendPlan([])
     if outlook.sends_just_in_time:
         if not growing and (leave_s := outlook.leave_s(now_s)) > now_s:
-            return Due([], leave_s)
+            return SendPlan([], leave_s)
         if growing and not any(is_time(tree, branch, outlook, now_s) for branch in branches):
-            return Due([])
+            return SendPlan([])
     nodes = sorted(_untold(tree, outlook), key=lambda node: -node.likelihood)
-    return Due(_fitting(tree, nodes[: int(min(max(0.0, outlook.affords), len(nodes)))]))
+    return SendPlan(_fitting(tree, nodes[: int(min(max(0.0, outlook.affords), len(nodes)))]))
 
 
-def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:
+def useful_branches(tree: DraftTree, outlook: EdgeEstimator) -> list[list[Node]]:
     """What is worth telling of each branch, outward, of those that are worth a frame.
 
     The first unsent token of a branch only says which outcome it is for; those after it save time.
@@ -58,13 +58,13 @@ def useful_branches(tree: DraftTree, outlook: Outlook) -> list[list[Node]]:
     return [nodes for nodes in found if nodes[-1].length - nodes[0].length >= least]
 
 
-def _untold(tree: DraftTree, outlook: Outlook) -> list[Node]:
+def _untold(tree: DraftTree, outlook: EdgeEstimator) -> list[Node]:
     """What is worth its bytes and has not been sent; with it, what connects it."""
     likely = tree.likely(outlook.least_worth)
     return [node for node in likely if node.sent_s is None and node is not tree.root]
 
 
-def is_time(tree: DraftTree, branch: list[Node], outlook: Outlook, now_s: float) -> bool:
+def is_time(tree: DraftTree, branch: list[Node], outlook: EdgeEstimator, now_s: float) -> bool:
     """Whether a branch should leave now. Those on outcomes of a later verification can wait for it."""
     first = branch[0]
     parent = first.parent

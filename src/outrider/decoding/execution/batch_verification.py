@@ -35,7 +35,7 @@ _Rows = tuple[int, Array]
 """A job's place, and the logits that an exit has of it."""
 
 
-class JudgedBatch:
+class VerificationBatch:
     """A batch's jobs, each with what is asked of its sequence. Where tokens are choices, not tests of
     distributions, rows are numbered through all of the jobs.
     """

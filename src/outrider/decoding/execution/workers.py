@@ -11,7 +11,7 @@ from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
 from outrider.decoding.acceptance.schemes import draft_choices
-from outrider.decoding.execution.batch_verification import JudgedBatch, OnHint
+from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
 from outrider.decoding.jobs import (
     CloudJob,
@@ -247,12 +247,12 @@ class TargetWorker:
                 followed.append(self._beside[number])
         return followed
 
-    def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> JudgedBatch:
+    def _batch(self, jobs: Sequence[Verify], asked: Sequence[Asked], on_hint: OnHint) -> VerificationBatch:
         device = self._sequences[jobs[0].key].device
-        return JudgedBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint, device)
+        return VerificationBatch(jobs, asked, self._model.exits, self._model.vocab_size, on_hint, device)
 
     def _forward(
-        self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: JudgedBatch, on_hint: OnHint
+        self, jobs: Sequence[Verify], asked: Sequence[Asked], batch: VerificationBatch, on_hint: OnHint
     ) -> list[Array | Exception]:
         """The rows of each chunk. Where the batch fails, each runs alone, so that one may fail alone."""
         chunks = [one.chunk for one in asked if one.chunk is not None]
@@ -281,7 +281,7 @@ class TargetWorker:
             raise
         return rows
 
-    def _alone(self, chunk: Chunk, batch: JudgedBatch) -> Array | Exception:
+    def _alone(self, chunk: Chunk, batch: VerificationBatch) -> Array | Exception:
         try:
             return self._run([chunk], batch)[0]
         except Interrupted as interrupted:
@@ -289,5 +289,5 @@ class TargetWorker:
         except Exception as error:
             return error
 
-    def _run(self, chunks: Sequence[Chunk], batch: JudgedBatch) -> list[Array]:
+    def _run(self, chunks: Sequence[Chunk], batch: VerificationBatch) -> list[Array]:
         return self._model.forward_together(chunks, batch.read if batch.listens else None)

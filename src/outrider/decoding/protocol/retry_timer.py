@@ -11,7 +11,7 @@ LONGEST_WAIT = 8.0
 """Times the first: longer ones would cost more where frames are lost than they spare where they are late."""
 
 
-class Patience:
+class RetryTimer:
     """Times in seconds on any monotonic clock.
 
     A repeat may only add to the queue of a slow link: the wait doubles with each one, and halves with an

@@ -19,7 +19,7 @@ from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.drivers.decode_stats import Transcript
+from outrider.decoding.drivers.decode_stats import DecodeRecorder
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
@@ -35,7 +35,7 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
-from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.protocol.retry_timer import RetryTimer
 from outrider.decoding.simulation.device_queue import NO_QUEUE, DeviceQueue
 from outrider.decoding.simulation.hint_outbox import Outbox
 from outrider.decoding.simulation.timeline import EventKind, Observer, TimelineEvent
@@ -154,9 +154,9 @@ class VirtualDecoder:
     ) -> Decoded:
         """See `core.ports.TextDecoder`; `cancelled` is asked after every event."""
         self._start_s = self.now_s
-        self._transcript = Transcript(self._target.tokenizer, on_verified)
+        self._transcript = DecodeRecorder(self._target.tokenizer, on_verified)
         config = self._config
-        self._patience = Patience(config.silence_s, self._generation, self.now_s, config.link_grace_s)
+        self._patience = RetryTimer(config.silence_s, self._generation, self.now_s, config.link_grace_s)
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
             self._at(self.now_s, self._tick, request, self._transcript)
@@ -187,7 +187,7 @@ class VirtualDecoder:
         self.now_s, _, action = heapq.heappop(self._agenda)
         action()
 
-    def _tick(self, request: DecodeRequest, transcript: Transcript) -> None:
+    def _tick(self, request: DecodeRequest, transcript: DecodeRecorder) -> None:
         """Watches deadline and link while this request's text is decoded."""
         if self._machine.done or transcript is not self._transcript:
             return

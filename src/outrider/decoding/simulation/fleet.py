@@ -35,7 +35,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.decoding.protocol.retry_timer import Patience
+from outrider.decoding.protocol.retry_timer import RetryTimer
 from outrider.decoding.simulation.decoder import ComputeProfile
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
@@ -287,7 +287,7 @@ class FleetRobot:
     def _begin(self, text: FleetText) -> None:
         now_s = self._begun_s = self._agenda.now_s
         config = self._config
-        self._patience = Patience(config.silence_s, 1, now_s, config.link_grace_s)
+        self._patience = RetryTimer(config.silence_s, 1, now_s, config.link_grace_s)
         self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
         number = len(self.record.texts)
         self._agenda.at(now_s + _TICK_S, lambda: self._tick(number))

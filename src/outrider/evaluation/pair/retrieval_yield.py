@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from outrider.core.language.endings import has_ended
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
-from outrider.decoding.adaptive.estimators import Odds
+from outrider.decoding.adaptive.estimators import AcceptanceRates
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.drafting.retrieval.reuse import longest_run
 from outrider.decoding.drafting.retrieval.tree import TokenTree
@@ -58,7 +58,7 @@ class Drafting:
         self._draft = CachedSequence(draft) if draft is not None and MODEL in sources else None
         self._retrieved = RetrievedDrafts([name for name in sources if name != MODEL], self._end_ids)
         self._is_calibrated = CALIBRATION in sources
-        self._odds = Odds()
+        self._odds = AcceptanceRates()
         self._by_model: dict[int, int] = {}
         self._limit, self._max_new_tokens = num_draft_tokens, max_new_tokens
 
