@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Add a source of drafts of your own. It may be wrong: the target writes the same text with any drafter.
 
 python examples/add_a_drafter.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decode one prompt with two models in this process: the draft proposes tokens, the target decides.
 
 python examples/decode_one_prompt.py "find the red chair"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drive a simulated robot to what it is told to find: camera, pair, motion, and again, in this process.
 
 python examples/drive_a_goal.py "go to the blue chair" 7

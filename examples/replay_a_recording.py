@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay a recording without a robot: decode its prompts again, and compare the texts with those recorded.
 
 outrider demo --record run.mcap

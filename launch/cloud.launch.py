@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud: ros2 launch outrider cloud.launch.py endpoint:=tcp://0.0.0.0:5757 key_file:=verifier.key"""
 
 from launch import LaunchDescription

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Around Gazebo: ros2 launch outrider gazebo.launch.py instruction:="find the red chair" gui:=false"""
 
 from launch import LaunchDescription

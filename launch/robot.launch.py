@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's side: ros2 launch outrider robot.launch.py endpoint:=tcp://cloud:5757 key_file:=robot.key"""
 
 from launch import LaunchDescription

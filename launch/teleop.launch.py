@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's side with the web console: ros2 launch outrider teleop.launch.py endpoint:=tcp://cloud:5757"""
 
 from launch import LaunchDescription

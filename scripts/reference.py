@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the reference pages of the documentation from the code; a hook of mkdocs, so no copy can grow old.
 
 `pages()` returns every page by its path under docs/: the command line, nodes, launch arguments, topics and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set Outrider up in this checkout: `make setup`.
 
 Standard library only, so that any Python 3.10 to 3.14 can run it. OUTRIDER_VENV names the environment's

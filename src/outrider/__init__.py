@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outrider: edge-cloud speculative decoding for language-conditioned robot navigation.
 
 What programs may use; all else may change without notice. A name is imported when it is first used, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command `outrider`. Every command's body is a late import and one call, so that --help is quick.
 
 Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted.

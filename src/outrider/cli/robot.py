@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of a run: demo, words, record, replay, console, verifier, graphs, ask, doctor."""
 
 from __future__ import annotations

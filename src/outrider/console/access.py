@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may watch and drive: a token in a file, sessions in cookies, and no page of another origin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web application: login, the page and its assets, and one websocket for each viewer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accepts connections to the console, and keeps room for the next one.
 
 A request has `REQUEST_S` from its connection to the last byte of its answer. Where a peer, or all together,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the top view is drawn from: where the robot went, and where its scan met something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All viewers of one robot: who drives, what everybody sees. Lives on one event loop; knows no socket."""
 
 from __future__ import annotations

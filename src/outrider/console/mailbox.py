@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What waits to be sent to one viewer: bounded, whatever the viewer's link does."""
 
 from __future__ import annotations

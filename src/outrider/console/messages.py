@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What page and server say to each other: JSON of a strict schema, and pictures as bytes.
 
 Metres, radians, seconds; left is positive. Fields of the page's messages are bounded, unknown ones refused.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the console needs of a robot; a ROS node implements it, and so do the tests' fakes."""
 
 from __future__ import annotations

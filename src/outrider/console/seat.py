@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who drives: one at a time, for as long as that one gives signs of life. Holds no clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The console's web server, in a thread of its own, and how the robot's side speaks to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one error tree. Library errors are translated into it at the seam where they arise.
 
 Every message says what happened and what to do. The CLI prints an `OutriderError` without a stack trace;

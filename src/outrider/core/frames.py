@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frames edge and cloud exchange, as strict schemas: one definition for the machines and for the codec.
 
 Positions count generated tokens: 0 is the first one after the prompt. `digest` is the chained digest of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a network does to frames: pure and seeded, for the virtual clock and for live emulation alike.
 
 Nothing here waits or sends. Times are seconds on any clock that starts at 0.

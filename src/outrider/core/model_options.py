@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a model may be run; the nodes' parameters and the models' loader read it from here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draft and target must give every token the same id: the check, and what to do where they do not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Protocols through which sibling packages meet. Implementations and fakes live elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rate with a burst."""
 
 from __future__ import annotations

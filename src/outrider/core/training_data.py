@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The form of training data: frames as JPEG, per-token vision labels, tasks with the expert's answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small immutable values that cross package borders. Metres, radians, seconds."""
 
 from __future__ import annotations

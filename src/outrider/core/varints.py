@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole numbers as LEB128 varints: seven bits a byte, lowest first, the top bit set where more follow."""
 
 from __future__ import annotations

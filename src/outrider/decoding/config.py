@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every choice of the decoding engine, validated once. A strategy is a row of settings, not a loop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work the machines ask a model for, and what comes back. Drivers run it; the machines only name it."""
 
 from __future__ import annotations

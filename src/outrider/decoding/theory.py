@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The papers' own formulas for one draft-verify round, in seconds. Pure functions; no engine runs here.
 
 FSD: arXiv 2505.21594, Table 4 and eq. 9. PicoSpec: arXiv 2603.19133, section 3.4. DSSD: Ning et al.,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every tuned number of the adaptive policy, with its unit and its source, and a switch for each mechanism.
 
 The values are those of the strategy `outrider`. The papers' strategies use what their machines share with it:

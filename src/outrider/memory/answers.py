@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences about what is remembered, relative to where the robot stands. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """General knowledge for whoever asks, as the cloud keeps it: passages in one file, found by meaning."""
 
 from __future__ import annotations

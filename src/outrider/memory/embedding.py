@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentence embeddings from files that come with Python packages: nothing is downloaded, at no time.
 
 The model is all-MiniLM-L6-v2 (Wang et al., "MiniLM", NeurIPS 2020; Reimers and Gurevych, "Sentence-BERT",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Automatic memories: what verified texts say was seen, placed by odometry. Holds no clock and no socket."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """General knowledge for a fleet: the same passages in Qdrant, which many verifiers may share.
 
 `http(s)://HOST:PORT` is a server, whose key is in $QDRANT_API_KEY; `qdrant:FOLDER` is Qdrant's own local

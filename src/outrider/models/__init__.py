@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Qwen2-VL runtime: weights, tokenizer and frames behind `core.ports.LanguageModel`.
 
 One code path serves the small shipped pair and Qwen2-VL-2B/7B: checkpoints are read with transformers, then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding in which the first line can only be one of some lines: for models that were told, not trained.
 
 The constraint is part of the distribution: tokens that lead to no line have no probability. Put around a

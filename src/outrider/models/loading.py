@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`load_model`: a checked model folder behind the `LanguageModel` port."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transformers' own `generate` on the runtime's prompts: what the runtime is measured and tested against."""
 
 from __future__ import annotations

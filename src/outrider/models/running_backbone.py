@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A target of any width, for training its exits: frame by frame, by the same forward that will run them."""
 
 from __future__ import annotations

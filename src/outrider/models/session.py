@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model and sessions behind `core.ports`: prompts become embedded rows, rows become logits."""
 
 from __future__ import annotations

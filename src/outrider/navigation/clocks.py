@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clocks: whether the one that motions are judged by runs, and another computer's times on this one's."""
 
 from __future__ import annotations

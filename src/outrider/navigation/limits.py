@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the base may do and how large it is. Defaults are a Unitree Go2's, on the cautious side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded MuJoCo world: homes, a Go2-sized robot, and the exploring expert that is imitated."""
 
 import os

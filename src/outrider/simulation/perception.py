@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be seen from where the robot stands: the expert's eyes and the labels for the vision tower.
 
 Objects count by their pixels in the models' own image, so the expert knows nothing a model could not see.

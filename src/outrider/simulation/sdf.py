@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A home with the Go2 in it as an SDF world for Gazebo: the same geometry as MuJoCo's, taken from its model.
 
 SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: VelocityControl moves the body.

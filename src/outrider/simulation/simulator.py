@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Go2-sized base in a MuJoCo home: velocity commands in; odometry, scan and camera out. No threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the simulated homes hold: kinds and colours of things."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The small pair's sizes, as Qwen2-VL configurations: the very classes the large checkpoints use."""
 
 from __future__ import annotations

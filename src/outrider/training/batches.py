@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shards to batches: frames as patches, tasks packed on a shared image prefix."""
 
 from __future__ import annotations

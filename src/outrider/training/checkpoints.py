@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints, which a full disk or a kill leaves as they were."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Early exits of a trained target: adapters fitted to its own last layer, everything else frozen.
 
 As in Venkatesha et al. (FSD), section 3 and figure 3, each adapter sees one layer's output and speaks through

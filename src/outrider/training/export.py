@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a checkpoint to a model folder: bf16 weights in safetensors, configuration, card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A made-up corpus: what people in a household said about their things, and questions that it answers.
 
 People phrase alike things differently: verbs vary, some begin with a phrase that says nothing, some add a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop: vision tower first on dense labels, then the whole model by imitation. Resumable.
 
 A checkpoint is one file, written beside and renamed, every few minutes; the schedule is a function of the

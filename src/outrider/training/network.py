@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training view of a Qwen2-VL model: batched equal-sized frames, packed tasks, dense vision labels."""
 
 from __future__ import annotations

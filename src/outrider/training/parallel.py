@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several one-thread training processes on one machine: steadier than one with many threads."""
 
 from __future__ import annotations

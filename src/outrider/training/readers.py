@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tiny language model that answers questions from the memories in its prompt, and its tokenizer.
 
 It first learns to copy: runs of random tokens that come twice. Heads that find in the text what came after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shortlist on which early exits choose: a small part of the vocabulary that nearly all texts keep to."""
 
 from __future__ import annotations

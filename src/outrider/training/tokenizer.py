@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The byte-level BPE tokenizer both small models share, with Qwen2-VL's special tokens."""
 
 from __future__ import annotations

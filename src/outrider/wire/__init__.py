@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wire: strict frames over ZeroMQ, with CURVE keys beyond the loopback."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's socket: connects lazily, reconnects by itself, and knows how the connection stands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames to bytes and back. Whatever is not exactly a frame of this version is a ProtocolError.
 
 A payload is one version byte, below 128, and one msgpack array; or, for the frames that go all the time, the

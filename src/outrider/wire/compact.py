@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The short form of the three frames that go all the time.
 
 The first byte says that it is one (top bit), which kind (three bits, the place in KINDS) and the version

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network in user space: delays, drops, reorders, throttles and blacks out the frames of a live link.
 
 It sits at the edge's end, above the socket, so it needs no privileges and works with CURVE keys.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints, checked before any socket sees them."""
 
 from __future__ import annotations

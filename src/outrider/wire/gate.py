@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one peer may cost a verifier: pure bookkeeping of rates, places and disappearances.
 
 Who floods is dropped, who takes place after place loses its own oldest, who vanishes gives its place back.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CURVE keys: one file for the verifier, one for each robot. Only their owner may read them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier's socket: many peers, each bounded; whatever is refused or dropped is counted."""
 
 from __future__ import annotations

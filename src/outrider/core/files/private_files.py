@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that only their owner may read, from their first byte on.
 
 A file or folder gets its mode as it is made. The process's umask stays as it is, since all threads share it.

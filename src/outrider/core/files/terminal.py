@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person sees of long work: progress on a terminal, and a line every 10 s where there is none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that people ask for: a system that refuses to write them gives an error that says so."""
 
 from __future__ import annotations

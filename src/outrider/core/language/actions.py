@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The action table: the only texts that ever move the robot, and the motion each stands for.
 
 Left is positive yaw (REP-103). Whatever is not a full match against the table is a stop.

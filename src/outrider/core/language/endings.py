@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a text ends: at the first token of a model's end tokens. There may be several."""
 
 from __future__ import annotations

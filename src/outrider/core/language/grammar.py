@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The language of instructions: one table of sentences, with slots that the words of a model's card fill.
 
 A form is a sentence of literal words in which `{}` stands for a thing: its colour, then its kind. Training,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prompt both models are given each step: system, frame, instruction, search state, memory, last steps.
 
 One place for its form: training data and the running robot render it through the same function.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prompt of a question that memory answers, and documents that tell of private things unnamed.
 
 One place for its form: training data, the robot and the cloud render it through the same functions.

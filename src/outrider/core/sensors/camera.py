@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The camera the models are made for, and the one place where a frame becomes what both sides see.
 
 Intrinsics of the Go2's front camera (1280x720, fx = 864.4 px by public calibration): 73 degrees across.

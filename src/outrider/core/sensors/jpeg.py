@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be told of a JPEG from its bytes alone: whether it is whole, and how large."""
 
 from __future__ import annotations

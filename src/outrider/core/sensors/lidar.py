@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated robots' lidar: above the middle of the base's footprint, below its belly."""
 
 from __future__ import annotations

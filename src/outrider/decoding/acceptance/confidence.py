@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How sure an early exit is of its hint: what the priority queues on both sides sort by."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counter-based randomness: every random number is a function of (seed, purpose, position, index).
 
 Nothing is consumed, so a step that is repeated, replayed after a lost frame or done ahead of time decides as

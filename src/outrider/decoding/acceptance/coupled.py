@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the rows of a batch decide, all at once and where they are: of each a few numbers cross to the host.
 
 On the CPU noise comes from numpy, elsewhere from the same bits made on the device (`philox`). Its logarithms

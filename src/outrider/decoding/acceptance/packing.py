@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributions as bytes: what the acceptance schemes put into the opaque fields of the wire's frames.
 
 Probabilities travel as counts in units of their grid, so they arrive as they were. A distribution is the

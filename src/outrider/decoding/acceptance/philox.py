@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Philox-4x64 on any device, of torch's wrapping 64-bit integers: bit for bit what `randomness` has of numpy.
 
 Many rows at once, so that a device makes its noise itself and none of it crosses from the host. One block

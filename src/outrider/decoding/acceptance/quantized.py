@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributions on a grid, so that what crosses the wire is exactly what was sampled from and tested against.
 
 A gridded distribution is float64 with every probability a multiple of 2^-bits and a sum of exactly 1. Sums,

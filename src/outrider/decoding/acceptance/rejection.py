@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Acceptance schemes as pure functions: which draft tokens stand, and what comes after them.
 
 Positions are absolute: `position` is that of the first draft token. Distributions are gridded (`grid`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From logits to distributions and to the coupled choice. `greedy` is the coupled choice at temperature 0.
 
 Temperature, top-k and top-p are applied here and nowhere else, in this order.

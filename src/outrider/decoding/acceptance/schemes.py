@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The acceptance schemes by name: what the machines' jobs ask of `acceptance`, and its results as bytes."""
 
 from __future__ import annotations

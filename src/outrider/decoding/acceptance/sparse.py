@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PicoSpec's top-K downlink, made exact.
 
 Resampling from the top K of P alone biases the text by up to tau, the mass outside of them. Here the cloud

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays of whole numbers as varints (`core.varints`)."""
 
 from __future__ import annotations

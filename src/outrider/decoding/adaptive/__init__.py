@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the adaptive policy decides, and the estimates it decides by."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What both sides learn from what they see: acceptance, times of models and link. Plain numbers, no clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far early exits are believed, and what one says about the outcome of the running verification."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether to read the early exits of the next forwards, by the speed that was realised with and without."""
 
 from __future__ import annotations

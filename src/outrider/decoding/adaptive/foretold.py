@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What early exits foretell of how a verification ends, and what is learnt once its outcome has come."""
 
 from __future__ import annotations

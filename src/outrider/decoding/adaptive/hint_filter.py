@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which outcomes of a running verification the edge is told, within an allowance of bytes down."""
 
 from __future__ import annotations

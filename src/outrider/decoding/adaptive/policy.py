@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the cloud spends its time on one session: verify how much of a draft, with which others, or step."""
 
 from __future__ import annotations

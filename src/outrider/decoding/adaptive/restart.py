@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a running verification, or step, should be given up for one that is aimed better or goes further.
 
 Early exits foretell how a verification ends. One forward can judge that end and what comes after it: it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the target's forwards over one session take, as measured: plain numbers, no clock."""
 
 from __future__ import annotations

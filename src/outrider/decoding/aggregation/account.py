@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a device's driver keeps of one text: bytes, what its owner was told, and the result."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both sorts of cloud behind one socket: one verifies drafts, the other writes texts with peers."""
 
 from __future__ import annotations

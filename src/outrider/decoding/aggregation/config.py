@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every choice of aggregation, validated once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's side of a text: it asks the cloud to join, and drafts from its own documents meanwhile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device's side complete: its machine with its model and documents, driven over any FrameLink."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One text as one of its two peers sees it. The same machine runs on the device and in the cloud. No clock.
 
 DRAGON section 4.1, "multi-step aggregation", with digests for its queues' epochs: a draft names the prefix

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A text model without weights that answers a question by quoting the documents in its prompt.
 
 For machines without a language model, over any tokenizer: of its documents it quotes the one that holds most

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mathematics of output aggregation: the next token is drawn from eta_d p_d + eta_c p_c.
 
 p_d is what the device's model says given the device's documents, p_c what the cloud's says given the cloud's;

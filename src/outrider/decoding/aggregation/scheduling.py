@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which side should aggregate: DRAGON section 5, greedy scheduling. Times in seconds.
 
 l aggregates now, r is the other side. The formulas take every acceptance scenario to repeat for ever.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud's side complete: a bounded table of texts that share one model and one body of documents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many bytes a draft's distribution takes on the wire, at the sizes of real models."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A made-up pair of peers whose drafts stand with given chances, quick enough for thousands of texts.
 
 Each is certain of one token after every text; with probability `agreement` it is the same one. Then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both peers on a virtual clock: real machines and models, modelled computers and link. Nothing sleeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A side's model over its documents: one sequence in the cache for each, joined by relevance (eq. 2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who holds one of a model's places, and who gives one up where somebody needs it.
 
 Times are seconds on any monotonic clock.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which verifications make up the next batch, where robots share one verifier: what is worth it and fits."""
 
 from __future__ import annotations

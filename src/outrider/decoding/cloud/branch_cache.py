@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drafted tokens that lie at the cloud, found by the digest of the text before them.
 
 A branch may arrive before its parent, and long before the verdict that makes it fit: only the digest counts.

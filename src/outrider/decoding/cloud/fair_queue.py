@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose turn it is: the robot that has had the least of the model's time."""
 
 from __future__ import annotations

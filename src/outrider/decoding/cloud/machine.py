@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud's state machine: a bounded table of sessions that share one model. No socket, no clock."""
 
 from __future__ import annotations

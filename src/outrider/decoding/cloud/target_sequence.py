@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One session's text at the cloud: what is committed, what was offered, what should run next."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the edge has drafted beyond the committed text: a tree, in which every branch names itself by digest.
 
 It is branch, pre-draft cache and list of guesses in one: a verdict walks down it, and what lies below the

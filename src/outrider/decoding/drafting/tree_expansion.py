@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the edge's tree of drafts grows: by the draft model, what is retrieved, and what verdicts teach."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the edge's driver observes during one text: tokens told to the owner, one RoundStats a verdict."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The edge side complete: the machine with its draft model, driven over any FrameLink."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both machines in one process: a FrameLink whose other end is a VerifierService. Nothing crosses a wire."""
 
 from __future__ import annotations

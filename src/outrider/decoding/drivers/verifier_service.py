@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud side complete: the machine with its model. Drivers hand it frames and carry its replies."""
 
 from __future__ import annotations

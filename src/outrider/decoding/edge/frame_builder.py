@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the edge says of one text: its frames for the cloud, from the text and the tree of drafts above it."""
 
 from __future__ import annotations

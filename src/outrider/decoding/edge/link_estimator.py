@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the edge expects: how likely drafts are, when the cloud will be free, what is worth sending now."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The edge's state machine: grows a tree of drafts, sends it up, commits verdicts. No socket, no clock.
 
 Times are seconds of one monotonic clock, given with every event.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of the edge's tree goes up ahead of a verdict, and when: just in time, for hints may yet change it,
 unless drafts are scarce.
 """

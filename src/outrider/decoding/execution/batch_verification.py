@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifications that run together: what the early exits and the target's rows say of all of them at once."""
 
 from __future__ import annotations

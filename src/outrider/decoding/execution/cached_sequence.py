@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model session kept in step with a text: rollback and catching up are one comparison."""
 
 from __future__ import annotations

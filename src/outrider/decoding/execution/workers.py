@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run the machines' jobs on models. A worker owns its caches; no cache state lives in the machines."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models that implement the real ports: toys, synthetic pairs, and replays."""

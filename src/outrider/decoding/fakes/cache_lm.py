@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small text model without weights that reads the documents in its prompt.
 
 A count model interpolated with a cache of what it has before it: Jelinek-Mercer trigrams of some training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model that is run once for every text and then remembered: many strategies over one model's behaviour."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A made-up pair with a given acceptance length and given early exits, quick enough for thousands of texts.
 
 The target is certain of one token after every text. The draft is calibrated: its row holds one confidence for

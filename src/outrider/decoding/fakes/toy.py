@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Toy models that implement the real ports: logits are a seeded hash of the text, and misuse is an error."""
 
 from __future__ import annotations

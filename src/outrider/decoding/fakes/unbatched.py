@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For models that gain nothing from batches or parts: sessions one after the other, prompts in one go."""
 
 from __future__ import annotations

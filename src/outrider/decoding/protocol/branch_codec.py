@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Branches of a draft as bytes: runs of tokens, each of which may first go back along the run before it.
 
 `a b c`, back 2, `x y` stands for the branches `abc` and `axy`. An id below 16,384 takes two bytes and a run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a verifier serves at most, as data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chained digests: 32 bits that name a prompt and every token after it.
 
 They guard against honest mistakes (a lost cache, a frame of another branch), not against an adversary.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why a verifier refuses, as a word on the wire and as an error: the one list, read both ways."""
 
 from __future__ import annotations

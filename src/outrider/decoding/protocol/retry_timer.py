@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When to ask the other side again and when to go on without it: pure policy, the driver tells the time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same machines and models on a virtual clock: a seeded discrete-event loop over a modelled link.
 
 Nothing sleeps. Models really run, but their time is what `ComputeProfile` says, so hardware and networks that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a forward that is given up runs on at a device, in whose queue a part of it waits by then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many robots on one verifier, on a virtual clock: robots and links are modelled, the verifier may be real.
 
 The verifier turns as `serve_frames` does: it takes what has arrived, runs one batch, and what comes meanwhile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cloud has to say while its sender is busy: verdicts first, then hints in order (FSD, alg. 2)."""
 
 from __future__ import annotations

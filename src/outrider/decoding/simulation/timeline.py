@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happened when, for a person to see: machines at work, frames in flight, tokens becoming final."""
 
 from __future__ import annotations

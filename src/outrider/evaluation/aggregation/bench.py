@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench aggregation`: DRAGON, its baselines and the coupled rule under the paper's conditions.
 
 On the virtual clock, with made-up texts of the paper's acceptance and with the shipped pair's own; beside

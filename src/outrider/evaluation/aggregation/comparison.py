@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DRAGON and its baselines under one set of conditions, on the virtual clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two peers over real sockets: the cloud in another process, both at the pace of the paper's machines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What documents on both sides are worth: a small question-answering corpus, made here, and its measurement.
 
 Thirty people like one of twelve things each: private facts, on the device. Each thing is sold at one of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real models at the pace of other machines: the result is theirs, the time that of a `ComputeProfile`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the decoding benchmark: speed-up over the round trip, and one run as a timeline."""
 
 from __future__ import annotations

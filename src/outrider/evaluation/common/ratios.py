@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measured ratios, each with the bound that it is to keep; what they compare is timed on this thread."""
 
 from __future__ import annotations

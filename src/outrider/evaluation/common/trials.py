@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs trials that use ROS in a process of their own, which does not outlive this one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench decoding`: every strategy under the conditions of the papers, on the virtual clock.
 
 Synthetic texts have the paper's acceptance length and cache misses; replayed ones are those of the shipped

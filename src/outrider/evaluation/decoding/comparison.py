@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every strategy on the same texts in one regime, on the virtual clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the papers' formulas expect in a regime, as tokens per second."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fleets for `outrider bench serving`: the shipped pair at its real cost, and a published server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shipped pair over real sockets: a verifier in another process, models paced and the link emulated."""
 
 from __future__ import annotations

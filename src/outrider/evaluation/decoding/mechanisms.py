@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench decoding --ablate`: what each mechanism of the adaptive policy is worth."""
 
 from __future__ import annotations

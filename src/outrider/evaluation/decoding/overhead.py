@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the engine itself costs: rounds over ZeroMQ on loopback with models that take next to no time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FSD's ablations on the engine: workers and draft length (Figure 4), queue policies (Table 7)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench decoding --random-regimes`: the engine under conditions that nothing was tuned on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conditions that nothing was tuned on, drawn at random: `outrider bench decoding --random-regimes`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The conditions under which strategies are compared: benchmarks/regimes.yaml, checked and in seconds."""
 
 from __future__ import annotations

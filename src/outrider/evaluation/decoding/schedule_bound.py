@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The most tokens per second that a schedule can write which ends its verifications, one after the other.
 
 A Markov decision process (Howard 1971) whose only state is how many tokens of the right branch lie at the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the ends of `outrider eval kills` take place: a robot, and a stand-in for Gazebo's base.
 
 Both run real node processes, of which any may end; `begin` starts again what has.

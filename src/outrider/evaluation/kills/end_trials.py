@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trials of the ends of `outrider eval kills`: one end at a time, while the robot moves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a node that can be made to fail, for `outrider eval kills`: `python -m` this, then the node's module.
 
 The signal THREAD makes a thread of it raise, and CALLBACK a callback. Nothing else is different.

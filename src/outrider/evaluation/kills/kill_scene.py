@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `outrider eval kills` kills and watches: a graph's processes, and what they say over DDS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trials of `outrider eval kills`: drives goals, kills at some moment of each, judges what was driven."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ends of `outrider eval kills`: how a process ends, freezes or is asked to, and what must follow."""
 
 from __future__ import annotations

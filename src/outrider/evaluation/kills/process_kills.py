@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kills of `outrider eval kills`: the real processes, killed as by kill -9 while the robot drives.
 
 A verifier is killed and started again during goals, over and over; the texts are then decoded once more, from

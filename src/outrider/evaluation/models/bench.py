@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench models`: what a draft step, a verification and weights of fewer bits cost, as ratios.
 
 Times are of this thread's processor, which other programs do not lengthen; what is compared is timed in turn,

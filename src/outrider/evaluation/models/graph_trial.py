@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A prompt on static graphs of a made-up model: how much of the loading is hidden, and the peak memory."""
 
 from __future__ import annotations

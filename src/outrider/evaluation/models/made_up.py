@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Language halves of the published widths with random weights, to be measured where no checkpoint is."""
 
 from __future__ import annotations

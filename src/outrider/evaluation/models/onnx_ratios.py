@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What static graphs of a draft choose beside the same integers run eagerly, and what loading them costs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A verification by a made-up target of the 7B's width: what exits, other robots and fewer bits add to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A verification by a made-up target of published width: against reading its weights once, and its exits."""
 
 from __future__ import annotations

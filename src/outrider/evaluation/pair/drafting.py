@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench drafting`: what retrieved drafts are worth, alone and joined with the draft model's.
 
 Texts and verifications are those of real models; the figures are counts, but for the times.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider eval exits`: what the target's early exits are worth, and what they cost."""
 
 from __future__ import annotations

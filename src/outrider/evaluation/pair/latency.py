@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench latency`: how long from the frame to the verified action, and to the end of the text.
 
 Models really decode held-out frames on the virtual clock; their times are those measured on this machine.

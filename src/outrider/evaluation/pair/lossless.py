@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider eval lossless`: the pair's text is the target's own, token for token, whatever the link does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many tokens a verification yields with drafts from given sources: real texts, real verifications."""
 
 from __future__ import annotations

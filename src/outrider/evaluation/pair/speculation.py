@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifications as the pair meets them: real drafts judged by the target, and what each exit said."""
 
 from __future__ import annotations

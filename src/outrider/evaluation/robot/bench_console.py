@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench console`: what viewers cost the decoding, and how soon a click on the stop stops.
 
 The shipped pair decodes held-out frames over loopback sockets, in turn without viewers and with them; the

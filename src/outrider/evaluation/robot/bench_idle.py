@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench idle`: what every node takes of a core while all sensors publish and no goal runs."""
 
 from __future__ import annotations

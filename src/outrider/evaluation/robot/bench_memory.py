@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench memory`: how well the robot's memory finds, how fast, and whether it survives kill -9."""
 
 from __future__ import annotations

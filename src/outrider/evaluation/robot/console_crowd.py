@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages without browsers, for measurements: viewers that acknowledge pictures, and a hand on the stop.
 
 `python -m outrider.evaluation.robot.console_crowd URL VIEWERS` watches until its input ends,

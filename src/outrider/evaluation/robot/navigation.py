@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider eval navigation`: success, collisions and path over freshly generated homes, in closed loop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What odometry sources do wrong: functions from the last sample before the fault, and the one that is due,
 to what arrives instead.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider eval safety`: faults are injected while the robot drives; how soon does it stand, and then?
 
 Times are the simulation's, which is the clock of every deadman here. A velocity counts that the base is to

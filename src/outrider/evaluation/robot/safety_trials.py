@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trials of `outrider eval safety`, with the real commands of a base and the Go2's simulated services."""
 
 from __future__ import annotations

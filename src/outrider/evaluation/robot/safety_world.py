@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's side of a goal on the simulation's clock, in one process and with switches for what can fail.
 
 Everything between a text and the base is the real thing: `GoalRun`, `Pilot`, controller, deadmen and MuJoCo,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What lidars and their drivers do wrong: functions from the last scan before the fault, and the one that is
 due, to what arrives instead.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A DDS domain of one process, without threads and time: what is published is heard at the next `carry`."""
 
 from __future__ import annotations

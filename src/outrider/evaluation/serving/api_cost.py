@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a million requests cost at a provider's prices, from the target's passes a token (FSD, Table 1).
 
 A pass is paid for as a token of output, a prompt as its tokens of input; what the robot drafts costs nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider bench serving`: many robots on one verifier, beside the papers' gains, and an API's cost.
 
 The shipped pair runs for real: the verifier's batches take the processor time that they take, robots and

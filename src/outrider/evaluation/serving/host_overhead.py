@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a verifier's step takes beside its model: frames in and out, hints, decisions, bookkeeping."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which of the things that were seen a sentence names as a place. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A long text in parts that an embedding reads whole. Pure functions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a verified text says was seen, and where that is on the floor. Pure functions.
 
 The texts name things like "silver bottle left 20 at 2.3 m": degrees to a side or ahead, and metres.

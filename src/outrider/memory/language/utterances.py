@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person says about memory: to remember, to be told, to be led to. Pure functions, plain rules.
 
 remember that my keys hang by the door            a statement, private

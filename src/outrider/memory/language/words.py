@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The words of a text in any script and normal form, as the store's index has them. Pure functions.
 
 A text is brought to one form first: compatibility forms (full width, ligatures), case, invisible characters

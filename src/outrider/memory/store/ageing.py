@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much time has passed for the memories, by a clock that may be wrong for a while. Pure functions.
 
 A robot without a battery for its clock wakes up in 1970, and may be years ahead once. So no record's age is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores of earlier versions, brought to the present one in one transaction."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the answers to a query are ranked: by meaning, and a little by words. Pure functions."""
 
 from __future__ import annotations

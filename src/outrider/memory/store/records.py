@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records in the store: what may be one, which of them a filter lets pass, and how they stand in its rows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of one record in the store's tables and indexes, written and deleted on an open connection."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store's file: opened, keyed, checked for its version, created where there is none.
 
 SQLite in WAL mode, so that several processes may read and write one store: writers wait for each other up to

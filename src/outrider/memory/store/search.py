@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Searching the store's indexes, on an open connection: by place and kind, by sign codes, by words."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's memory: records with place, time and visibility, found again by meaning and by words.
 
 One SQLite file holds the records, a full-text index and a vector index; they change in one transaction.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention of several sequences' newest tokens, each over its own cache, in as few operations as may be.
 
 Sequences that lie side by side in a block of the cache, and attend over equally many slots, are one run:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chunks of several sessions in one forward: all rows together, attention for each on its own cache.
 
 Products and norms run over the rows of all sessions at once, which is what a small batch on one machine gains

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forwards of a block's sequences over static buffers, cut into segments: what a GPU replays as CUDA graphs.
 
 A step is a forward of all sequences of a block side by side, STEP_ROWS rows for each, whether it has tokens

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Early exits: after some layers, logits over a shortlist of the vocabulary for about a percent of a forward.
 
 An exit is a linear adapter of low rank into the frozen final norm's gain and LM head (adapters after

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The static KV cache: room for whole sequences at once, so that rollback is a length and shapes stay."""
 
 from __future__ import annotations

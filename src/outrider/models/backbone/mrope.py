@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Qwen2-VL's multimodal rotary positions: each token has three (time, row, column).
 
 Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that runs out, in whichever way a library says so, as the one error that says what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The language half of Qwen2-VL as plain functions over its weights and a static KV cache.
 
 Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of

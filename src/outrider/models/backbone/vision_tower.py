@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Qwen2-VL's vision tower as a plain function over its weights, a few layers at a time.
 
 As in the language half, queries and keys turn in one operation. Qwen2.5-VL's tower runs as transformers has

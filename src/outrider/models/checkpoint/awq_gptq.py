@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints that AWQ or GPTQ have quantized: their integers as our own weights, number for number.
 
 Both hold a weight of n inputs and m outputs as `qweight`, b-bit levels in words of 32 bits, `scales`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The card beside a checkpoint: the words of the instructions it was made for and its measured figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which files of a folder hold a checkpoint's weights: those that transformers takes, or none.
 
 Every part that reads, counts or names weights asks here. transformers takes `model.safetensors` where it is,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the headers of a checkpoint's files say of its weights, and whether these are the configured ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints by their name on the Hugging Face Hub: from its cache, else downloaded."""
 
 from __future__ import annotations

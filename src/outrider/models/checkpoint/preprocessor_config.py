@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a checkpoint's pictures must be before the vision tower reads them, as its own files say.
 
 A processor saved as a whole has it in `processor_config.json`, under `image_processor`; else it lies in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a checkpoint's shards are of one save, as far as their index and their headers tell."""
 
 from __future__ import annotations

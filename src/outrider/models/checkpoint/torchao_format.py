@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projections that torchao has quantized: which they are, and whether they can be multiplied on a device."""
 
 from __future__ import annotations

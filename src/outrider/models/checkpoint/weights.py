@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A checkpoint folder into the runtime's weights: validate, read with transformers, fuse, drop the rest."""
 
 from __future__ import annotations

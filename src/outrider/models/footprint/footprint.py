@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory a checkpoint and its sessions take, known before anything is loaded."""
 
 from __future__ import annotations

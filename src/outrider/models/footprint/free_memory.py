@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory this process can still have: the machine's, its control groups', a GPU's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a target's static steps, and choosing by their logits, take of a GPU beside weights and caches: known
 before anything is loaded.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a JPEG to the patches the vision tower reads: Qwen2-VL's resize rule, normalisation and patch order.
 
 Checked against transformers' `Qwen2VLImageProcessorPil`, which reads files with another JPEG decoder; here

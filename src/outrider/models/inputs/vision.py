@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a frame's bytes to the tokens the language half reads, once per frame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where glibc puts weights, so that a graph that is let go of leaves its memory to the next one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model's blocks with one graph each in memory, switched while a prompt is computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of decoder layers as ONNX graphs of fixed shapes, with the KV cache explicit.
 
 A block of M rows and S slots takes `hidden` (M, H), `cos` and `sin` (M, 1, D), and for each layer `keys_i`,

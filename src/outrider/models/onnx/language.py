@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The language half of a model as static graphs, embedded tokens to logits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A draft model on static graphs, behind `core.ports`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """onnxruntime's execution providers by the names that configuration uses."""
 
 from __future__ import annotations

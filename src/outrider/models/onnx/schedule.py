@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When to load which block's decode graph while a prompt is computed: sd.npu's greedy choice of k.
 
 A prefill of C chunks over N blocks is C * N steps, step s computing block s % N. A block cannot be computed

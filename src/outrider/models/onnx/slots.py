@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which slot of a cache holds which token: texts that begin alike have the same slots."""
 
 from __future__ import annotations

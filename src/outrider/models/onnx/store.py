@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Built graphs on disk: beside no model, but in a cache folder, whole or not at all."""
 
 from __future__ import annotations

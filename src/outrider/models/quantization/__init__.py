@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of fewer bits, and the products that use them."""

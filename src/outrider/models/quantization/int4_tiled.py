@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integers as an NVIDIA GPU multiplies by them: 4 and 8 bits a weight, in tiles of its 4-bit product."""
 
 from __future__ import annotations

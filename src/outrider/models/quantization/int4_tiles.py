@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A GPU's 4-bit product: weights in the tiles of its tensor cores, as torch's kernel for them reads them.
 
 Rows are bfloat16, and so is a weight, (level - 8) * scale + zero; sums are float32, results bfloat16. Sixteen

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights as integers times scales: made here, or kept as an AWQ or GPTQ checkpoint has them."""
 
 from __future__ import annotations

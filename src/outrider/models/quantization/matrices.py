@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weight matrices as the runtime multiplies by them: whole, or packed to 8 or 4 bits a weight for a CPU.
 
 Only weights are packed; rows are multiplied as bfloat16 and what is added to them stays in their own type.

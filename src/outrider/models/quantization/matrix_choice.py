@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which matrix a weight becomes: whole, or packed to integers for the device that is to multiply by it."""
 
 from __future__ import annotations

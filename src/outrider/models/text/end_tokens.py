@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which tokens end a model's texts, as transformers' `generate` takes them.
 
 `generation_config.json` names one or several; where it names none `config.json` does, in its text part for a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A prompt as the rows that the language half reads."""
 
 from __future__ import annotations

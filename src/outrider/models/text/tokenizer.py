@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text to ids and back with a checkpoint's own byte-level BPE, which transformers reads.
 
 What a file was saved with beside its vocabulary (truncation, padding, a post-processor) is for training: it

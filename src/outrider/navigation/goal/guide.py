@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leads the robot to a known place by its own map: the same actions as the models choose, without a model.
 
 What is sought, and that it is sought at all, stays on the robot.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the robot did, where it has already looked and what it remembers: the prompt without the picture.
 
 Training data and the running robot go through this one class, so the model sees the same state in both.

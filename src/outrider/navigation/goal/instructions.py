@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person may ask for, checked before anything moves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One goal, from its instruction to its outcome, without camera, model, clock or robot inside.
 
 Per step the owner calls `begin_step`, decodes the prompt of its context, hands every verified text to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the camera shows what the robot does: pictures that follow its turning, to the right side.
 
 Turning left moves the scene to the right in the picture. A camera that is mirrored, or upside down, shows the

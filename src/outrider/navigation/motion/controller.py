@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Carries out one bounded motion: closed loop on odometry, around and short of what the scan shows.
 
 Sans-IO: the owner calls `update` at 10 Hz or more with the newest measurements and applies the velocity.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Carrying out a motion on a robot whose clock advances by driving: simulation, evaluation and tests."""
 
 from __future__ import annotations

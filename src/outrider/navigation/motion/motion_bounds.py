@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where one motion may take the robot: by odometry, by what was commanded, and by the one against the other.
 
 Odometry that lies is in bounds for ever; what was commanded, integrated over time, is not. Sans-IO.

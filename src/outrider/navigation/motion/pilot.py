@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From verified text to velocities: one motion at a time, each for one text, and a stop for everything else.
 
 Who may move the robot, from the highest: the emergency stop, the joystick, the text.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The last things a velocity passes before it reaches the base: a clamp and a deadman."""
 
 from __future__ import annotations

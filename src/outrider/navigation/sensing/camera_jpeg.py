@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A camera picture as the JPEG that both models see."""
 
 from __future__ import annotations

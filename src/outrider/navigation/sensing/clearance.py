@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room around a rectangular body among the points of a planar scan. Pure functions, body frame, metres.
 
 Points are float arrays (N, 2): x ahead, y left of the body's middle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a scan covers enough to move: no motion goes into a sector about which it says nothing. Pure.
 
 A move ahead needs rays over the corridor that the body sweeps. A turn or a side step needs them from ahead

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the floor is free, from scans and odometry, and the way from here to there over it.
 
 For going to a place that is known already; the models look for what is not. Cells nobody has looked at count

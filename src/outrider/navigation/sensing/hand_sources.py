@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the publishers of a topic by the sequence numbers of its messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether what an odometry source sends is a pose: decided here, for every node that goes by odometry.
 
 Sans-IO: the owner hands in each sample with the time of its arrival. What is no pose is missing, and `fault`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the robot was: odometry of the last while, to be asked for the moment of a picture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether what a lidar's driver sends is a scan of the robot's surroundings: decided here, for every node.
 
 Sans-IO: the owner hands in each scan with the time of its arrival. What is no scan is missing, and `fault`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tree of coordinate frames over time, as tf has it: static and moving transforms in, lookups out.
 
 A transform is a 4x4 float matrix that takes points of the child frame into the parent frame; metres. Sans-IO.

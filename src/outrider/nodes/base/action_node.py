@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The action node: verified text in, bounded velocities and reports out, and a stop for all else."""
 
 from __future__ import annotations

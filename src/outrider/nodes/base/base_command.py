@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways to command a base: Twist (stamped or not) on cmd_vel, the Go2's sport API, nav2, or the log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Motions as goals of nav2's `NavigateToPose`, cancelled the moment anything stops the robot.
 
 nav2 plans and commands the base; the pilot still decides what may move, and watches odometry and scan. A goal

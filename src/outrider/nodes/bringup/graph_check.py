@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints a judgement of the running ROS graph as JSON: the part of `outrider doctor` that needs ROS."""
 
 from __future__ import annotations

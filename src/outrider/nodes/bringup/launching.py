@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The graph as a launch description: arguments, nodes, parameters all come from `graphs` and `node_specs`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The camera: a device, a file, a stream, another topic or the Go2's own, as camera/image_raw."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cameras that do not wait to be asked: a device, and the RTP stream of the Go2's front camera."""
 
 from __future__ import annotations

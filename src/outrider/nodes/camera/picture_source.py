@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the camera node gets its pictures from: the port, and files of pictures and videos."""
 
 from __future__ import annotations

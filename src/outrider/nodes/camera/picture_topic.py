@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A camera's topic in the form in which it is published: raw, or compressed beside it or as the topic."""
 
 from __future__ import annotations

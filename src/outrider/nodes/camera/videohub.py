@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Go2's front camera by its videohub service: one JPEG for each request."""
 
 from __future__ import annotations

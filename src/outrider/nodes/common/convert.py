@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ROS messages to core values and back; nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subscriptions that wake no executor while nothing depends on the moment that a message comes.
 
 A message that wakes rclpy's executor costs many times what reading it from the queue does: the executor

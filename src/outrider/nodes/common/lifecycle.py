@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lifecycle node that answers every request, whatever its state."""
 
 from __future__ import annotations

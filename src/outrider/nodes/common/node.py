@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every node shares: declared parameters, guarded transitions, diagnostics, and an orderly end."""
 
 from __future__ import annotations

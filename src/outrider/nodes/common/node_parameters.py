@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of another node, asked for once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures as cameras send them, raw or compressed, as uint8 (H, W, 3) RGB; pure."""
 
 from __future__ import annotations

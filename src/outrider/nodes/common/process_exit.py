@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a node's process ends: what asks it to, and an end that no thread of it can hold up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quality of service of every topic, in one place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lidar's scans for every node that goes by them: checked, and with the lidar's place from tf."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens in a step, as messages and back: its text, its motion, its decoding rounds."""
 
 from __future__ import annotations

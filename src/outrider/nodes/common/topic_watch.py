@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who else is at a node's topics: other types, several publishers instead of one, QoS that does not fit."""
 
 from __future__ import annotations

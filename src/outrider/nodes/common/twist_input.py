@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A topic of velocities, read as Twist or TwistStamped, whichever is published."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Unitree Go2: its services, its state, and a simulated one."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Go2's request/response services on the wire: topics, api ids, JSON parameters and error codes.
 
 Source of ids and codes: unitree_sdk2 and unitree_ros2 (`rpc/internal`, `sport_api`, `obstacles_avoid_api`,

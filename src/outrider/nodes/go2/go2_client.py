@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of one Go2 service: requests with ids of their own out, responses matched to them, deadlines kept."""
 
 from __future__ import annotations

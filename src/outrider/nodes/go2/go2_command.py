@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Commanding a Go2: it stands up first, moves while its answers come, and stops when they do not."""
 
 from __future__ import annotations

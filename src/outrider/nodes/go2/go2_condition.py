@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What keeps a Go2 from moving as commanded: its posture, its battery, and other programs; pure.
 
 Source of the states: unitree_sdk2 and unitree_ros2 (`SportModeState`). Older firmware tells the state by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Go2's own state as ROS has it: odometry and tf from /sportmodestate, the battery from /lf/lowstate."""
 
 from __future__ import annotations

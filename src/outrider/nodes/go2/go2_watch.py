@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Go2's condition as its topics tell it: state, battery, and the requests of other programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Go2's side of its services around a simulation: sport, obstacle avoidance, camera, state."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether anybody is still there who could have sent the goal that runs, and could cancel it."""
 
 from __future__ import annotations

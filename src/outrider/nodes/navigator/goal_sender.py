@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A person's commands to the navigator, one at a time, and the news of how each ended."""
 
 from __future__ import annotations

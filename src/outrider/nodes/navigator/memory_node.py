@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's memory as services, and what it remembers by itself of what the texts say was seen."""
 
 from __future__ import annotations

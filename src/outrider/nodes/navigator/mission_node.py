@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends one goal, shows the run live, writes its report. Exit status 0 only if the goal was reached."""
 
 from __future__ import annotations

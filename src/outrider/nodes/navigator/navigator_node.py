@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The navigator: hosts the draft model and the edge side of decoding, and serves `Navigate`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot as a goal's worker thread sees it: the newest measurements in, verified text and feedback out."""
 
 from __future__ import annotations

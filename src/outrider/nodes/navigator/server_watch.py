@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the navigator that has a goal is still there: one that is started again knows nothing of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verifier as a ROS node: the same server as `outrider verifier`, with lifecycle and diagnostics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's messages as the console shows them; pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The console node: the robot's topics in a browser, and a person's commands back, as a joystick's are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the robot says, goes for and has driven, as markers for RViz and Foxglove."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Message types by name: their classes, and their definitions as recordings carry them."""
 
 from __future__ import annotations

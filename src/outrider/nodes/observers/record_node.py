@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records a run as an MCAP file that rosbag2, Foxglove and `outrider replay` read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base in Gazebo, as the robot's topics know it: a deadman before it, transforms and truth behind it.
 
 Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here.

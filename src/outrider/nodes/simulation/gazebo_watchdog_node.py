@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second deadman before Gazebo's base, in a process of its own: for when the first one's ends."""
 
 from __future__ import annotations

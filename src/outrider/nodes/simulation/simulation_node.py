@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated robot: the topics, frames and services of a Go2 around a `Simulator`."""
 
 from __future__ import annotations

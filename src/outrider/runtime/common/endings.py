@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What asks this process to end: the signals that would end it, and the end of the process it belongs to."""
 
 from __future__ import annotations

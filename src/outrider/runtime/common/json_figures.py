@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measured figures as JSON, for machines."""
 
 from __future__ import annotations

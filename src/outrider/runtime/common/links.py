@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The networks that can be emulated: named ones from config/links.yaml, or one from a person's own file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the data that comes with the package lies: in a checkout, or installed under a prefix."""
 
 from __future__ import annotations

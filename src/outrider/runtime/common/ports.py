@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TCP ports of this machine: one that is free, and whether an endpoint is."""
 
 from __future__ import annotations

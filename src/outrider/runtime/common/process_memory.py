@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of a group of processes, from Linux's /proc: a page that several share counts once."""
 
 from __future__ import annotations

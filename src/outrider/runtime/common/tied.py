@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program of others that ends with the process it belongs to: `python -m` this, then its command."""
 
 from __future__ import annotations

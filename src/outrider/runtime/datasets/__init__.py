@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training data, and training runs from data to model folder."""

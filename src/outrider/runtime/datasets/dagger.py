@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DAgger: the states that a model's own driving reaches, with the expert's answers.
 
 Ross, Gordon and Bagnell, "A Reduction of Imitation Learning and Structured Prediction to No-Regret Online

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training examples: frames of homes with four tasks each and the expert's answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prompts of homes that no training saw, and the shipped pair to answer them."""
 
 from __future__ import annotations

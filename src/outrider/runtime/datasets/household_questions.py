@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Questions to a household that no training saw, over what its memory recalls for each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data sets on disk: resumable shards of a thousand frames.
 
 A shard is one msgpack file; it exists only when whole (written beside and renamed).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training from data set to model folder: what `outrider train …` runs.
 
 Where it will write is tried first: what takes hours must not be lost to a folder that cannot be made.

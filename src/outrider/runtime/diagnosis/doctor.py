@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider doctor`: looks at the installation, the ROS graph and the link, and says what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is right and wrong with a running ROS graph, judged from a snapshot of it. Pure; no ROS inside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A snapshot of a running ROS graph, without ROS."""
 
 from __future__ import annotations

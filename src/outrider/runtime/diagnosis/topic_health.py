@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with the publishers and subscribers of one topic. Pure; no ROS inside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot answers what it is asked: from its memory alone, or in one text with the cloud.
 
 With the cloud each side's model reads documents of its own (`decoding.aggregation`). The robot's are masked

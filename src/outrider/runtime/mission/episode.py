@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One closed-loop episode in one process: simulated home, whoever answers, navigator, controller."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the robot forgets, its decoder forgets too, whoever told the store to forget."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One navigation goal from instruction to result: frame, text, motion, and again.
 
 It blocks, and runs in a worker thread. It knows the decoder and the navigator; camera, odometry and base are

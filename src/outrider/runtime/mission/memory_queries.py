@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the robot makes of its memory when somebody speaks to it: statements, questions, places to go to.
 
 Two ways lead out of here, and their types keep them apart. `Destination`s and replies come from all records,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a person's sentence to its result: remembered, answered, or gone for, with what memory knows of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a simulated base obeys: the last velocity given, clamped, and only while it is fresh."""
 
 from __future__ import annotations

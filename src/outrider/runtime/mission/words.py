@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be said to a model: checked before anything starts, and listed by `outrider words`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider demo --no-ros`: both models and the simulated robot in this process, by the same goal loop.
 
 The simulation stands while a text is decoded, and moves as fast as it can be computed.

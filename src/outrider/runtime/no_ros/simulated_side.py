@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated robot as a goal's loop sees it, without nodes: what the text tells moves it at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What differs between the ROS 2 distributions that Outrider runs on, in one table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `gazebo.launch.py` starts beside our nodes: a world made for its arguments, Gazebo, and the bridge."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What keeps robots apart that share a domain or a machine: all of it follows from a robot's namespace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which nodes run together, and the arguments that a person may give to each such graph."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nodes of Outrider and their parameters, described once.
 
 The nodes declare their parameters from here, the launch files and the supervisor start processes from here,

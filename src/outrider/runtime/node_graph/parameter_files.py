@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ROS parameter files in the forms that ROS takes: namespaces, wildcards, dumps, other packages' sections."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of a graph's parameters: defaults, under those of a file, under given arguments."""
 
 from __future__ import annotations

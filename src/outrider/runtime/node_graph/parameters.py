@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a node and its parameters are: names, types, what is allowed, and the check of given values."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a node that has ended is started again: the same for launch files and for `outrider demo`."""
 
 from __future__ import annotations

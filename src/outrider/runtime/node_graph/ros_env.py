@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The environment in which ROS nodes run as child processes, so that nobody has to source anything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engaged emergency stop, kept for the process that follows a node that died."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts a graph of nodes as processes, watches them, and ends them all when one ends: `outrider demo`."""
 
 from __future__ import annotations

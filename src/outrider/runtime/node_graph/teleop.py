@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider console`: the web console beside the nodes that run already, or with a whole simulated robot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run's figures depend on besides its instruction: versions, and the machine it ran on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The map of a run, drawn with OpenCV: walls, furniture, things in their colours, the path, start and stop.
 
 Pictures are uint8 (H, W, 3) in OpenCV's BGR order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """run.mp4: the camera with the verified text and action beneath it, beside the map with the robot on it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run as it happens, in the terminal; plain lines where there is no terminal."""
 
 from __future__ import annotations

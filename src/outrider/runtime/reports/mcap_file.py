@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of MCAP files, as far as they are whole: recorders lose power, and disks fail.
 
 A file that breaks off, or whose index is missing, is read up to its end; a chunk that is damaged is left out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collects what a run's report is made of, as it arrives. Times are seconds since the goal was given."""
 
 from __future__ import annotations

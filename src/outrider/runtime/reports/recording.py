@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a recording of a run holds, and its steps read back. Needs no ROS."""
 
 from __future__ import annotations

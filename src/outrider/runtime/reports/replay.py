@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider replay`: the decoding of a recorded run again, without a robot, beside what was verified then."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run leaves behind: report.json, rounds.jsonl, trajectory.png, run.mp4; from recorded data alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a goal came to: measured where the target's place is known, else the robot's own account."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts decoders, verifiers and memories together from plain settings."""

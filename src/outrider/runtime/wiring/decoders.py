@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts the decoding engine together: in one process, or over ZeroMQ with a verifier elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cloud's general knowledge: where it is kept, how it is filled, and what of it goes into a prompt."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens the robot's memory, and what `outrider memory` does with it."""
 
 from __future__ import annotations

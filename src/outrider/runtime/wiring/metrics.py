@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verifiers' figures for Prometheus: one page of text on the loopback."""
 
 from __future__ import annotations

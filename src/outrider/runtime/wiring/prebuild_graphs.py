@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outrider graphs`: a draft's static graphs built and profiled ahead, as the robot will find them."""
 
 from __future__ import annotations

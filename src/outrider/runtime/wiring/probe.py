@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks a verifier who it is, and tells apart why none answers. Imports no model."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One endpoint before several verifiers: each robot's frames go to the verifier that keeps its sessions.
 
 When that verifier dies its robots are told to prefill again, and go on at another from their last final

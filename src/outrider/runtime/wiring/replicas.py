@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several verifiers behind one endpoint: Ray Serve starts them, restarts them and says whose robot is whose.
 
 Robots are placed by a consistent hash of their key, so that a session finds its cache. Frames do not pass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The robot's half of the pair, from plain settings: draft model, decoder, and its vocabulary."""
 
 from __future__ import annotations

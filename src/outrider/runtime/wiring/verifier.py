@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A verifier complete: model, machine and socket, with figures that any thread may read while it serves."""
 
 from __future__ import annotations

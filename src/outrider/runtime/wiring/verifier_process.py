@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A verifier in a process of its own for the time of a measurement."""
 
 from __future__ import annotations

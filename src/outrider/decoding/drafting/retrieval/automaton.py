@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A suffix automaton over many texts: where the end of a text stood before, and what came after it there.
 
 Built online (Blumer et al. 1985). As a source of drafts: SAM-Decoding (Hu et al., arXiv 2411.10666).

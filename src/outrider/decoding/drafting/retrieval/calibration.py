@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-context distribution calibration (sd.npu, section 4.3): retrieved tokens give way to those that a model
 would rather write, as the logits of its prefill tell.
 

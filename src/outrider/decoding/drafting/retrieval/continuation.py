@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The port through which sources of retrieved drafts are asked, and how far each is to be believed."""
 
 from __future__ import annotations

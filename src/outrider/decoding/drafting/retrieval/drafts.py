@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All sources of retrieved drafts together: the likeliest continuation, with the chance of each token."""
 
 from __future__ import annotations

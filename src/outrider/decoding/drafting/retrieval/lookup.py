@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prompt lookup decoding, the baseline (Saxena 2023): an n-gram of the present text, copied on."""
 
 from __future__ import annotations

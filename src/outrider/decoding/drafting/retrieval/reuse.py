@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reuse of rejected segments (sd.npu, section 4.4): what was right of a draft but for an earlier mistake.
 
 Given a draft x and the target's own choices y, with the first difference at e, the longest run i > e with

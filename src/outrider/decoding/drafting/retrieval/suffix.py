@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drafts from everything that was read and written before: prompts, recalled memories, answers."""
 
 from __future__ import annotations

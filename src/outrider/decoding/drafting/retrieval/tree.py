@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tree of retrieved drafts within a number of tokens, for a target that verifies all of it in one pass.
 
 sd.npu sections 4.3 and 4.4: what the context and the prefill hold likely at each place, and rejected segments
