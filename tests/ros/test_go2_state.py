@@ -127,6 +127,28 @@ def test_a_frozen_state_goes_no_further(run_node: Run, client: Client) -> None:
     assert len(odometries) == 1
 
 
+def test_odometry_comes_less_often_while_the_robot_stands(run_node: Run, client: Client) -> None:
+    odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)
+    node = run_node(lambda: Go2StateNode({"odometry_source": "sportmodestate"})).node
+    wait_until(lambda: node.count_subscribers("odom"), "the subscription")
+    x = 0.0
+
+    def rate_hz(speed_mps: float) -> float:
+        nonlocal x
+        began_s, before = time.monotonic(), len(odometries)
+        while time.monotonic() - began_s < 2.0:
+            time.sleep(0.005)
+            stamp_s, moved_m = time.monotonic(), speed_mps * (time.monotonic() - began_s)
+            odometry = Odometry(Pose2D(x + moved_m, 0.0, 0.0), Velocity(speed_mps), stamp_s)
+            client.publish(state_message(unitree_go.SportModeState, odometry), STATE_TOPIC, qos.EVENTS)
+        x += moved_m
+        return (len(odometries) - before) / (time.monotonic() - began_s)
+
+    standing_hz = rate_hz(0.0)
+    assert 5.0 < standing_hz < 20.0
+    assert rate_hz(0.5) > 1.5 * standing_hz
+
+
 def test_a_state_that_is_no_pose_goes_no_further_and_says_why(run_node: Run, client: Client) -> None:
     """As the robot's IMU before it is ready, a state of zeros, and a position estimate that jumps."""
     odometries: list[OdometryMsg] = client.listen(OdometryMsg, "odom", qos.EVENTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,13 +133,14 @@ def test_a_sighting_is_placed_from_where_its_picture_was_taken(
     """Under load a text comes when the robot has long gone on, or turned."""
     node = run_node(lambda: MemoryNode({"memory_store": store, "home": HOME})).node
     stamps = []
-    for tick in range(60):  # a metre in a second at most
+    for tick in range(60):
         pose = Pose2D(1.0 + 0.01 * tick, 0.0, 0.0)
         stamps.append(client.node.get_clock().now().to_msg())
         client.publish(
             convert.odometry_message(Odometry(pose, Velocity(), 0.0), stamps[-1]), "odom", qos.SENSOR
         )
-        wait_until(lambda pose=pose: node._pose == pose, "the odometry")
+        time.sleep(0.02)  # half a metre a second
+    wait_until(lambda: node._pose == pose, "the odometry")
     text = VerifiedText(
         session_id="s", step=1, state=VerifiedText.FINISHED, text="stop\napproach: red ball ahead at 3.0 m."
     )

@@ -121,8 +121,10 @@ def test_without_a_transform_nothing_moves_and_diagnostics_say_what_to_start(
     assert report.outcome == MotionReport.FAILED and base.pose.x == 0.0
     for text in (report.message, node.health()[0]):
         assert "static_transform_publisher --frame-id base_link --child-frame-id laser" in text
+    assert client.node.count_subscribers("/tf") == 1
     publish_static(client, transform_of(Pose2D(0.0, 0.0, 0.0)))
     wait_until(lambda: node._scan, "a scan that counts")
+    wait_until(lambda: client.node.count_subscribers("/tf") == 0, "the end of the busy topic's subscription")
 
 
 class SwivelBase(LidarBase):

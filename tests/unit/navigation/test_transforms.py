@@ -28,6 +28,16 @@ def test_transforms_compose_up_and_down_the_tree_whatever_slashes_the_names_begi
     assert tree.lookup("laser", "laser") == pytest.approx(np.eye(4))
 
 
+def test_frames_move_where_one_transform_between_them_does():
+    tree = TransformTree()
+    put(tree, "odom", "base_link", stamp_s=1.0, static=False)
+    put(tree, "base_link", "laser")
+    assert tree.moves("odom", "laser") and tree.moves("laser", "odom")
+    assert not tree.moves("base_link", "laser") and not tree.moves("laser", "laser")
+    with pytest.raises(TransformError, match="no transform"):
+        tree.moves("base_link", "nowhere")
+
+
 def test_a_moving_transform_is_interpolated_and_bounded_in_time():
     tree = TransformTree()
     put(tree, "base_link", "laser", x=0.0, yaw=0.0, stamp_s=10.0, static=False)

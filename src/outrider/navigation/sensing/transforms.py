@@ -71,16 +71,21 @@ class TransformTree:
 
         Raises TransformError, with what to do, where tf does not connect them or not at that time.
         """
-        target, source = _name(target), _name(source)
-        if target == source:
-            return np.eye(4)
+        down, up = self._way_between(_name(target), _name(source))
+        return np.asarray(np.linalg.inv(self._along(down, stamp_s)) @ self._along(up, stamp_s))
+
+    def moves(self, target: str, source: str) -> bool:
+        """Whether two frames move against each other. Raises TransformError where none connect them."""
+        down, up = self._way_between(_name(target), _name(source))
+        return not all(self._edges[child][-1].static for child in (*down, *up))
+
+    def _way_between(self, target: str, source: str) -> tuple[list[str], list[str]]:
+        """The frames below the nearest common ancestor, from each of the two upwards."""
         down, up = self._way_up(target), self._way_up(source)
         common = next((frame for frame in up if frame in down), None)
         if common is None:
             raise TransformError(self._unconnected(target, source))
-        from_source = self._along(up[: up.index(common)], stamp_s)
-        from_target = self._along(down[: down.index(common)], stamp_s)
-        return np.asarray(np.linalg.inv(from_target) @ from_source)
+        return down[: down.index(common)], up[: up.index(common)]
 
     def _way_up(self, frame: str) -> list[str]:
         """The frame and its ancestors; a loop ends where it closes."""

@@ -34,7 +34,7 @@ from outrider.runtime.node_graph.stop_record import StopRecord
 
 STOP_REPEATS = 5
 # Between ticks once nobody has asked for a motion for a while; whether a simulated clock runs takes more.
-IDLE_PERIOD_S, SIMULATED_IDLE_PERIOD_S, IDLE_AFTER_S = 0.25, 0.07, 1.0
+IDLE_PERIOD_S, SIMULATED_IDLE_PERIOD_S, IDLE_AFTER_S = 0.5, 0.07, 1.0
 HAND_TOPICS = ("cmd_vel_joy", "cmd_vel_console")
 PEOPLE_TOPICS = ("e_stop", *HAND_TOPICS)
 # Messages of the emergency stop that may be under way on one subscription and received on another.

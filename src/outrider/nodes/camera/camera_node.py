@@ -28,6 +28,7 @@ class CameraNode(OutriderNode):
     """Publishes with the sensor QoS; after a picture that cannot be read, the next one is tried."""
 
     spec_name = "camera"
+    look_period_s = 0.5
 
     def configure(self) -> None:
         self._source: PictureSource | None = None

@@ -30,7 +30,8 @@ class StillSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._data, self._picture = b"", np.empty((0, 0, 3), np.uint8)
+        self._data: bytes | None = None
+        self._picture = np.empty((0, 0, 3), np.uint8)
 
     def read(self) -> Picture:
         try:

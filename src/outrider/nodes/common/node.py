@@ -226,6 +226,7 @@ class OutriderNode(AnsweringNode):
         """Destroy a kept entity before cleanup."""
         for destroy, kept in [pair for pair in self._kept if pair[1] is entity]:
             self._kept.remove((destroy, kept))
+            self.watch.remove(kept)
             destroy(kept)
 
     def active_timer(self, period_s: float, callback: Callable[[], None], **more: Any) -> Any:

@@ -13,7 +13,7 @@ LATEST_SENSOR = QoSProfile(
 SENSOR = QoSProfile(depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 COMMAND = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
 EVENTS = QoSProfile(depth=20, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.RELIABLE)
-# What has come since the queue was last read, where that is done four times a second.
+# What has come since the queue was last read, where that is done at least once a second.
 RECENT_SENSOR = QoSProfile(
     depth=60, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )

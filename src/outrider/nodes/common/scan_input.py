@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from sensor_msgs.msg import LaserScan
 from tf2_msgs.msg import TFMessage
 
+from outrider.core.errors import TransformError
 from outrider.core.values import RangeScan
 from outrider.navigation.sensing.scan_check import ScanCheck
 from outrider.navigation.sensing.transforms import TransformTree
@@ -20,14 +22,15 @@ TF, TF_STATIC = "/tf", "/tf_static"
 class ScanInput:
     """Judges scans for a node; make it while the node configures. `fault` says why there is none now.
 
-    /tf, which is busy on many robots, is subscribed to only once a scan needs more than /tf_static.
+    /tf, which is busy on many robots, is subscribed to only while scans need more than /tf_static.
     """
 
     def __init__(self, node: OutriderNode) -> None:
         self._node = node
         self._transforms = TransformTree()
-        self._check = ScanCheck(self._transforms, node.frame("base_link"))
-        self._follows_tf = False
+        self._base_frame = node.frame("base_link")
+        self._check = ScanCheck(self._transforms, self._base_frame)
+        self._moving: Any = None
         node.subscription(TFMessage, TF_STATIC, partial(self._on_transforms, True), qos.ALL_LATCHED)
 
     @property
@@ -37,10 +40,23 @@ class ScanInput:
     def take(self, message: LaserScan, waited_s: float = 0.0) -> RangeScan | None:
         """A message that came `waited_s` ago as a scan on the base, or None where it is not to be gone by."""
         scan = self._check.take(convert.scan_sample(message), self._node.now_s() - waited_s)
-        if self._check.lacks_transform and not self._follows_tf:
-            self._follows_tf = True
-            self._node.subscription(TFMessage, TF, partial(self._on_transforms, False), qos.FROM_ANY)
+        self._follow(self._check.lacks_transform or self._moves(message.header.frame_id))
         return scan
+
+    def _moves(self, frame: str) -> bool:
+        """Whether the lidar's place is known to move."""
+        try:
+            return self._moving is not None and self._transforms.moves(self._base_frame, frame)
+        except TransformError:
+            return True  # not known yet
+
+    def _follow(self, wanted: bool) -> None:
+        if wanted and self._moving is None:
+            on_transforms = partial(self._on_transforms, False)
+            self._moving = self._node.subscription(TFMessage, TF, on_transforms, qos.FROM_ANY)
+        elif not wanted and self._moving is not None:
+            self._node.drop(self._moving)
+            self._moving = None
 
     def _on_transforms(self, static: bool, message: TFMessage) -> None:
         for transform in convert.stamped_transforms(message, static):

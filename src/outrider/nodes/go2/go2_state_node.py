@@ -29,9 +29,11 @@ from outrider.nodes.go2.go2_condition import (
 )
 
 MAX_RATE_HZ = 50.0
+# Of odometry once the robot has stood for a while, and the speeds below which it stands.
+STANDING_PERIOD_S, STANDING_S = 1.0 / 15.0, 1.0
+STILL_MPS, STILL_RPS = 0.02, 0.05
 SILENCE_S = 0.5
 SPEED_WINDOW_S = 0.1
-BATTERY_PERIOD_S = 1.0
 
 
 def sample_of(state: Any) -> OdometrySample:
@@ -68,15 +70,16 @@ class Go2StateNode(OutriderNode):
     """A state whose stamp does not advance is frozen and goes no further, so that odometry becomes stale."""
 
     spec_name = "go2_state"
+    look_period_s = 0.5
 
     def configure(self) -> None:
         self._mode, self._posture = "unknown", ""
         self._battery_percent: int | None = None
-        self._heard_s = self._published_s = -math.inf
+        self._heard_s = self._published_s = self._moved_s = -math.inf
         self._stamp_s = -math.inf
         self._active = False
         self._check, self._speed = OdometryCheck(), Speedometer()
-        self._slow: Gate | None = None
+        self._states, self._low_states = Gate(self), Gate(self)
         try:
             from unitree_go.msg import LowState, SportModeState
         except ImportError as error:
@@ -90,18 +93,17 @@ class Go2StateNode(OutriderNode):
             self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
             self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
             self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
-        self._slow = Gate(self)
         self._battery = self.publisher(BatteryState, "battery_state", qos.EVENTS)
-        self.subscription(SportModeState, self.go2_topic(STATE_TOPIC), self._on_state, qos.LATEST_SENSOR)
-        low_state = self.go2_topic(LOW_STATE_TOPIC)
-        self._slow.subscription(LowState, low_state, self._on_low_state, qos.LATEST_SENSOR)
+        for gate, kind, topic, callback in (
+            (self._states, SportModeState, STATE_TOPIC, self._on_state),
+            (self._low_states, LowState, LOW_STATE_TOPIC, self._on_low_state),
+        ):
+            gate.subscription(kind, self.go2_topic(topic), callback, qos.LATEST_SENSOR)
 
     def activate(self) -> None:
         self._active = True
-        if self._slow is not None:
-            self._slow.discard()
-            steady = Clock(clock_type=ClockType.STEADY_TIME)
-            self.active_timer(BATTERY_PERIOD_S, self._slow.read, clock=steady)
+        self._states.discard()
+        self.active_timer(STANDING_PERIOD_S, self._read, clock=Clock(clock_type=ClockType.STEADY_TIME))
         if self._gives_odometry:
             stamp = self.get_clock().now().to_msg()
             fixed = convert.static_transforms(stamp, self.frame_prefix)
@@ -115,6 +117,7 @@ class Go2StateNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
+        self._low_states.read()
         return self._warning(), {"mode": self._mode, "battery_percent": self._battery_percent}
 
     @property
@@ -132,7 +135,12 @@ class Go2StateNode(OutriderNode):
                 return f"{topic} gives no odometry: {self._check.fault}"
         return self._posture or battery_warning(self._battery_percent)
 
-    def _on_state(self, message: Any) -> None:
+    def _read(self) -> None:
+        """Read the newest state; wait for every one while the robot moves."""
+        self._states.read()
+        self._states.is_open = time.monotonic() - self._moved_s < STANDING_S
+
+    def _on_state(self, message: Any, waited_s: float) -> None:
         self._mode = mode_name(message.mode)
         self._posture = posture_fault(message.mode, message.error_code)
         # A firmware that does not stamp leaves the time of arrival.
@@ -141,16 +149,19 @@ class Go2StateNode(OutriderNode):
             return
         self._stamp_s, self._heard_s = robot_s, time.monotonic()
         if self._active and self._gives_odometry:
-            self._publish_odometry(message, robot_s)
+            self._publish_odometry(message, robot_s, waited_s)
 
-    def _publish_odometry(self, message: Any, robot_s: float) -> None:
+    def _publish_odometry(self, message: Any, robot_s: float, waited_s: float) -> None:
         """At MAX_RATE_HZ at most, of the robot's 500: stamped by this computer's clock."""
-        measured = self._check.take(sample_of(message), self.get_clock().now().nanoseconds * 1e-9)
+        came_s = self.get_clock().now().nanoseconds * 1e-9 - waited_s
+        measured = self._check.take(sample_of(message), came_s)
         if measured is None:
             self.get_logger().warning(self._check.fault, throttle_duration_sec=1.0)
             return
         pose, local_s = measured.pose, measured.stamp_s
         odometry = replace(measured, velocity=self._speed.velocity(pose, robot_s, measured.velocity.wz))
+        if _moves(odometry.velocity):
+            self._moved_s = time.monotonic()
         if 0.0 <= robot_s - self._published_s < 1.0 / MAX_RATE_HZ:
             return
         self._published_s = robot_s
@@ -167,6 +178,10 @@ class Go2StateNode(OutriderNode):
         state.header.stamp = self.get_clock().now().to_msg()
         state.percentage, state.present = self._battery_percent / 100.0, True
         self._battery.publish(state)
+
+
+def _moves(velocity: Velocity) -> bool:
+    return math.hypot(velocity.vx, velocity.vy) > STILL_MPS or abs(velocity.wz) > STILL_RPS
 
 
 def main() -> int:

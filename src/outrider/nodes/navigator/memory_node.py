@@ -52,10 +52,10 @@ class MemoryNode(OutriderNode):
             (Forget, "forget", self._forget),
         ):
             self.keep(self.create_service(service, name, self._guarded_answer(answer)), self.destroy_service)
-        self._pictures = Gate(self)
+        self._odometry, self._pictures = Gate(self), Gate(self)
         if self.value("automatic"):
             self.subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
-            self.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
+            self._odometry.subscription(OdometryMsg, "odom", self._on_odometry, qos.RECENT_SENSOR)
             self._pictures.subscription(Image, "camera/image_raw", self._on_image, qos.LATEST_SENSOR)
 
     def cleanup(self) -> None:
@@ -66,6 +66,7 @@ class MemoryNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not hasattr(self, "_memory"):
             return "unconfigured", {}
+        self._odometry.read()
         try:
             values = {"records": self._memory.count(), "mb": round(self._memory.size_mb(), 1)}
         except MemoryStoreError as error:
@@ -112,8 +113,9 @@ class MemoryNode(OutriderNode):
             response.forgotten = error.num_forgotten
             raise
 
-    def _on_odometry(self, message: OdometryMsg) -> None:
-        odometry = self._odometry_check.take(convert.odometry_sample(message), self.now_s())
+    def _on_odometry(self, message: OdometryMsg, waited_s: float) -> None:
+        came_s = self.now_s() - waited_s
+        odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is not None:
             self._track.take(odometry)
@@ -122,6 +124,7 @@ class MemoryNode(OutriderNode):
         self._image = message
 
     def _on_text(self, message: VerifiedText) -> None:
+        self._odometry.read()
         step, finished = (message.session_id, message.step), message.state == VerifiedText.FINISHED
         try:
             thumbnail = self._thumbnail() if finished else b""

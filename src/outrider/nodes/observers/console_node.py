@@ -25,7 +25,7 @@ from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode, pace, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.common.twist_input import TwistInput
 from outrider.nodes.navigator.goal_sender import GoalSender
@@ -35,7 +35,7 @@ from outrider.runtime.node_graph.namespaces import diagnostics_name
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
 """How many of anything may come at once after a pause, so that jitter costs none of a source's own pace."""
-LOOK_PERIOD_S = 0.25
+LOOK_PERIOD_S, UNWATCHED_PERIOD_S = 0.25, 0.5
 MEMORY_PERIOD_S = 5.0
 MEMORIES, MEMORY_RADIUS_M = 40, 30.0
 MAP_MAX_YAW_RPS = 0.3
@@ -116,7 +116,7 @@ class ConsoleNode(OutriderNode):
         self._goals.open()
         self._warnings[""] = ""
         self._tell_warnings()
-        self.living_timer(LOOK_PERIOD_S, self._look)
+        self._looking = self.living_timer(LOOK_PERIOD_S, self._look)
 
     def deactivate(self) -> None:
         self._watch_camera(False)
@@ -170,6 +170,7 @@ class ConsoleNode(OutriderNode):
         self._tell_motion()
         watched = self._console.num_viewers > 0
         self._sensors.is_open = watched
+        pace(self._looking, LOOK_PERIOD_S if watched else UNWATCHED_PERIOD_S)
         self._watch_camera(watched)
         if watched and self._is_due("memories", MEMORY_PERIOD_S):
             self._ask_memories()
