@@ -203,8 +203,10 @@ class NavigatorNode(OutriderNode):
         self._robot.withdraw("the navigator was deactivated")
 
     def _look(self) -> None:
-        self._glance()
-        self._miss_clients()
+        """While a goal runs, and once after it; between goals each diagnosis reads the sensors first."""
+        if self._busy.locked() or self._sensors.is_open:
+            self._glance()
+            self._miss_clients()
 
     def _miss_clients(self) -> None:
         """A client that was killed, or whose cancellation was lost, cancels no goal: it is missed here."""
