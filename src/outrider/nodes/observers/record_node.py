@@ -23,7 +23,7 @@ from outrider.nodes.common.node import OutriderNode, run_node
 from outrider.nodes.observers.message_definitions import full_definition, message_class
 from outrider.runtime.reports.recording import RECORDED_TOPICS, TEXT_TOPIC, check_new
 
-PERIOD_S = 0.5
+PERIOD_S = 1.0
 CHUNK_BYTES = 256 * 1024
 DEPTH = 500
 # While one of these comes, and for so long after, every picture is recorded.
