@@ -146,9 +146,10 @@ def test_a_process_that_cannot_leave_the_graph_is_ended() -> None:
 
 STUCK_MISSION = """
 import ctypes, rclpy, sys
-from outrider.nodes import base, mission_node
+from outrider.nodes.common import node
+from outrider.nodes.navigator import mission_node
 
-base.LEAVE_S = 0.2
+node.LEAVE_S = 0.2
 rclpy.try_shutdown = lambda: ctypes.PyDLL(None).sleep(600)
 sys.exit(mission_node.main())
 """

@@ -24,7 +24,7 @@ SOON_S = 10.0
 
 ACTION = """
 import sys, threading
-from outrider.nodes import action_node
+from outrider.nodes.base import action_node
 
 class Told(action_node.ActionNode):
     def activate(self):

@@ -18,6 +18,7 @@ from outrider.core.errors import ConfigError, InstructionError, ModelError, Outr
 from outrider.runtime.common.ports import check_endpoint_free, free_port
 from outrider.runtime.node_graph import supervisor as supervision
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, wanted_nodes
+from outrider.runtime.node_graph.node_specs import NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor, run_demo
@@ -171,7 +172,7 @@ def test_a_port_in_use_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["simulation", "camera", "action", "mission", "console"])
 def test_a_process_without_a_model_does_not_load_torch(name: str) -> None:
-    code = f"import sys, outrider.nodes.{name}_node; sys.exit('torch' in sys.modules)"
+    code = f"import sys, {NODES[name].module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=ros_environment(), timeout=60).returncode == 0
 
 
