@@ -20,7 +20,7 @@ from support.hostile import hostile_payloads
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import Cancel, Close, Open, Peer, Ping, Refused, Rules
+from outrider.core.frames import PROTOCOL_VERSION, Cancel, Close, Open, Peer, Ping, Refused, Rules
 from outrider.core.values import LinkState
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
@@ -387,7 +387,7 @@ def test_the_log_tells_what_has_changed(endpoint, peer_sockets, caplog):
     caplog.set_level(logging.INFO)
     with serving(endpoint) as verifier:
         peer = connect(peer_sockets, endpoint)
-        peer.send(b"\x07 another version")
+        peer.send(bytes([PROTOCOL_VERSION + 1]) + b" another version")
         assert peer.poll(NEWS_MS)
         assert b"speaks" in peer.recv()
         stop = threading.Event()

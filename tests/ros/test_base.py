@@ -115,9 +115,9 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
 
 STUCK_NODE = """
 import ctypes, sys
-from outrider.nodes import base
+from outrider.nodes.common import node
 
-class Stuck(base.OutriderNode):
+class Stuck(node.OutriderNode):
     spec_name = "markers"
 
     def activate(self):
@@ -126,8 +126,8 @@ class Stuck(base.OutriderNode):
     def destroy_node(self):
         ctypes.PyDLL(None).sleep(600)  # in C, and no other thread of Python runs
 
-base.LEAVE_S = 0.2
-sys.exit(base.run_node(Stuck))
+node.LEAVE_S = 0.2
+sys.exit(node.run_node(Stuck))
 """
 
 

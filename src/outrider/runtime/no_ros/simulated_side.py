@@ -43,7 +43,9 @@ class SimulatedSide:
         return began_s + self.simulator.time_s - simulated_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
-        return Frame(self.simulator.frame_jpeg(), max(self.now_s(), stamp_s + 1e-6))
+        """A frame of now; the clock goes on to `stamp_s` first, as the robot stands until then."""
+        self._ahead_s += max(0.0, stamp_s + 1e-6 - self.now_s())
+        return Frame(self.simulator.frame_jpeg(), self.now_s())
 
     def odometry(self) -> Odometry:
         return replace(self.simulator.odometry(), stamp_s=self.now_s())
