@@ -40,6 +40,8 @@ from outrider.runtime.wiring.memory_stores import default_store, open_memory, th
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
+# How long a goal's begin waits for the sensors to be read; that takes some milliseconds.
+FIRST_GLANCE_S = 0.5
 THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
@@ -59,6 +61,7 @@ class NavigatorNode(OutriderNode):
 
     def configure(self) -> None:
         self._busy, self._decoding = threading.Lock(), threading.Lock()
+        self._has_glanced = threading.Event()
         self._active = False
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
@@ -167,6 +170,8 @@ class NavigatorNode(OutriderNode):
         """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs."""
         self._sensors.read()
         self._sensors.is_open = self._busy.locked()
+        if self._sensors.is_open:
+            self._has_glanced.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
 
     def _on_scan(self, message: LaserScan, waited_s: float) -> None:
@@ -242,6 +247,7 @@ class NavigatorNode(OutriderNode):
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
         # Taken here, and given back once the goal has ended: another may come before this one is begun.
         if self._active and self._busy.acquire(blocking=False):
+            self._has_glanced.clear()
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
@@ -250,6 +256,7 @@ class NavigatorNode(OutriderNode):
 
     def _execute(self, goal: Any) -> Any:
         busy = self._busy
+        self._has_glanced.wait(FIRST_GLANCE_S)  # or a goal that is over at once would not know where it is
         try:
             with self._decoding:
                 result = self._with_cause(self._run_goal(goal))
