@@ -23,6 +23,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 rclpy = pytest.importorskip("rclpy")
 pytest.importorskip("outrider_interfaces")
 
+from rclpy.action import ActionClient  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
 from outrider.nodes.common.node import ThreadedExecutor, spin_once, spin_until  # noqa: E402
@@ -148,6 +149,10 @@ class Client:
     def close(self) -> None:
         self._stopping.set()
         self._thread.join(WAIT_S)
+        # An action's client outlives its node where nobody destroys it, and is seen by the next test.
+        for waitable in list(self.node.waitables):
+            if isinstance(waitable, ActionClient):
+                waitable.destroy()
         self.node.destroy_node()
 
 
