@@ -140,7 +140,7 @@ class Go2StateNode(OutriderNode):
         self._states.read()
         self._states.is_open = time.monotonic() - self._moved_s < STANDING_S
 
-    def _on_state(self, message: Any, waited_s: float) -> None:
+    def _on_state(self, message: Any, waited_s: float = 0.0) -> None:
         self._mode = mode_name(message.mode)
         self._posture = posture_fault(message.mode, message.error_code)
         # A firmware that does not stamp leaves the time of arrival.
@@ -170,7 +170,7 @@ class Go2StateNode(OutriderNode):
         base = convert.base_transform(pose, stamp, self.frame_prefix)
         self._tf.publish(TFMessage(transforms=[base]))
 
-    def _on_low_state(self, message: Any, _: float) -> None:
+    def _on_low_state(self, message: Any, _: float = 0.0) -> None:
         self._battery_percent = int(message.bms_state.soc)
         if not self._active:
             return

@@ -113,14 +113,14 @@ class MemoryNode(OutriderNode):
             response.forgotten = error.num_forgotten
             raise
 
-    def _on_odometry(self, message: OdometryMsg, waited_s: float) -> None:
+    def _on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
         came_s = self.now_s() - waited_s
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         self._pose = odometry.pose if odometry else None
         if odometry is not None:
             self._track.take(odometry)
 
-    def _on_image(self, message: Image, _: float) -> None:
+    def _on_image(self, message: Image, _: float = 0.0) -> None:
         self._image = message
 
     def _on_text(self, message: VerifiedText) -> None:

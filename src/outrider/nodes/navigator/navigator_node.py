@@ -174,7 +174,7 @@ class NavigatorNode(OutriderNode):
             self._has_glanced.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
 
-    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
+    def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
         """A few scans a second make the robot's own map; those of fast turns would smear it."""
         now_s, odometry = self.now_s(), self._robot.odometry()
         if odometry is None or 0.0 <= now_s - self._mapped_s < MAP_PERIOD_S:

@@ -213,7 +213,7 @@ class ConsoleNode(OutriderNode):
         if self._is_due("pose", 1.0 / POSE_HZ):
             self._console.show_pose(odometry.pose)
 
-    def _on_scan(self, message: LaserScan, waited_s: float) -> None:
+    def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
         """Those of fast turns would smear the map."""
         if self._pose is None or self._turning or not self._is_due("scan", 1.0 / SCAN_HZ):
             return
@@ -267,7 +267,7 @@ class ConsoleNode(OutriderNode):
         if motion is not None:
             self._console.show(motion)
 
-    def _on_diagnostics(self, message: DiagnosticArray, _: float) -> None:
+    def _on_diagnostics(self, message: DiagnosticArray, _: float = 0.0) -> None:
         for status in message.status:
             if status.name not in self._watched:
                 continue
