@@ -41,7 +41,7 @@ from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
 # How long a goal's begin waits for the sensors to be read; that takes some milliseconds.
-FIRST_GLANCE_S = 0.5
+FIRST_READING_S = 0.5
 THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
@@ -61,7 +61,7 @@ class NavigatorNode(OutriderNode):
 
     def configure(self) -> None:
         self._busy, self._decoding = threading.Lock(), threading.Lock()
-        self._has_glanced = threading.Event()
+        self._sensors_were_read = threading.Event()
         self._active = False
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
@@ -93,7 +93,9 @@ class NavigatorNode(OutriderNode):
             callback_group=ReentrantCallbackGroup(),
         )
         self.keep(server, lambda entity: entity.destroy())
-        self._goal_comes = self.keep(self.create_guard_condition(self._glance), self.destroy_guard_condition)
+        self._goal_comes = self.keep(
+            self.create_guard_condition(self._read_sensors), self.destroy_guard_condition
+        )
 
     def open_edge(self) -> Edge:
         """Draft model and link, from the parameters; tests replace it."""
@@ -166,12 +168,12 @@ class NavigatorNode(OutriderNode):
             wanted_model=self.value("wanted_answer_model"),
         )
 
-    def _glance(self) -> None:
+    def _read_sensors(self) -> None:
         """Read what the sensors gave; wait for them, and give signs of life, only while a goal runs."""
         self._sensors.read()
         self._sensors.is_open = self._busy.locked()
         if self._sensors.is_open:
-            self._has_glanced.set()
+            self._sensors_were_read.set()
         pace(self._beats, HEARTBEAT_PERIOD_S if self._sensors.is_open else IDLE_HEARTBEAT_PERIOD_S)
 
     def _on_scan(self, message: LaserScan, waited_s: float = 0.0) -> None:
@@ -210,7 +212,7 @@ class NavigatorNode(OutriderNode):
     def _look(self) -> None:
         """While a goal runs, and once after it; between goals each diagnosis reads the sensors first."""
         if self._busy.locked() or self._sensors.is_open:
-            self._glance()
+            self._read_sensors()
             self._miss_clients()
 
     def _miss_clients(self) -> None:
@@ -238,7 +240,7 @@ class NavigatorNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if not getattr(self, "_active", False):
             return "inactive", {}
-        self._glance()
+        self._read_sensors()
         state = self._edge.link_state
         warning = LINK_WARNINGS.get(state, "").format(self.value("endpoint"))
         return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
@@ -247,7 +249,7 @@ class NavigatorNode(OutriderNode):
         """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
         # Taken here, and given back once the goal has ended: another may come before this one is begun.
         if self._active and self._busy.acquire(blocking=False):
-            self._has_glanced.clear()
+            self._sensors_were_read.clear()
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
@@ -256,7 +258,8 @@ class NavigatorNode(OutriderNode):
 
     def _execute(self, goal: Any) -> Any:
         busy = self._busy
-        self._has_glanced.wait(FIRST_GLANCE_S)  # or a goal that is over at once would not know where it is
+        # Otherwise a goal that is over at once would not know where the robot stands.
+        self._sensors_were_read.wait(FIRST_READING_S)
         try:
             with self._decoding:
                 result = self._with_cause(self._run_goal(goal))
