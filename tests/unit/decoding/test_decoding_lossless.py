@@ -8,12 +8,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.schedules import outages, schedules, worlds
 from support.toys import greedy_token_after, own_text, request, toy_pair
 
 from outrider.core.errors import Cancelled
-from outrider.core.link_profile import LinkProfile, Outage
+from outrider.core.link_profile import LinkProfile
 from outrider.core.values import LinkState
 from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.target_sequence import TargetSequence
@@ -24,43 +25,6 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
 from outrider.wire.codec import encode, wire_bytes
-
-times = st.floats(0.0, 0.3)
-links = st.builds(
-    LinkProfile,
-    delay_s=times,
-    jitter_s=times,
-    loss=st.floats(0.0, 0.4),
-    retransmit_s=st.none() | st.just(0.2),
-    bytes_per_s=st.sampled_from([float("inf"), 20_000.0]),
-    ordered=st.booleans(),
-)
-outages = st.lists(
-    st.builds(
-        lambda start_s, length_s, restarts: Outage(start_s, start_s + length_s, restarts),
-        st.floats(0.0, 4.0),
-        st.floats(0.01, 1.5),
-        st.booleans(),
-    ),
-    max_size=3,
-)
-computes = st.builds(
-    ComputeProfile,
-    draft_token_s=st.sampled_from([0.001, 0.02, 0.1]),
-    draft_branch_s=st.sampled_from([0.0, 0.01]),
-    verify_s=st.sampled_from([0.01, 0.1, 0.4]),
-    step_s=st.sampled_from([None, 0.02, 0.3]),
-    exit_fractions=st.just((0.2, 0.5, 0.8)),
-)
-worlds = st.builds(
-    VirtualWorld,
-    frame_bytes=st.just(lambda frame: wire_bytes(encode(frame))),
-    compute=computes,
-    uplink=links,
-    downlink=links,
-    outages=outages.map(tuple),
-    seed=st.integers(0, 1000),
-)
 
 DRAFTERS = (
     ("model",),
@@ -96,11 +60,6 @@ def configs(draw, strategies=tuple(sorted(STRATEGIES))):
         edge_hint_order=draw(st.sampled_from(HINT_ORDERS)),
         cloud_hint_order=draw(st.sampled_from(HINT_ORDERS)),
     )
-
-
-schedules = settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
 
 
 @schedules
