@@ -107,12 +107,16 @@ def test_figures_of_all_strategies_are_written(tmp_path: Path, monkeypatch: pyte
         assert sd["tokens_per_round"] > 1.0
         limit = sd["tokens_per_round"] / 0.62
         assert row["fraction_of_limit"] == pytest.approx(row["tokens_per_s"] / limit)
+        low, high = row["speedup_interval"]
+        assert low - 1e-9 <= row["speedup_vs_ar"] <= high + 1e-9
     bound, row = figures["bounds"]["fsd-go2"], figures["regimes"]["fsd-go2"]["outrider"]
     assert bound["outrider"] == pytest.approx(row["speedup_vs_ar"] / bound["speedup_vs_ar"])
     assert bound["outrider"] == pytest.approx(row["fraction_of_limit"] / bound["fraction_of_limit"])
     sweep = figures["round_trips"]["fsd-go2"]["speedup_vs_ar"]
     assert sweep["sd"][0] > sweep["sd"][1]
     assert {path.name for path in plots.iterdir()} == {"fsd-go2_round_trips.png", "fsd-go2_timeline.png"}
+    kinds = {event["kind"] for event in figures["timelines"]["fsd-go2"]["outrider"]}
+    assert {"draft", "verify", "up", "down", "commit"} <= kinds
 
 
 def test_ablations_have_a_value_for_every_setting_and_are_drawn(

@@ -82,7 +82,7 @@ def bench_decoding(
     result |= measure_all(regimes, pair, texts, seed, sources)
     write_figures(json_file, result)  # what follows takes long and should it fail, this is not lost
     if plots is not None:
-        result["round_trips"] = draw_all(plots, regimes, seed)
+        result |= draw_all(plots, regimes, seed)
     if ablations:
         result["ablations"] = bench_ablations(texts, seed, plots)
     if live:
@@ -165,12 +165,15 @@ def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mappi
 
 
 def draw_all(folder: Path, regimes: Mapping[str, Regime], seed: int) -> dict[str, Any]:
-    """Two pictures a regime: speed-up over the round trip, and one text as a timeline."""
-    figures = {}
+    """Draws two pictures a regime, and returns what they show.
+
+    `round_trips`: speed-up over the round trip; `timelines`: the events of one text.
+    """
+    round_trips, timelines = {}, {}
     for name, regime in tracked(regimes.items(), "pictures"):
-        figures[name] = draw_round_trips(folder, name, regime, seed)
-        draw_run(folder, name, regime, seed)
-    return figures
+        round_trips[name] = draw_round_trips(folder, name, regime, seed)
+        timelines[name] = draw_run(folder, name, regime, seed)
+    return {"round_trips": round_trips, "timelines": timelines}
 
 
 def round_trip_speedups(regime: Regime, round_trips_ms: Sequence[float], seed: int) -> dict[str, list[float]]:
@@ -191,8 +194,8 @@ def draw_round_trips(folder: Path, name: str, regime: Regime, seed: int) -> dict
     return {"round_trips_ms": ROUND_TRIPS_MS, "speedup_vs_ar": speedups}
 
 
-def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> None:
-    """The picture of one synthetic text under every strategy."""
+def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Draws one synthetic text under every strategy, and returns its events."""
     pair, requests = synthetic_models(regime, seed), synthetic_requests(1, TIMELINE_TOKENS)
     runs: dict[str, list[TimelineEvent]] = {strategy: [] for strategy in STRATEGIES}
     for strategy, events in runs.items():
@@ -200,6 +203,7 @@ def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> None:
         world = world_of(regime, config.scheme, seed)
         decode_all(config, pair, world, requests, events.append)
     draw_timelines(folder / f"{name}_timeline.png", f"{name}: one text", runs)
+    return {strategy: [asdict(event) for event in events] for strategy, events in runs.items()}
 
 
 def print_regime(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
@@ -21,6 +21,7 @@ from outrider.decoding.fakes.synthetic import (
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.timeline import Observer
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+from outrider.evaluation.common.intervals import Interval, speedup_interval
 from outrider.evaluation.decoding.expectations import formula_tokens_per_s, limit_of, mended_tokens_per_s
 from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
@@ -43,7 +44,8 @@ class Figures:
 
     `fraction_of_limit` is of tokens per round of `sd` / max(verification, drafts of a round). `formula` is
     the paper's, at the regime's acceptance and misses; `ratio_to_mended`: to that formula with what it leaves
-    out (`mended_tokens_per_s`); `paper_speedup`: what the paper measured.
+    out (`mended_tokens_per_s`); `paper_speedup`: what the paper measured. `speedup_interval`: of 95 %, by a
+    bootstrap over the texts.
     """
 
     tokens_per_s: float
@@ -59,6 +61,7 @@ class Figures:
     ratio_to_formula: float | None
     ratio_to_mended: float | None
     paper_speedup: float | None
+    speedup_interval: Interval | None = None
 
 
 def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
@@ -168,7 +171,10 @@ def decode_all(
 def figures_of(
     regime: Regime, strategy: str, texts: Sequence[Decoded], before: Mapping[str, Figures]
 ) -> Figures:
-    """`before`: those of `ar` and `sd` on the same texts, where this is not one of them."""
+    """Returns the figures of decoded texts, without an interval.
+
+    `before`: those of `ar` and `sd` on the same texts, where this is not one of them.
+    """
     tokens = sum(len(text.token_ids) for text in texts)
     rounds = [one for text in texts for one in text.rounds]
     foresight = [text.speculation for text in texts]
@@ -196,6 +202,10 @@ def figures_of(
     )
 
 
+def _tokens_s(texts: Sequence[Decoded]) -> list[tuple[float, float]]:
+    return [(float(len(text.token_ids)), text.elapsed_s) for text in texts]
+
+
 def _ratio(value: float, to: float | None) -> float | None:
     return None if to is None else value / to
 
@@ -209,8 +219,11 @@ def measure_regime(
 ) -> dict[str, Figures]:
     """All strategies, `ar` and `sd` first, on the same texts."""
     figures: dict[str, Figures] = {}
+    alone: list[Decoded] = []
     for strategy in STRATEGIES:
         config = configuration(regime, strategy, drafters)
         texts = decode_all(config, pair, world_of(regime, config.scheme, seed), requests)
-        figures[strategy] = figures_of(regime, strategy, texts, figures)
+        alone = alone or texts
+        interval = speedup_interval(_tokens_s(texts), _tokens_s(alone))
+        figures[strategy] = replace(figures_of(regime, strategy, texts, figures), speedup_interval=interval)
     return figures

@@ -22,6 +22,7 @@ from outrider.core.ports import Array, ModelSession, OnExit
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.evaluation.common.intervals import Interval, median_interval
 from outrider.evaluation.common.ratios import branch_seconds
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
@@ -33,13 +34,18 @@ REPEATS = 15
 
 @dataclass(frozen=True)
 class LatencyRow:
-    """Medians over the frames of one strategy at one delay, in seconds from the frame's stamp."""
+    """Medians over the frames of one strategy at one delay, in seconds from the frame's stamp.
+
+    The intervals are of 95 %, by a bootstrap over the frames.
+    """
 
     strategy: str
     one_way_s: float
     decision_s: float
     decision_p90_s: float
+    decision_interval_s: Interval
     finish_s: float
+    finish_interval_s: Interval
     tokens_per_s: float
     tokens_per_round: float
     target_passes_per_token: float
@@ -107,7 +113,9 @@ def measure_row(
         one_way_s=one_way_s,
         decision_s=statistics.median(decisions),
         decision_p90_s=decisions[int(0.9 * (len(decisions) - 1))],
+        decision_interval_s=median_interval(decisions),
         finish_s=statistics.median(text.elapsed_s for text in texts),
+        finish_interval_s=median_interval([text.elapsed_s for text in texts]),
         tokens_per_s=sum(len(text.token_ids) for text in texts) / sum(text.elapsed_s for text in texts),
         tokens_per_round=statistics.mean(text.tokens_per_round for text in texts),
         target_passes_per_token=sum(t.target_passes for t in texts) / sum(len(t.token_ids) for t in texts),
