@@ -27,15 +27,23 @@ pytestmark = pytest.mark.ros
 Run = Callable[..., NodeThread]
 
 
+def move_base(client: Client, told: list[Twist], command: Twist) -> None:
+    """Play the watchdog and command a velocity, until the base is told to move."""
+
+    def moves() -> bool:
+        client.publish(Twist(), "gazebo/cmd_vel", qos.COMMAND)
+        client.publish(command, "cmd_vel", qos.COMMAND)
+        time.sleep(0.02)
+        return any(twist.linear.x for twist in told)
+
+    wait_until(moves, "motion")
+
+
 def test_velocities_pass_clamped_and_end_with_silence(run_node: Run, client: Client) -> None:
     told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
     run_node(lambda: GazeboNode({"seed": 3}))
     command = convert.twist_message(Velocity(0.3, 0.0, 99.0))
-    deadline_s = time.monotonic() + 20.0
-    while not any(twist.linear.x for twist in told):
-        assert time.monotonic() < deadline_s
-        client.publish(command, "cmd_vel", qos.COMMAND)
-        time.sleep(0.02)
+    move_base(client, told, command)
     assert next(t for t in told if t.linear.x).angular.z == pytest.approx(1.5)
     wait_until(lambda: told[-1].linear.x == told[-1].angular.z == 0.0, "the deadman")
 
@@ -54,7 +62,9 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
     assert (state.seed, state.placement, state.target) == (3, "in_view", "red chair")
     assert (state.target_x, state.target_y) == pytest.approx((home.target.x, home.target.y))
     assert convert.pose_of(state.pose) == Pose2D(1.5, 2.0, pytest.approx(0.5))
-    assert state.path_m == pytest.approx(0.5) and node.health()[0] == ""
+    assert state.path_m == pytest.approx(0.5) and "gazebo_watchdog" in node.health()[0]
+    run_node(GazeboWatchdogNode)
+    wait_until(lambda: node.health()[0] == "", "the watchdog")
     moved = transforms[-1].transforms[0]
     assert (moved.header.frame_id, moved.child_frame_id) == ("odom", "base_link")
     place = odometries[-1].pose.pose.position
@@ -65,8 +75,7 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
 def test_a_node_that_ends_leaves_the_base_standing(run_node: Run, client: Client) -> None:
     told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
     thread = run_node(lambda: GazeboNode({"seed": 3}))
-    client.publish(convert.twist_message(Velocity(0.3)), "cmd_vel", qos.COMMAND)
-    wait_until(lambda: any(twist.linear.x for twist in told), "motion")
+    move_base(client, told, convert.twist_message(Velocity(0.3)))
     thread.stop()
     wait_until(lambda: told[-1].linear.x == 0.0, "the last word")
 
@@ -108,8 +117,34 @@ def test_the_base_is_told_to_stand_when_the_deadman_s_process_is_killed(
 def test_a_watchdog_that_ends_leaves_the_deadman_its_base(run_node: Run, client: Client) -> None:
     told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
     watchdog = run_node(GazeboWatchdogNode)
-    wait_until(lambda: told, "stops")
-    watchdog.stop()
     run_node(lambda: GazeboNode({"seed": 3}))
+    wait_until(lambda: client.node.count_publishers("gazebo/cmd_vel") == 2 and told, "stops of both")
+    watchdog.stop()
     seen = len(told)
     wait_until(lambda: len(told) > seen + 5, "the deadman's own")
+
+
+def test_the_base_is_told_nothing_before_its_watchdog_works(run_node: Run, client: Client) -> None:
+    told = client.listen(Twist, "gazebo/cmd_vel", qos.COMMAND)
+    thread = run_node(lambda: GazeboNode({"seed": 3}))
+    odometry = Odometry(Pose2D(1.0, 2.0, 0.5), Velocity(), 0.0)
+    message = convert.odometry_message(odometry, convert.time_of(1.0))
+
+    def is_named() -> bool:
+        client.publish(message, "gazebo/odom", qos.EVENTS)
+        client.publish(convert.twist_message(Velocity(0.3)), "cmd_vel", qos.COMMAND)
+        time.sleep(0.02)
+        return "gazebo_watchdog" in thread.node.health()[0]
+
+    wait_until(is_named, "the missing watchdog is named")
+    thread.stop()
+    assert told == []
+    run_node(lambda: GazeboNode({"seed": 3}))
+    run_node(GazeboWatchdogNode)
+
+    def moves() -> bool:
+        client.publish(convert.twist_message(Velocity(0.3)), "cmd_vel", qos.COMMAND)
+        time.sleep(0.02)
+        return any(twist.linear.x for twist in told)
+
+    wait_until(moves, "a base that moves once it is watched")

@@ -296,6 +296,8 @@ class GazeboStage:
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
                 self.replace(name)
+        count = self._node.count_publishers
+        wait_for(lambda: count("gazebo/cmd_vel") >= 2, START_S, "both deadmen before the base")
         deadline_s = time.monotonic() + 2 * MOVES_S
         while time.monotonic() < deadline_s:
             wait_for(lambda: self.moves, MOVES_S, "a base that moves")

@@ -36,6 +36,7 @@ class GazeboNode(OutriderNode):
         self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
         self._base = SimulatedBase()
         self._odometry_check = OdometryCheck()
+        self._is_watched = False
         self._pose: Pose2D | None = None
         self._path_m = 0.0
         self._commands = self.publisher(Twist, "gazebo/cmd_vel", qos.COMMAND)
@@ -43,6 +44,7 @@ class GazeboNode(OutriderNode):
         self._tf = self.publisher(TFMessage, "/tf", qos.EVENTS)
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
+        self.subscription(Twist, "gazebo/cmd_vel", self._on_base_command, qos.COMMAND)
         self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
         self.subscription(OdometryMsg, "gazebo/odom", self._on_odometry, qos.EVENTS)
 
@@ -59,7 +61,8 @@ class GazeboNode(OutriderNode):
     def deactivate(self) -> None:
         if self._commands is not None:
             self._base = SimulatedBase()
-            self._commands.publish(Twist())
+            if self._is_watched:
+                self._commands.publish(Twist())
 
     def cleanup(self) -> None:
         self._commands = None
@@ -67,12 +70,20 @@ class GazeboNode(OutriderNode):
     def health(self) -> tuple[str, dict[str, object]]:
         if getattr(self, "_pose", None) is None:
             return "no odometry from Gazebo: is the bridge running?", {}
+        if not self._is_watched:
+            return "the base stands until gazebo_watchdog is heard: is it running?", {}
         return self._odometry_check.fault, {}
 
     def _on_cmd_vel(self, message: Twist) -> None:
         self._base.feed(convert.velocity_of(message), time.monotonic())
 
+    def _on_base_command(self, _: Twist) -> None:
+        """Note that the watchdog works: until it does, this node is silent on the topic."""
+        self._is_watched = True
+
     def _command(self) -> None:
+        if not self._is_watched:
+            return
         self._commands.publish(convert.twist_message(self._base.velocity(time.monotonic())))
 
     def _on_odometry(self, message: OdometryMsg) -> None:
