@@ -134,7 +134,7 @@ class Tokens(_ToPage, frozen=True, tag="tokens"):
 
 
 class Round(_ToPage, frozen=True, tag="round"):
-    """One verification."""
+    """The figures of one verification."""
 
     drafted: int
     accepted: int
@@ -263,6 +263,7 @@ def is_stop(message: FromPage) -> bool:
 
 
 def write(message: ToPage) -> str:
+    """Returns a message to the page as JSON."""
     return _encoder.encode(message).decode()
 
 
@@ -272,4 +273,5 @@ def picture_frame(number: int, jpeg: bytes) -> bytes:
 
 
 def picture_number(frame: bytes) -> int:
+    """Returns the number of a picture that `picture_frame` has packed."""
     return int(_PICTURE_HEADER.unpack_from(frame)[0])

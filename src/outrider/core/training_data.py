@@ -24,4 +24,6 @@ class Example(msgspec.Struct, array_like=True):
 
 
 class Shard(msgspec.Struct):
+    """One file of training data."""
+
     examples: list[Example]

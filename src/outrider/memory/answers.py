@@ -44,8 +44,10 @@ def seen_answer(record: Record, pose: Pose2D | None, home: str, now_s: float) ->
 
 
 def nothing_known_answer() -> str:
+    """Returns the answer to a question about which nothing is remembered."""
     return "i remember nothing that answers this"
 
 
 def not_seen_answer(what: str) -> str:
+    """Returns the answer where a thing was neither seen nor told about."""
     return f"i have not seen any {what}, nor been told about it"

@@ -39,7 +39,7 @@ def is_fleet(where: str) -> bool:
 
 
 class FleetCorpus:
-    """Implements `core.ports.Corpus`."""
+    """Implements `core.ports.Corpus` on a Qdrant server."""
 
     def __init__(self, where: str, embedder: Embedder) -> None:
         """Raises MemoryStoreError without the package, a reachable server, a right key or a usable folder."""

@@ -155,6 +155,7 @@ def _check_options(threads: int, precision: Precision, max_length: int) -> None:
 def session_bytes(
     widths: StepWidths, max_length: int, precision: Precision, sessions: int, on_gpu: bool
 ) -> SessionBytes:
+    """Returns the memory that sessions take: caches, and on a GPU the buffers of its steps."""
     cache, block_size = plan_caches(widths.shape, max_length, sessions, on_gpu)
     blocks, dtype = -(-sessions // block_size), whole_dtype(precision)
     num_bytes = blocks * block_size * cache.num_bytes(dtype)

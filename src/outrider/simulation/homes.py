@@ -92,6 +92,8 @@ class Door:
 
 @dataclass(frozen=True)
 class Furniture:
+    """A piece of furniture: its kind, its place on the floor, and its height in metres."""
+
     kind: str
     rect: Rect
     height: float
@@ -99,6 +101,8 @@ class Furniture:
 
 @dataclass(frozen=True)
 class HomeObject:
+    """A thing to be found: what it is, its place, and its size, in metres and radians."""
+
     spec: ObjectSpec
     x: float
     y: float

@@ -141,6 +141,7 @@ def jitter(pixels: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def read_shard(path: Path) -> list[Example]:
+    """Returns the examples of a shard. Raises ConfigError for a file that cannot be read."""
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Shard).examples
     except (OSError, msgspec.DecodeError) as error:
@@ -150,6 +151,7 @@ def read_shard(path: Path) -> list[Example]:
 
 
 def shard_paths(folder: Path) -> list[Path]:
+    """Returns the shards of a folder in order. Raises ConfigError where there are none."""
     paths = sorted(folder.glob("shard-*.msgpack"))
     if not paths:
         raise ConfigError(f"{folder} holds no training data; run `outrider train data {folder}` first")

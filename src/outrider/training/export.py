@@ -55,4 +55,5 @@ def _card(role: str, state: Mapping[str, Any], parameters: int, vocabulary: Voca
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
+    """Writes the card of a model into its folder."""
     (folder / "card.json").write_text(json.dumps(card, indent=1) + "\n")

@@ -154,16 +154,20 @@ def _shopping_lesson(rng: random.Random) -> Lesson:
 
 
 def likes_fact(person: str, treat: str) -> str:
+    """Returns the sentence that somebody likes a treat."""
     return f"{person} likes {treat}."
 
 
 def sold_fact(treat: str, shop: str) -> str:
+    """Returns the sentence that a shop has a treat."""
     return f"{treat} is at the {shop}."
 
 
 def shopping_question(person: str) -> str:
+    """Returns the question where a person's treat is to be had."""
     return f"where can what {person} likes be had?"
 
 
 def shopping_answer(person: str, treat: str, shop: str) -> str:
+    """Returns the right answer to `shopping_question`."""
     return f"{person} likes {treat}. {treat} is at the {shop}."

@@ -34,6 +34,7 @@ def scores(logits: Array, sampling: Sampling) -> Array:
 
 
 def broken_logits() -> ModelError:
+    """Returns the error for logits that are no finite numbers."""
     return ModelError("the model's logits hold NaN or inf: its weights or its input are broken")
 
 

@@ -47,6 +47,7 @@ class PeerDraft:
 
 
 def other_side(side: PeerSide) -> PeerSide:
+    """Returns the peer of a side."""
     return "cloud" if side == "device" else "device"
 
 

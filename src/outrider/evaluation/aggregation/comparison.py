@@ -86,6 +86,7 @@ def decode_texts(
 
 
 def synthetic_requests(texts: int, num_tokens: int) -> list[DecodeRequest]:
+    """Returns requests for made-up texts of one length."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), num_tokens, DEADLINE_S) for index in range(texts)]
 
 
@@ -105,6 +106,10 @@ def measure(
 
 
 def figures(results: Sequence[tuple[Decoded, float, AggregationStats]], prefill_s: float) -> LatencyFigures:
+    """Returns the means over texts, each with the seconds to its first token.
+
+    The prompt's time is left out.
+    """
     tokens = sum(len(decoded.token_ids) for decoded, _, _ in results)
     elapsed_s = sum(decoded.elapsed_s - prefill_s for decoded, _, _ in results)
     stats = [one for _, _, one in results]

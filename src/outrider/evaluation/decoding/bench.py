@@ -158,6 +158,7 @@ class Bound:
 
 
 def bound_figures(tokens_per_s: float, limit_tokens_per_s: float, figures: Mapping[str, Figures]) -> Bound:
+    """Returns a bound beside what strategies reach of it."""
     shares = {strategy: row.tokens_per_s / tokens_per_s for strategy, row in figures.items()}
     papers = max(share for strategy, share in shares.items() if strategy not in ("ar", "outrider"))
     speedup, fraction = tokens_per_s / figures["ar"].tokens_per_s, tokens_per_s / limit_tokens_per_s

@@ -101,10 +101,12 @@ def schedule_bound(regime: Regime) -> float:
 
 
 def synthetic_requests(texts: int, tokens: int = TEXT_TOKENS) -> list[DecodeRequest]:
+    """Returns requests for made-up texts of so many tokens."""
     return [DecodeRequest(Prompt(f"text {index}", _JPEG), tokens, DEADLINE_S) for index in range(texts)]
 
 
 def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
+    """Returns requests for the texts of held-out frames."""
     return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
 
 

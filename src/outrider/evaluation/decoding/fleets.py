@@ -60,6 +60,7 @@ class ServingRow:
 
 
 def frame_bytes(frame: Frame) -> int:
+    """Returns the bytes of a frame on the wire."""
     return wire_bytes(encode(frame))
 
 
@@ -141,6 +142,7 @@ def row_of(records: Sequence[RobotRecord], cloud: CloudRecord) -> ServingRow:
 
 
 def tokens_until(record: RobotRecord, end_s: float) -> int:
+    """Returns how many tokens of a robot were final by a time in seconds."""
     return sum(count for at_s, count in record.commits if at_s <= end_s)
 
 

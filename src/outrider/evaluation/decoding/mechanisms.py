@@ -87,6 +87,7 @@ def fleet_speed(robots: int, seed: int, strategy: str, tuning: AdaptiveTuning) -
 
 
 def synthetic_conditions(regimes: Mapping[str, Regime], texts: int, seed: int) -> dict[str, Condition]:
+    """Returns what measures the speed under each regime on synthetic texts."""
     requests = synthetic_requests(texts)
     return {
         name: partial(regime_speed, regime, synthetic_models(regime, seed), requests, seed)
@@ -105,6 +106,7 @@ def replayed_conditions(regimes: Mapping[str, Regime], pair: Pair, seed: int) ->
 
 
 def fleet_conditions(seed: int) -> dict[str, Condition]:
+    """Returns what measures the speed of fleets of several sizes."""
     return {f"fleet of {robots}": partial(fleet_speed, robots, seed) for robots in FLEET_ROBOTS}
 
 
@@ -164,6 +166,7 @@ def tenth_percentile(values: Sequence[float]) -> float:
 def speeds_over_ar(
     conditions: Mapping[str, Condition], ar: Mapping[str, float], tuning: AdaptiveTuning
 ) -> dict[str, float]:
+    """Returns the speed over `ar` under each condition with a tuning."""
     return {name: measure(STRATEGY, tuning) / ar[name] for name, measure in conditions.items()}
 
 
@@ -217,6 +220,7 @@ def print_changes(console: Console, full: Mapping[str, float], found: Mapping[st
 
 
 def print_ablations(console: Console, found: Mapping[str, Ablation]) -> None:
+    """Prints how the speed changes without each mechanism."""
     table = figures_table("change in speed without", "", *ABLATION_COLUMNS)
     for name, one in found.items():
         figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
@@ -242,6 +246,7 @@ def all_conditions(
 
 
 def figures_table(title: str, *headings: str) -> Table:
+    """Returns an empty table whose figures align on the right."""
     table = Table(
         title=title,
         title_justify="left",

@@ -55,6 +55,7 @@ def fsd_figures(
 def plain_figures(
     regime: Regime, strategy: str, pair: Pair, requests: Sequence[DecodeRequest], seed: int
 ) -> Figures:
+    """Returns the figures of a strategy as the regime has it, without a change."""
     config = configuration(regime, strategy)
     world = world_of(regime, config.scheme, seed)
     return figures_of(regime, strategy, decode_all(config, pair, world, requests), {})

@@ -65,6 +65,7 @@ def spread_of(speeds: Iterable[Mapping[str, float]]) -> Spread:
 def print_random(
     console: Console, regimes: Mapping[str, Regime], speeds: Mapping[str, Mapping[str, float]], spread: Spread
 ) -> None:
+    """Prints the speeds under random regimes, what these are, and the spread."""
     table = figures_table("speed over ar", "", *next(iter(speeds.values())))
     for name, row in speeds.items():
         table.add_row(name, *(f"{speed:.2f}x" for speed in row.values()))

@@ -28,6 +28,7 @@ def _wait_to_fail(node: OutriderNode) -> None:
 
 
 def main() -> int:
+    """Runs a node that fails when it is signalled to; returns its exit status."""
     module = sys.argv.pop(1)
     # Here, before there are other threads, which would take them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {THREAD, CALLBACK})

@@ -161,6 +161,7 @@ def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
+    """Returns the table of every kind of end."""
     columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
     table = Table(Column("end", no_wrap=True), *columns)
     keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
@@ -195,10 +196,12 @@ def trial_line(trial: Trial) -> str:
 
 
 def write_trials(file: Path, trials: Sequence[Trial]) -> None:
+    """Writes trials as JSON."""
     replace_file(file, json.dumps([asdict(trial) for trial in trials]).encode())
 
 
 def read_trials(file: Path) -> list[Trial]:
+    """Returns the trials that `write_trials` wrote."""
     content = json.loads(file.read_text())
     return [Trial(**{**trial, "outlived": tuple(trial["outlived"])}) for trial in content]
 

@@ -100,6 +100,7 @@ def is_bounded(kill: Kill, table: ActionTable | None = None) -> bool:
 
 
 def is_late(kill: Kill) -> bool:
+    """Returns whether the base stood later than LIMIT_S after a kill."""
     return kill.to_zero_s > LIMIT_S + 1e-9
 
 
@@ -150,11 +151,13 @@ def _run_trials(
 
 
 def write_result(path: Path, runs: Sequence[Run], kills: Sequence[Kill]) -> None:
+    """Writes runs and kills as JSON."""
     content = {"runs": [asdict(run) for run in runs], "kills": [asdict(kill) for kill in kills]}
     replace_file(path, json.dumps(content).encode())
 
 
 def read_result(path: Path) -> tuple[list[Run], list[Kill]]:
+    """Returns the runs and kills that `write_result` wrote."""
     content = json.loads(path.read_text())
     runs = [Run(**{**run, "kills": tuple(Kill(**kill) for kill in run["kills"])}) for run in content["runs"]]
     return runs, [Kill(**kill) for kill in content["kills"]]

@@ -214,6 +214,7 @@ def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio
 
 
 def print_figures(console: Console, ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> None:
+    """Prints the ratios with their bounds, and the drafts of each precision."""
     table = Table(title="models, as ratios")
     for heading in ("what", "ratio", "is to be", "measured"):
         table.add_column(heading)

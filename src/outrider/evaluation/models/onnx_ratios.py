@@ -83,6 +83,7 @@ def _choice(graphs: Any, in_float32: Any, eager: Any) -> Choice:
 
 
 def graph_trial(num_layers: int) -> GraphTrial:
+    """Returns the times of static graphs of so many layers."""
     from outrider.evaluation.models.graph_trial import run_trial
 
     return run_trial(num_layers, PROMPT_TOKENS, repeats=1)

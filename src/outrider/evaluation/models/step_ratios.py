@@ -19,6 +19,7 @@ PACKED_PRECISIONS: tuple[Precision, ...] = ("int8", "int4")
 
 
 def step_trial(device: str, num_layers: int) -> StepTrial:
+    """Returns the times of a target of the 7B's width with so many layers."""
     from outrider.evaluation.models.step_trial import run_step_trial
 
     return run_step_trial(device, num_layers, CONTEXT, STEP_REPEATS)

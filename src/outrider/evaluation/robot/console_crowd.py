@@ -152,6 +152,7 @@ async def _until(page: ClientConnection, wanted: Any, driving: bool = False) -> 
 
 
 def main() -> None:
+    """Watches a console with some pages until stdin ends, and prints what each received as JSON."""
     url, viewers = sys.argv[1], int(sys.argv[2])
     received = asyncio.run(crowd(url, viewers))
     print(json.dumps([{"pictures_per_s": one.pictures_per_s, "bytes": one.num_bytes} for one in received]))

@@ -120,6 +120,7 @@ WIRES: dict[str, OpenWire] = {
 
 
 def main() -> int:
+    """Runs the trials; returns 0, 1 where a bound was missed, 2 after an error, 130 after an interruption."""
     injections, seed, json_file = sys.argv[1:]
     ending = Ending()
     try:

@@ -261,6 +261,7 @@ def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
 
 
 def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
+    """Prints the figures of fleets of several sizes, each over that of one robot."""
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
     table = Table(title=title, box=SIMPLE_HEAD, padding=0)
     for heading in ("", "robots", "tokens/s", "text ms", "round", "first", "token", "batch", "passes"):
@@ -298,6 +299,7 @@ def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> 
 
 
 def print_sharing(console: Console, sharing: Mapping[str, Sharing]) -> None:
+    """Prints how evenly robots share the verifier, alike and beside an odd one."""
     for strategy, one in sharing.items():
         console.print(f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}")
         for what, share in one.beside.items():
@@ -339,6 +341,7 @@ def _add_figures(table: Table, first: str, figures: Mapping[str, float]) -> None
 
 
 def print_cost(console: Console, passes: Mapping[str, float]) -> None:
+    """Prints what an API would cost at the measured passes a token."""
     table = Table(title="dollars for a million requests of 100 + 500 tokens")
     for heading in ("target", *passes, "paper: ar / edge"):
         table.add_column(heading, justify="right")

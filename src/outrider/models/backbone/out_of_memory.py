@@ -21,6 +21,7 @@ _SIGNS = ("allocate memory", "out of memory", "not enough memory", "bad_alloc")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    """Returns whether an error of torch, Python or the system says that memory is exhausted."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     if isinstance(error, OSError):

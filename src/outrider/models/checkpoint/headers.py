@@ -39,6 +39,7 @@ class WeightHeader:
 
 
 def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
+    """Yields name, shape and type of each weight without reading the weights."""
     for path in files:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118

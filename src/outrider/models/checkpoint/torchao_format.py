@@ -15,12 +15,14 @@ from outrider.models.backbone.out_of_memory import is_out_of_memory
 
 
 def is_plain(projection: Any) -> bool:
+    """Returns whether a projection is a linear layer of plain floating-point weights."""
     if type(projection) is not torch.nn.Linear:
         return False
     return type(projection.weight.data) is Tensor and projection.weight.is_floating_point()
 
 
 def foreign_projections(modules: torch.nn.Module) -> list[torch.nn.Linear]:
+    """Returns the linear layers whose weights are of another format."""
     linear = (one for one in modules.modules() if isinstance(one, torch.nn.Linear))
     return [one for one in linear if not is_plain(one)]
 

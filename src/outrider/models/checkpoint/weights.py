@@ -326,6 +326,7 @@ def _joined(projections: list[Any], precision: Precision, packer: Packer) -> Mat
 
 
 def text_shape(config: Any) -> TextShape:
+    """Returns the layers, heads and head size of a configuration's text model."""
     head_dim = config.hidden_size // config.num_attention_heads
     return TextShape(
         config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads, head_dim

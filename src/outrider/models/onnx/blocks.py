@@ -259,6 +259,7 @@ def _padded(rows: Floats, count: int) -> Floats:
 
 
 def graph_file(index: int, phase: Phase) -> str:
+    """Returns the file name of a block's graph for a phase."""
     return f"block-{index:02d}-{phase}.onnx"
 
 

@@ -73,6 +73,7 @@ def cache_root() -> Path:
 
 
 def are_built(request: GraphRequest) -> bool:
+    """Returns whether the graphs of a request lie in the cache."""
     return (_place(request) / SIZES_FILE).exists()
 
 

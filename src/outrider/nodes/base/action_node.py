@@ -305,6 +305,7 @@ def _hands_warning(drivers: tuple[str, ...]) -> str:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(ActionNode)
 
 

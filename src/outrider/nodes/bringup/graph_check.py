@@ -155,6 +155,7 @@ def _spin(node: Node, duration_s: float, each_time: Any) -> None:
 
 
 def main() -> int:
+    """Prints the checks of the running ROS graph as JSON; returns 0."""
     rclpy.init()
     node = rclpy.create_node(NAME)
     try:

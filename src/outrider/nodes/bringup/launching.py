@@ -54,6 +54,7 @@ Companions = Callable[[Parameters, str], list[Any]]
 
 
 def no_companions(parameters: Parameters, namespace: str) -> list[Any]:
+    """Returns no further launch actions."""
     return []
 
 

@@ -130,6 +130,7 @@ def _open_videohub(
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(CameraNode)
 
 

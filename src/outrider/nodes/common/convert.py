@@ -38,37 +38,45 @@ def time_of(seconds: float) -> Time:
 
 
 def seconds_of(stamp: Time) -> float:
+    """Returns a stamp in seconds."""
     return stamp.sec + stamp.nanosec * 1e-9
 
 
 def header(stamp: Time, frame_id: str) -> Header:
+    """Returns a header of a stamp and a frame."""
     return Header(stamp=stamp, frame_id=frame_id)
 
 
 def quaternion_of(yaw: float) -> Quaternion:
+    """Returns the rotation about the vertical by an angle in radians."""
     return Quaternion(z=math.sin(yaw / 2.0), w=math.cos(yaw / 2.0))
 
 
 def yaw_of(orientation: Quaternion) -> float:
+    """Returns the angle about the vertical in radians, -pi to pi."""
     q = orientation
     return math.atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
 
 
 def pose_of(pose: Pose) -> Pose2D:
+    """Returns a pose in the plane."""
     return Pose2D(pose.position.x, pose.position.y, yaw_of(pose.orientation))
 
 
 def pose_message(pose: Pose2D) -> Pose:
+    """Returns a pose in the plane as a message."""
     message = Pose(orientation=quaternion_of(pose.yaw))
     message.position.x, message.position.y = pose.x, pose.y
     return message
 
 
 def velocity_of(twist: Twist) -> Velocity:
+    """Returns a velocity in the plane, in m/s and rad/s."""
     return Velocity(twist.linear.x, twist.linear.y, twist.angular.z)
 
 
 def twist_message(velocity: Velocity) -> Twist:
+    """Returns a velocity as a message."""
     message = Twist()
     message.linear.x, message.linear.y, message.angular.z = velocity.vx, velocity.vy, velocity.wz
     return message
@@ -130,6 +138,7 @@ def stamped_transforms(message: TFMessage, static: bool) -> list[StampedTransfor
 
 
 def scan_message(scan: RangeScan, stamp: Time, range_max_m: float, frame_id: str = "base_link") -> LaserScan:
+    """Returns a scan as a message, in metres and radians."""
     return LaserScan(
         header=header(stamp, frame_id),
         angle_min=scan.angle_min,
@@ -178,6 +187,7 @@ def camera_info_message(camera: CameraModel, stamp: Time, frame_id: str) -> Came
 
 
 def transform(parent: str, child: str, stamp: Time, pose: Pose2D, height_m: float = 0.0) -> TransformStamped:
+    """Returns the transform from a child frame to its parent."""
     message = TransformStamped(header=header(stamp, parent), child_frame_id=child)
     message.transform.translation.x, message.transform.translation.y = pose.x, pose.y
     message.transform.translation.z = height_m

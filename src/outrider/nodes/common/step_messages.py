@@ -92,6 +92,7 @@ class Traces:
 
 
 def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedTokens:
+    """Returns the tokens of a step with the fate of each as a message."""
     return DecodedTokens(
         header=header,
         session_id=update.session_id,
@@ -103,11 +104,13 @@ def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedT
 
 
 def report_message(end: MotionEnd, header: Header) -> MotionReport:
+    """Returns the end of a motion as a message."""
     fields = {name: getattr(end, name) for name in _END_FIELDS}
     return MotionReport(header=header, outcome=end.ending.value, **fields)
 
 
 def end_of(message: MotionReport) -> MotionEnd:
+    """Returns the end of a motion from its message."""
     fields = {name: getattr(message, name) for name in _END_FIELDS}
     return MotionEnd(ending=Ending(message.outcome), **fields)
 
@@ -128,4 +131,5 @@ def round_message(
 
 
 def round_of(message: SpeculationStats) -> RoundStats:
+    """Returns the figures of a decoding round from their message."""
     return RoundStats(**{name: getattr(message, name) for name in _ROUND_FIELDS})

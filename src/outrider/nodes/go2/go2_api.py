@@ -68,10 +68,12 @@ _NAMES = {
 
 
 def request_topic(service: str) -> str:
+    """Returns the topic of a service's requests."""
     return f"/api/{service}/request"
 
 
 def response_topic(service: str) -> str:
+    """Returns the topic of a service's responses."""
     return f"/api/{service}/response"
 
 
@@ -101,10 +103,12 @@ def avoid_move_parameter(velocity: Velocity) -> str:
 
 
 def enable_parameter(enable: bool) -> str:
+    """Returns the parameter of a request that switches something on or off, as JSON."""
     return json.dumps({"enable": enable})
 
 
 def use_api_parameter(enable: bool) -> str:
+    """Returns the parameter that lets obstacle avoidance take commands of this API, as JSON."""
     return json.dumps({"is_remote_commands_from_api": enable})
 
 
@@ -137,6 +141,7 @@ def enabled_of(text: str) -> bool:
 
 
 def use_api_of(text: str) -> bool:
+    """The flag of `use_api_parameter`; ConfigError for anything else."""
     return _flag(text, "is_remote_commands_from_api")
 
 

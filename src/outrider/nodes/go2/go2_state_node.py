@@ -185,6 +185,7 @@ def _moves(velocity: Velocity) -> bool:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(Go2StateNode)
 
 

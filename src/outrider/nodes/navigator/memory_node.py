@@ -151,6 +151,7 @@ class MemoryNode(OutriderNode):
 
 
 def record_message(recalled: Recalled) -> MemoryRecord:
+    """Returns a recalled record as a message."""
     record, place = recalled.record, recalled.record.place
     message = MemoryRecord(
         id=record.id,
@@ -168,6 +169,7 @@ def record_message(recalled: Recalled) -> MemoryRecord:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(MemoryNode)
 
 

@@ -312,6 +312,7 @@ def _broken_off(reason: str) -> GoalResult:
 
 
 def main() -> int:
+    """Runs one goal and makes its film; returns the exit status."""
     ending, status = Ending(), BROKEN
     try:
         init_ros()

@@ -342,6 +342,7 @@ class NavigatorNode(OutriderNode):
 
 
 def main() -> int:
+    """Runs the node with several threads; returns the exit status."""
     return run_node(NavigatorNode, make_executor=lambda: ThreadedExecutor(num_threads=THREADS))
 
 

@@ -95,6 +95,7 @@ class VerifierNode(OutriderNode):
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(VerifierNode)
 
 

@@ -40,11 +40,13 @@ def text_of(message: VerifiedText) -> m.Text | None:
 
 
 def tokens_of(message: DecodedTokens) -> m.Tokens:
+    """Returns decoded tokens for the page, the origin of each as one letter."""
     origins = "".join(ORIGINS[fate] for fate in message.fates if fate < len(ORIGINS))
     return m.Tokens(message.session_id, message.step, message.first, tuple(message.pieces), origins)
 
 
 def round_of(message: SpeculationStats) -> m.Round:
+    """Returns the figures of a decoding round for the page."""
     return m.Round(message.drafted, message.accepted, message.emitted, message.round_trip_s, message.verify_s)
 
 
@@ -57,6 +59,7 @@ def motion_of(message: MotionReport) -> m.Motion | None:
 
 
 def memories_of(answer: Recall.Response) -> m.Memories:
+    """Returns the recalled records that have a place, for the map."""
     return m.Memories(
         tuple(m.Thing(record.text, record.x, record.y) for record in answer.records if record.has_place)
     )

@@ -307,6 +307,7 @@ def _moves(odometry: Odometry) -> bool:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(ConsoleNode)
 
 

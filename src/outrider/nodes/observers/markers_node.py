@@ -159,6 +159,7 @@ def broken(text: str, width: int) -> str:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(MarkersNode)
 
 

@@ -197,6 +197,7 @@ def _qos_of(publishers: list[Any], depth: int) -> QoSProfile:
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(RecordNode)
 
 

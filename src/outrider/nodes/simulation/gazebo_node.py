@@ -110,6 +110,7 @@ class GazeboNode(OutriderNode):
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(GazeboNode)
 
 

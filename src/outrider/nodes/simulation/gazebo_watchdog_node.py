@@ -46,6 +46,7 @@ class GazeboWatchdogNode(OutriderNode):
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(GazeboWatchdogNode)
 
 

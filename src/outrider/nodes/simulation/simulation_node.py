@@ -209,6 +209,7 @@ def truth_message(home: Home, held: str, truth: Pose2D, header: convert.Header) 
 
 
 def main() -> int:
+    """Runs the node; returns the exit status."""
     return run_node(SimulationNode)
 
 

@@ -24,6 +24,8 @@ HOMES_PER_SEED = 1_000_000
 
 @dataclass(frozen=True)
 class Pair:
+    """A target and the draft that proposes tokens to it."""
+
     target: LanguageModel
     draft: LanguageModel
 
@@ -53,6 +55,7 @@ def check_frames(frames: int, seed: int) -> None:
 
 
 def first_home_seed(seed: int) -> int:
+    """Returns the seed of the first held-out home; homes of different seeds do not overlap."""
     return FIRST_HOME_SEED + seed * HOMES_PER_SEED
 
 

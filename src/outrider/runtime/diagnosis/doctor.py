@@ -72,6 +72,7 @@ def _groups(endpoint: str, key_file: Path | None) -> list[Callable[[], list[Chec
 
 
 def check_python() -> list[Check]:
+    """Checks that this Python's version is supported."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if FIRST_PYTHON <= sys.version_info[:2] <= LAST_PYTHON:
         return [Check("Python", Grade.OK, version)]
@@ -79,6 +80,7 @@ def check_python() -> list[Check]:
 
 
 def check_packages() -> list[Check]:
+    """Checks that the required packages are installed."""
     missing = [name for name in PACKAGES if not _version(name)]
     if missing:
         return [Check("packages", Grade.FAIL, f"missing: {', '.join(missing)}", SETUP_ADVICE)]
@@ -97,11 +99,13 @@ def check_models() -> list[Check]:
 
 
 def check_rendering() -> list[Check]:
+    """Checks that pictures can be rendered without a screen."""
     advice = "sudo apt-get install -y libegl1 libgl1 libgl1-mesa-dri"
     return [_child_check("rendering without a screen", ["-c", RENDERING], "EGL works", advice)]
 
 
 def check_ros() -> list[Check]:
+    """Checks that rclpy and the messages can be imported."""
     advice = f"{SETUP_ADVICE}, or source your ROS 2 and build with colcon"
     return [_child_check("ROS 2", ["-c", ROS_IMPORT], "", advice)]
 

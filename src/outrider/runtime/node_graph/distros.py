@@ -12,7 +12,7 @@ _RANGE = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
 
 @dataclass(frozen=True)
 class Distro:
-    """One distribution.
+    """What differs in one ROS 2 distribution.
 
     `gazebo` is the release that belongs to it; `stay_local` sets that discovery stays on this machine;
     `nav2_stamps` says whether nav2 sends and takes TwistStamped unless told otherwise, `mux_stamps` the same

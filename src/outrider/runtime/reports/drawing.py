@@ -137,6 +137,7 @@ def write_text(
 
 
 def text_width(text: str, scale: float, thickness: int = 1) -> int:
+    """Returns the width of a line of text in pixels."""
     return int(cv2.getTextSize(text, _FONT, scale, thickness)[0][0])
 
 
