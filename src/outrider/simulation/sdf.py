@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A home with the Go2 in it as an SDF world for Gazebo: the same geometry as MuJoCo's, taken from its model.
 
-SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: VelocityControl moves the body.
+SDF 1.9 (http://sdformat.org/spec?ver=1.9). The Go2 slides on its feet: VelocityControl moves the body, and
+the world has no gravity, because not every release obeys a link that asks for none.
+
+The light is MuJoCo's as the renderer ogre2 counts it: SDF's colours are linear where MuJoCo's are sRGB, the
+scene's ambient light counts 1/pi, and a directional light on the robot stands for MuJoCo's headlight.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ BASE_HEIGHT_M = 0.30
 SCAN_MIN_M = 0.28
 SENSOR_HZ, CAMERA_HZ = 25, 10
 MASS_KG = 15.0
+BLACK = "0 0 0 1"
 _BOX, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
 _SPHERE, _ELLIPSOID = mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
@@ -60,9 +65,10 @@ def world_sdf(home: Home, release: str, frame_prefix: str = "") -> str:
     world = ET.SubElement(root, "world", name=WORLD)
     physics = ET.SubElement(world, "physics", name="physics", type="ignored")
     _text(physics, max_step_size=0.004, real_time_factor=1.0, real_time_update_rate=250)
-    _text(world, gravity="0 0 -9.81", magnetic_field="5.56e-06 2.288e-05 -4.239e-05")
+    _text(world, gravity="0 0 0", magnetic_field="5.56e-06 2.288e-05 -4.239e-05")
     ET.SubElement(world, "atmosphere", type="adiabatic")
-    _text(ET.SubElement(world, "scene"), ambient="0.5 0.5 0.5 1", background="0.7 0.7 0.7 1", shadows="false")
+    model = build_model(home)
+    _scene(world, model)
     for library, name in (
         ("physics", "Physics"),
         ("user-commands", "UserCommands"),
@@ -71,8 +77,7 @@ def world_sdf(home: Home, release: str, frame_prefix: str = "") -> str:
         ET.SubElement(world, "plugin", gazebo.system(library, name))
     sensors = ET.SubElement(world, "plugin", gazebo.system("sensors", "Sensors"))
     _text(sensors, render_engine="ogre2")
-    _light(world)
-    model = build_model(home)
+    _sun(world, model)
     _scenery(world, model)
     _robot(world, model, home.start, gazebo, frame_prefix)
     ET.indent(root)
@@ -89,10 +94,37 @@ def _numbers(values: Sequence[float]) -> str:
     return " ".join(f"{value:.6g}" for value in values)
 
 
-def _light(world: ET.Element) -> None:
+def linear_of_srgb(value: float) -> float:
+    """The linear intensity of one channel of an sRGB colour, both within 0 and 1 (IEC 61966-2-1)."""
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def linear_colour(rgba: Sequence[float]) -> list[float]:
+    """A colour whose red, green and blue are linear; its opacity stays."""
+    return [*map(linear_of_srgb, rgba[:3]), *rgba[3:]]
+
+
+def _scene(world: ET.Element, model: mujoco.MjModel) -> None:
+    ambient = [math.pi * linear_of_srgb(value) for value in model.vis.headlight.ambient]
+    scene = ET.SubElement(world, "scene")
+    _text(scene, ambient=_numbers([*ambient, 1.0]), background=BLACK, shadows="false")
+
+
+def _sun(world: ET.Element, model: mujoco.MjModel) -> None:
     light = ET.SubElement(world, "light", name="sun", type="directional")
-    _text(light, cast_shadows="false", pose="0 0 6 0 0 0", diffuse="0.9 0.9 0.9 1", specular="0.1 0.1 0.1 1")
-    _text(light, direction="0.3 0.2 -1")
+    _text(light, cast_shadows="false", pose=_numbers([*model.light_pos[0], 0.0, 0.0, 0.0]))
+    _shine(light, model.light_diffuse[0], model.light_dir[0])
+
+
+def _headlight(link: ET.Element, model: mujoco.MjModel) -> None:
+    """What lights the scene from where the robot looks."""
+    light = ET.SubElement(link, "light", name="headlight", type="directional")
+    _text(light, cast_shadows="false", pose="0 0 0 0 0 0")
+    _shine(light, model.vis.headlight.diffuse, (1.0, 0.0, 0.0))
+
+
+def _shine(light: ET.Element, diffuse: Sequence[float], direction: Sequence[float]) -> None:
+    _text(light, diffuse=_numbers([*diffuse, 1.0]), specular=BLACK, direction=_numbers(direction))
 
 
 def _scenery(world: ET.Element, model: mujoco.MjModel) -> None:
@@ -118,8 +150,6 @@ def _robot(
     robot = ET.SubElement(world, "model", name=MODEL)
     _text(robot, pose=_numbers([start.x, start.y, BASE_HEIGHT_M, 0.0, 0.0, start.yaw]))
     link = ET.SubElement(robot, "link", name=BASE)
-    # It slides on its feet: held up by nothing, it must not fall.
-    _text(link, gravity="false")
     _inertial(link)
     body = ET.SubElement(link, "collision", name="body")
     _text(body, pose=_numbers([0.0, 0.0, 0.25 - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
@@ -129,6 +159,7 @@ def _robot(
         _text(visual, pose=geom.pose(lower_by_m=BASE_HEIGHT_M))
         geom.add_shape(visual)
         geom.add_material(visual)
+    _headlight(link, model)
     _camera(link, gazebo, frame_prefix)
     _scan(link, gazebo, frame_prefix)
     control = ET.SubElement(robot, "plugin", gazebo.system("velocity-control", "VelocityControl"))
@@ -206,8 +237,8 @@ class _Geom:
             _text(ET.SubElement(geometry, "ellipsoid"), radii=_numbers(self.size))
 
     def add_material(self, parent: ET.Element) -> None:
-        colour = _numbers(self.rgba)
-        _text(ET.SubElement(parent, "material"), ambient=colour, diffuse=colour, specular="0.05 0.05 0.05 1")
+        colour = _numbers(linear_colour(self.rgba))
+        _text(ET.SubElement(parent, "material"), ambient=colour, diffuse=colour, specular=BLACK)
 
 
 def _box(parent: ET.Element, size: Sequence[float]) -> None:

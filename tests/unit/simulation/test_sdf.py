@@ -20,7 +20,7 @@ from outrider.runtime.node_graph.gazebo import bridge_text, prepare_gazebo, rele
 from outrider.runtime.node_graph.node_specs import GAZEBO
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import ROBOT_GROUP, build_model
-from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, world_sdf
+from outrider.simulation.sdf import BASE_HEIGHT_M, RELEASES, linear_colour, linear_of_srgb, world_sdf
 from outrider.simulation.vocabulary import ObjectSpec
 
 SILVER = ObjectSpec("bottle", "silver")
@@ -51,8 +51,8 @@ RULES = {
     "model": {"static": MAYBE, "pose": MAYBE, "link": MANY, "plugin": MANY},
     "link": {
         "pose": MAYBE,
-        "gravity": MAYBE,
         "inertial": MAYBE,
+        "light": MAYBE,
         "collision": MANY,
         "visual": MANY,
         "sensor": MANY,
@@ -219,7 +219,43 @@ def test_every_geom_of_the_simulation_is_there_in_its_place_and_size(home: Home,
         if box is not None:
             assert numbers(box) == pytest.approx(2 * model.geom_size[index], abs=1e-4)
         diffuse = numbers(link.find("visual/material/diffuse"))
-        assert diffuse == pytest.approx(model.geom_rgba[index], abs=1e-4)
+        assert diffuse == pytest.approx(linear_colour(model.geom_rgba[index]), abs=1e-4)
+
+
+def test_a_colour_is_linear_where_mujoco_s_is_srgb() -> None:
+    assert linear_colour((0.0, 0.5, 1.0, 0.25)) == pytest.approx([0.0, 0.21404, 1.0, 0.25], abs=1e-5)
+    # The straight part of the curve, and where both parts meet.
+    assert [linear_of_srgb(value) for value in (0.04, 0.04045)] == pytest.approx(
+        [0.0030960, 0.0031308], abs=1e-6
+    )
+
+
+def test_the_light_is_the_home_s_own_as_the_renderer_counts_it(home: Home, world: ET.Element) -> None:
+    model = build_model(home)
+    sun = world.find("world/light")
+    assert numbers(sun.find("diffuse"))[:3] == pytest.approx(model.light_diffuse[0], abs=1e-4)
+    assert numbers(sun.find("direction")) == pytest.approx(model.light_dir[0], abs=1e-4)
+    headlight = world.find("world/model[@name='go2']/link/light")
+    assert numbers(headlight.find("diffuse"))[:3] == pytest.approx(model.vis.headlight.diffuse, abs=1e-4)
+    assert numbers(headlight.find("direction")) == [1.0, 0.0, 0.0]
+    ambient = numbers(world.find("world/scene/ambient"))[:3]
+    linear = [linear_of_srgb(value) for value in model.vis.headlight.ambient]
+    assert ambient == pytest.approx([math.pi * value for value in linear], abs=1e-4)
+    assert numbers(world.find("world/scene/background")) == [0.0, 0.0, 0.0, 1.0]
+    shine = [*world.iter("specular")]
+    assert len(shine) > 10 and all(numbers(part) == [0.0, 0.0, 0.0, 1.0] for part in shine)
+
+
+def test_homes_differ_in_their_light() -> None:
+    suns = {
+        ET.fromstring(world_sdf(generate_home(seed), "jetty")).findtext("world/light/diffuse")
+        for seed in range(3)
+    }
+    assert len(suns) == 3
+
+
+def test_nothing_falls(world: ET.Element) -> None:
+    assert numbers(world.find("world/gravity")) == [0.0, 0.0, 0.0]
 
 
 def test_the_silver_bottle_stands_where_the_home_has_it(home: Home, world: ET.Element) -> None:
