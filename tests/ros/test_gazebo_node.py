@@ -13,8 +13,10 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
 from rclpy.lifecycle import TransitionCallbackReturn
+from sensor_msgs.msg import CameraInfo
 from tf2_msgs.msg import TFMessage
 
+from outrider.core.sensors.camera import SIM_CAMERA, CameraModel
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
 from outrider.nodes.simulation.gazebo_node import GazeboNode
@@ -70,6 +72,33 @@ def test_gazebos_odometry_becomes_transform_and_truth(run_node: Run, client: Cli
     place = odometries[-1].pose.pose.position
     assert (place.x, place.z) == (moved.transform.translation.x, moved.transform.translation.z)
     assert place.x == pytest.approx(1.5)
+
+
+def test_what_touches_a_wall_in_gazebo_is_a_collision(run_node: Run, client: Client) -> None:
+    states = client.listen(SimulationState, "simulation_state", qos.EVENTS)
+    run_node(lambda: GazeboNode({"seed": 3}))
+    home = generate_home(3, None)
+    wall = min(home.walls, key=lambda rect: rect.x1)
+    free, touching = Pose2D(home.start.x, home.start.y, 0.0), Pose2D(wall.x1, home.start.y, 0.0)
+    for number, pose in enumerate((free, touching)):
+        message = convert.odometry_message(Odometry(pose, Velocity(), 0.0), convert.time_of(1.0 + number))
+        client.publish(message, "gazebo/odom", qos.EVENTS)
+    wait_until(lambda: states and states[-1].collisions == 1, "the collision")
+
+
+def test_camera_info_is_our_own_with_the_stamp_of_gazebos(run_node: Run, client: Client) -> None:
+    infos = client.listen(CameraInfo, "camera/camera_info", qos.SENSOR)
+    run_node(lambda: GazeboNode({"seed": 3}))
+    lying = convert.camera_info_message(CameraModel(504, 280, 277.0), convert.time_of(7.25), "camera")
+
+    def heard() -> bool:
+        client.publish(lying, "gazebo/camera_info", qos.SENSOR)
+        time.sleep(0.02)
+        return bool(infos)
+
+    wait_until(heard, "a description of the camera")
+    expected = convert.camera_info_message(SIM_CAMERA, convert.time_of(7.25), "camera")
+    assert infos[0] == expected and infos[0].k[0] != lying.k[0]
 
 
 def test_a_node_that_ends_leaves_the_base_standing(run_node: Run, client: Client) -> None:

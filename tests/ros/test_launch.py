@@ -30,6 +30,14 @@ pytestmark = pytest.mark.ros
 LAUNCH_FOLDER = Path(__file__).resolve().parents[2] / "launch"
 
 
+def install_gazebo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the launch looks for: the program, and the bridge's package."""
+    (folder / "gz").touch(mode=0o755)
+    (folder / "share" / "ros_gz_bridge").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(folder))
+
+
 @pytest.mark.parametrize(
     ("name", "graph"),
     [
@@ -45,8 +53,7 @@ def test_a_launch_file_starts_its_graph(
 ) -> None:
     from launch_ros.actions import Node
 
-    (tmp_path / "gz").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    install_gazebo(tmp_path, monkeypatch)
 
     spec = importlib.util.spec_from_file_location(name, LAUNCH_FOLDER / f"{name}.launch.py")
     assert spec is not None and spec.loader is not None
@@ -74,6 +81,28 @@ def test_without_gazebo_the_launch_says_what_to_install(
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     with pytest.raises(ConfigError, match="no program 'gz': sudo apt-get install ros-jazzy-ros-gz"):
         gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
+    install_gazebo(tmp_path, monkeypatch)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "other"))
+    with pytest.raises(ConfigError, match=r"no package 'ros_gz_bridge': sudo apt-get .* source ROS 2"):
+        gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
+
+
+def test_gazebo_s_folder_goes_with_the_launch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from launch.events import Shutdown
+
+    from outrider.nodes.bringup.launching import gazebo_processes
+
+    install_gazebo(tmp_path, monkeypatch)
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    actions = gazebo_processes(graph_parameters(GAZEBO_GRAPH, {}, {}), "")
+    (folder,) = tmp_path.glob("outrider_gazebo_*")
+    assert (folder / "home.sdf").is_file()
+    context = launch.LaunchContext()
+    for handler in (action.event_handler for action in actions if hasattr(action, "event_handler")):
+        if handler.matches(Shutdown(reason="over")):
+            handler.handle(Shutdown(reason="over"), context)
+    assert not folder.exists()
 
 
 def test_topics_get_other_names_where_asked() -> None:

@@ -22,6 +22,7 @@ FURNITURE_RGB = {
     "cabinet": (0.58, 0.44, 0.30),
 }
 SOLID, ROBOT_GROUP = 1, 3
+BODY_GEOM = "robot/body"
 
 _BOX = mujoco.mjtGeom.mjGEOM_BOX
 _CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
@@ -187,7 +188,7 @@ def _robot(spec: mujoco.MjSpec) -> None:
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         actuator.set_to_velocity(kv=gain)
     body.add_geom(
-        name="robot/body",
+        name=BODY_GEOM,
         type=_BOX,
         size=[BODY_LENGTH_M / 2, BODY_WIDTH_M / 2, 0.20],
         pos=[0, 0, 0.25],

@@ -30,7 +30,7 @@ SDF_VERSION = "1.9"
 WORLD, MODEL, BASE = "home", "go2", "base_link"
 BASE_HEIGHT_M = 0.30
 SCAN_MIN_M = 0.28
-SENSOR_HZ, CAMERA_HZ = 25, 10
+SCAN_HZ, ODOMETRY_HZ, CAMERA_HZ = 25, 25, 10
 MASS_KG = 15.0
 BLACK = "0 0 0 1"
 _BOX, _CYLINDER = mujoco.mjtGeom.mjGEOM_BOX, mujoco.mjtGeom.mjGEOM_CYLINDER
@@ -56,7 +56,7 @@ RELEASES = {
 }
 
 
-def world_sdf(home: Home, release: str, frame_prefix: str = "") -> str:
+def world_sdf(home: Home, release: str, frame_prefix: str = "", scan_hz: int = SCAN_HZ) -> str:
     """The world as text, `frame_prefix` before its sensors' frames. ConfigError for an unknown release."""
     if release not in RELEASES:
         raise ConfigError(f"gazebo={release!r} must be one of {', '.join(RELEASES)}")
@@ -79,7 +79,7 @@ def world_sdf(home: Home, release: str, frame_prefix: str = "") -> str:
     _text(sensors, render_engine="ogre2")
     _sun(world, model)
     _scenery(world, model)
-    _robot(world, model, home.start, gazebo, frame_prefix)
+    _robot(world, model, home.start, gazebo, frame_prefix, scan_hz)
     ET.indent(root)
     return '<?xml version="1.0"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -145,7 +145,7 @@ def _scenery(world: ET.Element, model: mujoco.MjModel) -> None:
 
 
 def _robot(
-    world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gazebo, frame_prefix: str
+    world: ET.Element, model: mujoco.MjModel, start: Pose2D, gazebo: Gazebo, frame_prefix: str, scan_hz: int
 ) -> None:
     robot = ET.SubElement(world, "model", name=MODEL)
     _text(robot, pose=_numbers([start.x, start.y, BASE_HEIGHT_M, 0.0, 0.0, start.yaw]))
@@ -161,12 +161,12 @@ def _robot(
         geom.add_material(visual)
     _headlight(link, model)
     _camera(link, gazebo, frame_prefix)
-    _scan(link, gazebo, frame_prefix)
+    _scan(link, gazebo, frame_prefix, scan_hz)
     control = ET.SubElement(robot, "plugin", gazebo.system("velocity-control", "VelocityControl"))
     _text(control, topic="gazebo/cmd_vel")
     odometry = ET.SubElement(robot, "plugin", gazebo.system("odometry-publisher", "OdometryPublisher"))
     _text(odometry, odom_frame="odom", robot_base_frame=BASE, odom_topic="odom", dimensions=2)
-    _text(odometry, odom_publish_frequency=SENSOR_HZ)
+    _text(odometry, odom_publish_frequency=ODOMETRY_HZ)
 
 
 def _inertial(link: ET.Element) -> None:
@@ -193,10 +193,10 @@ def _camera(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
     ET.SubElement(sensor, gazebo.frame_element).text = f"{frame_prefix}camera_optical_frame"
 
 
-def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str) -> None:
+def _scan(link: ET.Element, gazebo: Gazebo, frame_prefix: str, scan_hz: int) -> None:
     """One plane below the belly; what is nearer than the legs is clipped, the legs with it."""
     sensor = ET.SubElement(link, "sensor", name="scan", type="gpu_lidar")
-    _text(sensor, always_on="true", update_rate=SENSOR_HZ, topic="scan")
+    _text(sensor, always_on="true", update_rate=scan_hz, topic="scan")
     _text(sensor, pose=_numbers([0.0, 0.0, LIDAR_HEIGHT_M - BASE_HEIGHT_M, 0.0, 0.0, 0.0]))
     lidar = ET.SubElement(sensor, "lidar")
     horizontal = ET.SubElement(ET.SubElement(lidar, "scan"), "horizontal")

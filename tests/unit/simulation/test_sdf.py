@@ -322,11 +322,13 @@ def test_what_the_world_publishes_and_hears_is_bridged(world: ET.Element) -> Non
 
 def test_gazebo_is_prepared_as_the_arguments_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROS_DISTRO", "humble")
-    parameters = GAZEBO.checked({"seed": 3, "placement": "in_view", "holds": "red chair", "gui": False})
+    given = {"seed": 3, "placement": "in_view", "holds": "red chair", "gui": False, "scan_hz": 10}
+    parameters = GAZEBO.checked(given)
     run = prepare_gazebo(parameters, tmp_path)
     assert run.command == ("ign", "gazebo", "-r", "-s", "--headless-rendering", str(tmp_path / "home.sdf"))
     home = generate_home(3, ObjectSpec("chair", "red"), "in_view")
-    assert run.world_file.read_text() == world_sdf(home, "fortress")
+    assert run.world_file.read_text() == world_sdf(home, "fortress", scan_hz=10)
+    assert "<update_rate>10</update_rate>" in run.world_file.read_text()
     assert "ignition.msgs.Twist" in run.bridge_file.read_text()
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     harmonic = prepare_gazebo({**parameters, "gui": True}, tmp_path)

@@ -19,7 +19,7 @@ from launch.actions import (
     OpaqueFunction,
     RegisterEventHandler,
 )
-from launch.event_handlers import OnProcessExit
+from launch.event_handlers import OnProcessExit, OnShutdown
 from launch.events import Shutdown, matches_action
 from launch.events.process import ProcessExited, ShutdownProcess
 from launch.substitutions import LaunchConfiguration
@@ -149,14 +149,15 @@ def _node(name: str, namespace: str, parameters: dict[str, Any], renamed: list[t
 
 
 def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
-    """Gazebo with a world made for the arguments, and its bridge. The world lies in a temporary folder.
+    """Gazebo with a world made for the arguments, and its bridge. The world's folder goes with the launch.
 
     Each namespace has its own part of Gazebo's transport: its topics do not mix with another's.
     The end of either ends the launch: without the bridge nothing can tell the base to stand. Neither outlives
     a launch that is killed.
     """
     check_installed(str(parameters["gazebo"]["release"]))
-    run = prepare_gazebo(parameters["gazebo"], Path(tempfile.mkdtemp(prefix="outrider_gazebo_")))
+    folder = tempfile.TemporaryDirectory(prefix="outrider_gazebo_")
+    run = prepare_gazebo(parameters["gazebo"], Path(folder.name))
     name = namespace.strip("/").replace("/", "_")
     partition = {"GZ_PARTITION": name, "IGN_PARTITION": name} if name else {}
     env, tied = belonging_to_this_process(partition), [sys.executable, "-m", "outrider.runtime.common.tied"]
@@ -172,4 +173,5 @@ def gazebo_processes(parameters: Parameters, namespace: str) -> list[Any]:
     )
     gazebo = ExecuteProcess(cmd=[*tied, *run.command], output="screen", additional_env=env)
     endings = [_ending_all(gazebo, "Gazebo has ended"), _ending_all(bridge, "Gazebo's bridge has ended")]
-    return [gazebo, bridge, *endings]
+    tidying = RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: folder.cleanup()))
+    return [gazebo, bridge, *endings, tidying]

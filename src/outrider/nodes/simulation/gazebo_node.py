@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base in Gazebo, as the robot's topics know it: a deadman before it, transforms and truth behind it.
 
-Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here.
+Gazebo's VelocityControl holds the last velocity for ever, so that none reaches it but through here. Some
+releases describe another lens than the one that they render with: `camera_info` is made here, from ours.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.msg import SimulationState
 from rclpy.clock import Clock, ClockType
+from sensor_msgs.msg import CameraInfo
 from tf2_msgs.msg import TFMessage
 
+from outrider.core.sensors.camera import SIM_CAMERA
 from outrider.core.values import Pose2D
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.node import OutriderNode, run_node
 from outrider.nodes.simulation.simulation_node import STATE_HZ, truth_message
 from outrider.runtime.mission.simulated_base import PHYSICS_HZ, SimulatedBase
+from outrider.simulation.contacts import ContactCounter
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -34,6 +38,7 @@ class GazeboNode(OutriderNode):
     def configure(self) -> None:
         self._held = self.value("holds") or self.value("instruction")
         self._home = generate_home(self.value("seed"), target_of(self._held), self.value("placement"))
+        self._contacts = ContactCounter(self._home)
         self._base = SimulatedBase()
         self._odometry_check = OdometryCheck()
         self._is_watched = False
@@ -45,6 +50,8 @@ class GazeboNode(OutriderNode):
         self._tf_static = self.publisher(TFMessage, "/tf_static", qos.LATCHED)
         self.subscription(Twist, "cmd_vel", self._on_cmd_vel, qos.COMMAND)
         self.subscription(Twist, "gazebo/cmd_vel", self._on_base_command, qos.COMMAND)
+        self._infos = self.publisher(CameraInfo, "camera/camera_info", qos.SENSOR)
+        self.subscription(CameraInfo, "gazebo/camera_info", self._on_camera_info, qos.SENSOR)
         self._odom = self.publisher(OdometryMsg, "odom", qos.EVENTS)
         self.subscription(OdometryMsg, "gazebo/odom", self._on_odometry, qos.EVENTS)
 
@@ -94,9 +101,14 @@ class GazeboNode(OutriderNode):
         if self._pose is not None:
             self._path_m += pose.distance_to(self._pose.x, self._pose.y)
         self._pose = pose
+        self._contacts.move_to(pose)
         stamp, prefix = message.header.stamp, self.frame_prefix
         self._odom.publish(convert.odometry_message(odometry, stamp, prefix))
         self._tf.publish(TFMessage(transforms=[convert.base_transform(pose, stamp, prefix)]))
+
+    def _on_camera_info(self, message: CameraInfo) -> None:
+        stamp, frame = message.header.stamp, message.header.frame_id
+        self._infos.publish(convert.camera_info_message(SIM_CAMERA, stamp, frame))
 
     def _publish_state(self) -> None:
         if self._pose is None:
@@ -105,6 +117,7 @@ class GazeboNode(OutriderNode):
         stamped = convert.header(stamp, self.frame("map"))
         message = truth_message(self._home, self._held, self._pose, stamped)
         message.path_m = self._path_m
+        message.collisions = self._contacts.collisions
         message.time_s = convert.seconds_of(stamp)
         self._state.publish(message)
 

@@ -18,6 +18,7 @@ from outrider.simulation.homes import generate_home
 from outrider.simulation.sdf import RELEASES, world_sdf
 from outrider.simulation.vocabulary import target_of
 
+BRIDGE_PACKAGE = "ros_gz_bridge"
 WORLD_FILE, BRIDGE_FILE = "home.sdf", "gazebo_bridge.yaml"
 
 
@@ -37,7 +38,9 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
     home = generate_home(int(parameters["seed"]), held, str(parameters["placement"]))
     world, bridge = folder / WORLD_FILE, folder / BRIDGE_FILE
     with writing_to(folder):
-        world.write_text(world_sdf(home, release, str(parameters["frame_prefix"])))
+        world.write_text(
+            world_sdf(home, release, str(parameters["frame_prefix"]), int(parameters["scan_hz"]))
+        )
         bridge.write_text(bridge_text(release))
     # Without the window the server alone runs, and renders for the sensors without a screen.
     window = () if parameters["gui"] else ("-s", "--headless-rendering")
@@ -45,10 +48,14 @@ def prepare_gazebo(parameters: Mapping[str, Value], folder: Path) -> GazeboRun:
 
 
 def check_installed(release: str) -> None:
-    """Raises ConfigError for an unknown release, and where its program is not there."""
+    """Raises ConfigError for an unknown release, and where its program or its bridge is not there."""
     program = _program(release_of(release))[0]
+    remedy = f"sudo apt-get install ros-{distro_name()}-ros-gz"
     if shutil.which(program) is None:
-        raise ConfigError(f"there is no program {program!r}: sudo apt-get install ros-{distro_name()}-ros-gz")
+        raise ConfigError(f"there is no program {program!r}: {remedy}")
+    prefixes = map(Path, filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)))
+    if not any((prefix / "share" / BRIDGE_PACKAGE).is_dir() for prefix in prefixes):
+        raise ConfigError(f"there is no package {BRIDGE_PACKAGE!r}: {remedy}, and source ROS 2")
 
 
 def release_of(given: str) -> str:

@@ -62,6 +62,7 @@ ARGUMENTS = {
         Argument("placement", (("simulation", "placement"), ("gazebo", "placement"))),
         Argument("release", (("gazebo", "release"),)),
         Argument("gui", (("gazebo", "gui"),)),
+        Argument("scan_hz", (("gazebo", "scan_hz"),)),
         Argument("legs", (("simulation", "legs"),)),
         Argument("real_time_factor", (("simulation", "real_time_factor"),)),
         Argument("endpoint", (("navigator", "endpoint"), ("verifier", "endpoint"))),
@@ -218,6 +219,7 @@ GAZEBO_GRAPH = Graph(
         *(name for name in SIM_GRAPH.arguments if name not in _MUJOCO_ARGUMENTS),
         "release",
         "gui",
+        "scan_hz",
     ),
     "gazebo.yaml",
 )

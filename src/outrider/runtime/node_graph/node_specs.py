@@ -111,6 +111,7 @@ GAZEBO = NodeSpec(
             "fortress, harmonic, ionic or jetty; empty: the one that belongs to the ROS release",
         ),
         Parameter("gui", True, "with Gazebo's window; without one only the sensors are rendered"),
+        Parameter("scan_hz", 25, "scans a second that Gazebo renders; 10 for a laptop", 10, 50),
     ),
     restarted=True,
 )
