@@ -13,7 +13,7 @@ from support.tiny_models import random_prompt
 
 from outrider.core.values import DecodeRequest
 from outrider.decoding.acceptance.quantized import PEER_BITS, unbiased_grid
-from outrider.decoding.acceptance.sampling import Sampling, probabilities
+from outrider.decoding.acceptance.sampling import probabilities
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import (
     acceptance_rates,
@@ -24,6 +24,7 @@ from outrider.decoding.aggregation.rule import (
 from outrider.decoding.aggregation.virtual import PeerCompute, VirtualPeers
 from outrider.decoding.aggregation.worker import Context
 from outrider.decoding.fakes.replay import ReplayModel
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.runtime.datasets.held_out import load_pair
 
 TEXTS = 400

@@ -14,9 +14,11 @@ from outrider.core.language.prompt import PromptContext, render_prompt
 from outrider.core.link_profile import LinkProfile
 from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.acceptance.schemes import GREEDY
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import GivenUp, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld
 from outrider.models import QwenModel, load_model
@@ -117,10 +119,10 @@ def test_a_verification_left_in_mid_forward_leaves_no_trace_in_the_next(tmp_path
     def judged(tokens: tuple[int, ...], draft: tuple[int, ...], *given_up: tuple[int, ...]) -> Judgement:
         """Of both workers, the first of which has left the verification of other drafts before."""
         for other in given_up:
-            job = Verify(key, 1, tokens, other, (None,) * len(other), "greedy", sampling, True, True)
+            job = Verify(key, 1, tokens, other, (None,) * len(other), GREEDY, sampling, True, True)
             [left] = workers[0].run([job], lambda job, hint: True)
             assert isinstance(left, GivenUp)
-        job = Verify(key, 1, tokens, draft, (None,) * len(draft), "greedy", sampling, True, True)
+        job = Verify(key, 1, tokens, draft, (None,) * len(draft), GREEDY, sampling, True, True)
         [one], [other] = (worker.run([job], lambda job, hint: False) for worker in workers)
         assert isinstance(one, Judgement) and one == other
         return one
@@ -144,7 +146,7 @@ def test_drafts_beside_another_are_judged_as_each_alone(tmp_path, monkeypatch, a
     key, sampling = SessionKey(Peer("", b"robot"), 1), Sampling()
 
     def verify(tokens: tuple[int, ...], draft: tuple[int, ...], *beside: tuple[int, ...]) -> Verify:
-        return Verify(key, 1, tokens, draft, (None,) * len(draft), "greedy", sampling, True, True, beside)
+        return Verify(key, 1, tokens, draft, (None,) * len(draft), GREEDY, sampling, True, True, beside)
 
     def judged(worker: TargetWorker, job: Verify) -> Judgement:
         [one] = worker.run([job], lambda job, hint: False)

@@ -8,7 +8,7 @@ from outrider.core.ports import Array
 from outrider.decoding.acceptance.coupled import Draw, decide, draws_on
 from outrider.decoding.acceptance.rejection import Outcome, judge_decided
 from outrider.decoding.acceptance.sampling import perturbed
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 def choose(logits: Array, sampling: Sampling, position: int) -> int:

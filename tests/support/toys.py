@@ -5,9 +5,9 @@ from __future__ import annotations
 from support.choices import choose
 
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.config import Sampling
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 JPEG = b"\xff\xd8 a frame"
 

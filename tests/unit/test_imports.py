@@ -51,8 +51,9 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "decoding": (
         {"drafting.retrieval", "protocol"},
+        {"acceptance"},
         {".", "fakes"},
-        {"acceptance", "adaptive"},
+        {"adaptive"},
         {"cloud", "drafting", "execution"},
         {"edge"},
         {"drivers"},

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from outrider.core.frames import Peer
-from outrider.core.ports import Array
 from outrider.core.values import Prompt, Successors
-from outrider.decoding.config import Sampling
-
-Evidence = Any
-"""How a token was drawn, in the form that its acceptance scheme needs; None where it needs nothing."""
+from outrider.decoding.acceptance.schemes import AcceptanceScheme, Choices, Evidence, Residue
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 @dataclass(frozen=True)
@@ -36,20 +33,8 @@ class DraftTokens:
     epoch: int
     prefixes: tuple[tuple[int, ...], ...]
     num_choices: int
-    scheme: str
+    scheme: AcceptanceScheme
     sampling: Sampling
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any.
-
-    `confidence`: the chance of the first to be right, as the draft sees it.
-    """
-
-    tokens: tuple[int, ...]
-    row: Array = None
-    confidence: float = 1.0
 
 
 EdgeJob = PrefillDraft | DraftTokens
@@ -98,7 +83,7 @@ class Verify(NamedTuple):
     tokens: tuple[int, ...]
     draft: tuple[int, ...]
     evidence: tuple[Evidence, ...]
-    scheme: str
+    scheme: AcceptanceScheme
     sampling: Sampling
     bonus: bool
     hints: bool
@@ -130,18 +115,6 @@ class Verify(NamedTuple):
 
 
 CloudJob = PrefillTarget | Verify
-
-
-@dataclass(frozen=True, eq=False)
-class Residue:
-    """What the edge needs to draw the token at `position`: of the target's distribution `row` (V,) all
-    (`split`) or a part (`sparse`).
-    """
-
-    scheme: str
-    row: Array
-    position: int
-    sampling: Sampling
 
 
 class Judgement(NamedTuple):

@@ -7,12 +7,12 @@ from support.toys import JPEG, own_text, request, toy_pair
 from outrider.core.frames import Draft, Open, Opened, Peer, Proposal, Rules, Verdict
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.packing import pack_token_probs
-from outrider.decoding.config import Sampling
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import CloudJob, CloudResult
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 PROMPT = Prompt("find the chair", JPEG)

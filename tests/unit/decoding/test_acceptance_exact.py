@@ -25,7 +25,7 @@ from outrider.decoding.acceptance.quantized import (
     target_distribution,
 )
 from outrider.decoding.acceptance.schemes import certain_row
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 TOLERANCE = 1e-12
 SHAPES = {

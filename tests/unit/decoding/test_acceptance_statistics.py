@@ -14,9 +14,9 @@ from support.statistics import fits
 
 from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
 from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
-from outrider.decoding.config import Sampling
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 LENGTH = 2
 NUM_SEEDS = 900

@@ -11,11 +11,12 @@ from outrider.core.errors import ModelError
 from outrider.core.frames import Peer
 from outrider.core.ports import Chunk, ExitInfo
 from outrider.decoding.acceptance.coupled import decide
-from outrider.decoding.config import Sampling
+from outrider.decoding.acceptance.schemes import SCHEMES, AcceptanceScheme
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.batch_verification import VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked
 from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 VOCABULARY = 40
 HOST = torch.device("cpu")
@@ -23,18 +24,20 @@ SHORTLIST = torch.arange(0, VOCABULARY, 2)
 EXITS = ExitInfo((1, 2), 3, SHORTLIST)
 
 
-def job(number: int, scheme: str, sampling: Sampling, draft: tuple[int, ...], hints: bool = True) -> Verify:
+def job(
+    number: int, scheme: AcceptanceScheme, sampling: Sampling, draft: tuple[int, ...], hints: bool = True
+) -> Verify:
     key = SessionKey(Peer("", bytes([number])), number)
     evidence = torch.eye(VOCABULARY, dtype=torch.float64)[list(draft)].unbind()
     return Verify(key, 1, (3,) * number, draft, evidence, scheme, sampling, True, hints)
 
 
 JOBS = [
-    job(0, "greedy", Sampling(), (4, 6)),
-    job(1, "rejection", Sampling(1.0, seed=3), (8,)),
-    job(2, "coupled", Sampling(0.8, 0.9, 5), (2, 10, 12)),
-    job(3, "coupled", Sampling(0.8, 0.9, 6), (2,), hints=False),
-    job(4, "coupled", Sampling(1.5, 1.0, 7), ()),
+    job(0, SCHEMES["greedy"], Sampling(), (4, 6)),
+    job(1, SCHEMES["rejection"], Sampling(1.0, seed=3), (8,)),
+    job(2, SCHEMES["coupled"], Sampling(0.8, 0.9, 5), (2, 10, 12)),
+    job(3, SCHEMES["coupled"], Sampling(0.8, 0.9, 6), (2,), hints=False),
+    job(4, SCHEMES["coupled"], Sampling(1.5, 1.0, 7), ()),
 ]
 KNOWN = (0, 1, 2)
 """Of these the first row is final already."""
@@ -81,6 +84,15 @@ def test_a_batch_says_of_each_what_it_would_say_alone():
     assert len(together[0]) == 8
 
 
+def test_a_batch_judges_as_each_jobs_scheme_does():
+    _, judgements = said([0, 1, 2, 3, 4])
+    for place, (job, judgement) in enumerate(zip(JOBS, judgements, strict=True)):
+        rows = rows_of(200 + place, len(job.draft) + 1, VOCABULARY)
+        outcome = job.scheme.judge(rows, job.draft, job.evidence, len(job.tokens), job.sampling, job.bonus)
+        judged = (judgement.accepted, judgement.next_token, judgement.margin)
+        assert judged == (outcome.accepted, outcome.next_token, outcome.margin)
+
+
 def test_a_row_that_is_final_is_not_the_exits_to_guess():
     hints = [hint for session, hint in said([2])[0] if session == 2]
     words = [word for hint in hints for word in hint.words]
@@ -90,7 +102,7 @@ def test_a_row_that_is_final_is_not_the_exits_to_guess():
 
 def test_branches_are_told_once_their_own_draft_is_heard():
     """A long draft takes a forward more than those beside it."""
-    own = job(0, "greedy", Sampling(), (3, 4, 5))._replace(beside=((3, 6), (7,)))
+    own = job(0, SCHEMES["greedy"], Sampling(), (3, 4, 5))._replace(beside=((3, 6), (7,)))
     branches, heard = [own.branch(number) for number in range(3)], []
     chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in branches]
     batch = VerificationBatch(
@@ -143,7 +155,7 @@ def test_one_sessions_broken_logits_are_no_others():
 
 
 def test_an_exit_that_says_no_number_says_nothing():
-    one, heard = job(5, "greedy", Sampling(), (4,)), []
+    one, heard = job(5, SCHEMES["greedy"], Sampling(), (4,)), []
     chunk = [Asked(None, 1, Chunk(None, (1, 2)))]
     batch = VerificationBatch([one], chunk, EXITS, VOCABULARY, lambda job, hint: heard.append(hint), HOST)
     rows = rows_of(1, 2, len(EXITS.token_ids))
@@ -165,7 +177,7 @@ class DeviceAlone(TorchDispatchMode):
 
 def test_exits_on_a_device_wait_for_nothing(monkeypatch):
     """The meta device has no numbers to wait for: whatever asks it for one raises."""
-    jobs = [*JOBS, job(5, "greedy", Sampling(), (4,))]
+    jobs = [*JOBS, job(5, SCHEMES["greedy"], Sampling(), (4,))]
     chunks = [Asked(None, len(one.draft), Chunk(None, (1,) * (len(one.draft) + 1))) for one in jobs]
     device = torch.device("meta")
     batch = VerificationBatch(jobs, chunks, EXITS, VOCABULARY, lambda job, hint: None, device)

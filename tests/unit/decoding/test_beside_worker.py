@@ -12,7 +12,7 @@ from support.toys import own_text, toy_pair
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.ports import Chunk
 from outrider.core.values import DecodeRequest
-from outrider.decoding.config import Sampling
+from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.fakes.toy import ToyModel
@@ -24,6 +24,7 @@ from outrider.decoding.jobs import (
     SessionKey,
     Verify,
 )
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 TEXT = own()
 KEY = SessionKey(ALICE, 1)
@@ -36,7 +37,7 @@ def other(token: int) -> int:
 
 def verify(length: int, draft: tuple[int, ...], *beside: tuple[int, ...]) -> Verify:
     evidence = (None,) * len(draft)
-    return Verify(KEY, 1, TEXT[:length], draft, evidence, "greedy", Sampling(), True, True, beside)
+    return Verify(KEY, 1, TEXT[:length], draft, evidence, GREEDY, Sampling(), True, True, beside)
 
 
 def never(job: Verify, hint: ExitHint) -> bool:

@@ -27,7 +27,7 @@ from outrider.decoding.acceptance.coupled import (
 )
 from outrider.decoding.acceptance.philox import generator_keys, uniform_rows
 from outrider.decoding.acceptance.sampling import perturbed
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.models.footprint.step_footprint import CHOICE_WORKSPACE_BYTES
 
 VOCABULARY = 203

@@ -19,7 +19,7 @@ from cloud_machine import (
 
 from outrider.core.frames import Draft, Opened, Resume, Unsettled, Verdict
 from outrider.decoding.acceptance.packing import unpack_residue, unpack_target_row
-from outrider.decoding.acceptance.schemes import NUM_DRAWS
+from outrider.decoding.acceptance.schemes import SCHEMES
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
@@ -147,7 +147,7 @@ def test_an_unsettled_verdict_is_repeated_with_the_draws_asked_for():
     assert (more.tokens, more.drafted) == (first.tokens, 0)
     assert refilled.head_ids == residue.head_ids
     assert refilled.draws.first == residue.draws.end
-    assert len(refilled.draws.ids) == len(residue.draws.ids) == NUM_DRAWS
+    assert len(refilled.draws.ids) == len(residue.draws.ids) == SCHEMES["sparse"].num_draws
     assert frames(cloud.receive(ALICE, resume)) == [more]
 
 

@@ -18,7 +18,7 @@ from cloud_machine import (
 
 from outrider.core.frames import Draft, Proposal
 from outrider.core.ports import Array
-from outrider.decoding.acceptance.schemes import certain_row, pack_evidence
+from outrider.decoding.acceptance.schemes import SCHEMES, certain_row
 from outrider.decoding.fakes.toy import ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
@@ -57,7 +57,7 @@ def test_drafts_that_are_tested_may_grow_without_harm(acceptance):
     """No edge of ours has them verified in this way, but a frame may ask for it."""
     one, text = running(acceptance=acceptance)
     first, grown = (
-        Proposal(5, 1, 0, ROOT, None, tokens, pack_evidence(acceptance, tokens, certain(tokens)))
+        Proposal(5, 1, 0, ROOT, None, tokens, SCHEMES[acceptance].pack_evidence(tokens, certain(tokens)))
         for tokens in (text[:2], text[:6])
     )
     one.cloud.receive(ALICE, first)

@@ -9,9 +9,9 @@ from edge_machine import ROOT, TOKENIZER, edge, prefill, verdict
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import Cancel, Open, Opened, Proposal, Resume, Unsettled, Verdict
 from outrider.decoding.acceptance.packing import pack_residue, pack_target_row, pack_token_probs
+from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.acceptance.sparse import SparseResidue, TailDraws
 from outrider.decoding.edge.machine import Commit, EdgeMachine, Fail, Send
-from outrider.decoding.jobs import Choices
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 

@@ -14,11 +14,12 @@ from support.toys import JPEG, request, toy_pair
 from outrider.core.errors import ConfigError, FrameError
 from outrider.core.frames import Opened, Pong, Refused
 from outrider.core.values import Prompt
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.cached_sequence import CachedSequence
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
 from outrider.decoding.protocol.retry_timer import RetryTimer
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 @pytest.mark.parametrize(
@@ -216,6 +217,6 @@ def test_patience():
     [("sd", "rejection"), ("dssd", "split"), ("picospec", "sparse"), ("fsd", "rejection")],
 )
 def test_where_nothing_is_drawn_nothing_is_tested(strategy: str, scheme: str) -> None:
-    assert DecodingConfig(strategy=strategy).scheme == "greedy"
-    assert DecodingConfig(strategy=strategy, temperature=0.5).scheme == scheme
-    assert DecodingConfig(strategy=strategy, acceptance=scheme).scheme == scheme
+    assert DecodingConfig(strategy=strategy).scheme.name == "greedy"
+    assert DecodingConfig(strategy=strategy, temperature=0.5).scheme.name == scheme
+    assert DecodingConfig(strategy=strategy, acceptance=scheme).scheme.name == scheme

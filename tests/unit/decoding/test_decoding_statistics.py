@@ -13,12 +13,13 @@ from support.toys import request
 from outrider.core.frames import MAX_SEED, Frame, Resume
 from outrider.core.language.endings import has_ended
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance import schemes
 from outrider.decoding.acceptance.quantized import target_distribution
+from outrider.decoding.acceptance.schemes import SCHEMES, SparseScheme
 from outrider.decoding.aggregation.config import AggregationConfig
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
@@ -131,8 +132,7 @@ def test_drafts_from_the_same_prompts_earlier_answer_bias_nothing(strategy, sche
 
 def test_a_tail_is_drawn_from_as_the_target_would(monkeypatch):
     """First tokens, of a draft that disagrees there, with draws from the tail that run out now and then."""
-    monkeypatch.setattr(schemes, "NUM_HEAD", 4)
-    monkeypatch.setattr(schemes, "NUM_DRAWS", 1)
+    monkeypatch.setitem(SCHEMES, "sparse", SparseScheme("sparse", num_head=4, num_draws=1))
     sent: list[Frame] = []
     texts = [
         text_of(WIDE_TARGET, WIDE_DRAFT, config("picospec", "sparse", seed), 2, sent)[:1]

@@ -11,8 +11,10 @@ from outrider.core.errors import FrameError, LinkError
 from outrider.core.frames import Peer
 from outrider.core.link_profile import LinkProfile, Outage
 from outrider.core.values import DecodeRequest, LinkState, Prompt, TokenFate
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.acceptance.schemes import GREEDY
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.tuning import AdaptiveTuning
@@ -113,7 +115,7 @@ def test_exits_take_time_where_they_are_asked(draft, plain_s):
         verify_s=0.5, verify_token_s=0.01, step_s=0.4, verify_exit_s=0.01, step_exit_s=0.006
     )
     key = SessionKey(Peer("", b"robot"), 1)
-    job = Verify(key, 1, (4,), draft, (None,) * len(draft), "greedy", Sampling(), True, False)
+    job = Verify(key, 1, (4,), draft, (None,) * len(draft), GREEDY, Sampling(), True, False)
     assert compute.target_s(job, 5) == pytest.approx(plain_s)
     exits_s = 0.05 if draft else 0.03
     assert compute.target_s(job._replace(hints=True), 5) == pytest.approx(plain_s + exits_s)

@@ -14,10 +14,11 @@ from outrider.core.frames import CloudFrame, EdgeFrame, Peer
 from outrider.core.ports import Array, Chunk, ExitReader, Pause
 from outrider.core.values import Decoded, LinkState, Verified
 from outrider.decoding.cloud.machine import Reply
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder, ignore_verified, never_cancelled
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.device_queue import DeviceQueue
 

@@ -18,11 +18,12 @@ from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud import machine
 from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
 from outrider.decoding.cloud.machine import Reply
-from outrider.decoding.config import STRATEGIES, DecodingConfig, Sampling
+from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudJob, CloudResult, Verify
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning

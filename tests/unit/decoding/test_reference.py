@@ -16,9 +16,10 @@ from outrider.core.values import DecodeRequest
 from outrider.decoding import reference
 from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
 from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import VirtualDecoder
 
 PURPOSES = {"draft": Purpose.DRAFT, "recovered": Purpose.RESIDUAL, "bonus": Purpose.TARGET}

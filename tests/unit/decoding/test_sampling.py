@@ -27,7 +27,7 @@ from outrider.decoding.acceptance.quantized import (
     target_distribution,
 )
 from outrider.decoding.acceptance.sampling import perturbed, probabilities, unchecked_scores
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 logit_rows = st.lists(st.floats(-8.0, 8.0), min_size=2, max_size=8).map(torch.tensor)
 distributions = st.lists(st.sampled_from([0.0, 0.01, 0.5, 1.0, 3.0]), min_size=4, max_size=4).filter(any)

@@ -11,7 +11,7 @@ from support.toys import own_text, toy_pair
 from outrider.core.frames import Peer
 from outrider.core.ports import Array, Chunk
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.config import Sampling
+from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.execution import batch_verification
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.fakes.toy import ToyModel, ToySession
@@ -24,6 +24,7 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 TEXT = own()
 
@@ -52,7 +53,15 @@ def verify(length: int, draft: tuple[int, ...], peer: Peer = ALICE) -> Verify:
     """A draft after so many tokens of the target's own text."""
     evidence = (None,) * len(draft)
     return Verify(
-        SessionKey(peer, 1), 1, TEXT[:length], draft, evidence, "greedy", Sampling(), True, hints=True
+        SessionKey(peer, 1),
+        1,
+        TEXT[:length],
+        draft,
+        evidence,
+        GREEDY,
+        Sampling(),
+        True,
+        hints=True,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Proposal, Unsettled
+from outrider.decoding.acceptance.schemes import SCHEMES
 from outrider.decoding.config import STRATEGIES
 from outrider.evaluation.decoding import bench as bench
 from outrider.evaluation.decoding import comparison, expectations
@@ -16,6 +17,8 @@ from outrider.evaluation.decoding import paper_ablations as ablations
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.runtime.datasets.held_out import Pair
 from outrider.wire.codec import encode, wire_bytes
+
+REJECTION, SPLIT = SCHEMES["rejection"], SCHEMES["split"]
 
 
 def regime_named(name: str) -> Regime:
@@ -74,11 +77,11 @@ def test_sizes_hold_the_papers_distributions() -> None:
     row = 50272 * 2
     proposal = Proposal(1, 1, 0, 0, None, (1, 2, 3), b"evidence")
     unsettled = Unsettled(1, 1, 0, 0, (1,), 3, 1, 1, b"residue")
-    assert comparison.size_of(regime, "rejection")(proposal) == wire_bytes(encode(proposal)) - 8 + 3 * row
-    assert comparison.size_of(regime, "split")(proposal) == wire_bytes(encode(proposal))
-    assert comparison.size_of(regime, "split")(unsettled) == wire_bytes(encode(unsettled)) - 7 + row
+    assert comparison.size_of(regime, REJECTION)(proposal) == wire_bytes(encode(proposal)) - 8 + 3 * row
+    assert comparison.size_of(regime, SPLIT)(proposal) == wire_bytes(encode(proposal))
+    assert comparison.size_of(regime, SPLIT)(unsettled) == wire_bytes(encode(unsettled)) - 7 + row
     greedy = regime_named("fsd-go2")
-    assert comparison.size_of(greedy, "rejection")(proposal) == wire_bytes(encode(proposal))
+    assert comparison.size_of(greedy, REJECTION)(proposal) == wire_bytes(encode(proposal))
 
 
 def test_fsd_drafts_on_as_many_exits_as_its_paper_could() -> None:

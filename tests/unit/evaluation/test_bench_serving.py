@@ -11,6 +11,7 @@ from support.toys import JPEG, toy_pair
 
 from outrider.core.link_profile import Network
 from outrider.core.values import Prompt
+from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
 from outrider.decoding.simulation.decoder import ComputeProfile
@@ -57,7 +58,7 @@ def test_fewer_passes_cost_less() -> None:
 
 
 def verification(drafted: int) -> Verify:
-    return Verify(SessionKey(None, 0), 1, (1,), (2,) * drafted, (), "greedy", None, True, False)
+    return Verify(SessionKey(None, 0), 1, (1,), (2,) * drafted, (), GREEDY, None, True, False)
 
 
 def test_the_published_server_is_read_between_its_rows() -> None:

@@ -6,7 +6,8 @@ import pytest
 from support.toys import own_text, request, toy_pair
 
 from outrider.core.frames import Peer
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.acceptance.schemes import GREEDY
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.jobs import (
@@ -18,6 +19,7 @@ from outrider.decoding.jobs import (
     SessionKey,
     Verify,
 )
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.evaluation.common.paced_models import (
@@ -101,7 +103,7 @@ def test_a_verification_given_up_takes_the_time_to_its_exit_and_what_runs_on(
     def verify(session: int, draft: tuple[int, ...]) -> Verify:
         evidence = (None,) * len(draft)
         key = SessionKey(Peer("", b"robot"), session)
-        return Verify(key, 1, text[:2], draft, evidence, "greedy", Sampling(), True, hints=True)
+        return Verify(key, 1, text[:2], draft, evidence, GREEDY, Sampling(), True, hints=True)
 
     for session in (1, 2):
         worker.run(
@@ -122,7 +124,7 @@ def test_a_paced_draft_can_be_left_in_its_midst(fake: FakeTime, segments: int, e
     draft = ToyModel(ToySettings(seed=5))
     worker = PacedDraftWorker(draft, replace(COMPUTE, draft_queue=DeviceQueue(segments)), fake.pacer())
     worker.run(PrefillDraft(1, request().prompt, 20))
-    job = DraftTokens(1, ((),), 1, "greedy", Sampling())
+    job = DraftTokens(1, ((),), 1, GREEDY, Sampling())
     whole = worker.run(job)
     began_s = fake.now_s
 

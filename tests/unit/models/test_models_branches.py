@@ -10,9 +10,11 @@ from support.tiny_models import random_prompt
 
 from outrider.core.ports import Chunk, Pause
 from outrider.core.values import DecodeRequest
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.acceptance.schemes import SCHEMES
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.models import QwenModel, QwenSession, load_model, session
 from outrider.runtime.wiring.decoders import local_decoder
 
@@ -25,7 +27,7 @@ def model(tiny_model_folder: Path) -> QwenModel:
 
 
 def job(*prefixes: tuple[int, ...]) -> DraftTokens:
-    return DraftTokens(0, prefixes, 2, "coupled", SAMPLING)
+    return DraftTokens(0, prefixes, 2, SCHEMES["coupled"], SAMPLING)
 
 
 def test_branches_together_are_drafted_as_each_alone(

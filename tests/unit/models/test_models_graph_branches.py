@@ -13,9 +13,11 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.errors import ConfigError, OutOfMemoryError
 from outrider.core.ports import Chunk
 from outrider.core.values import DecodeRequest
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.acceptance.schemes import SCHEMES
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.models import QwenModel, load_exact_model, load_graph_model, load_model
 from outrider.models.onnx import blocks
 from outrider.models.onnx.model import GraphModel
@@ -57,7 +59,7 @@ def exact(folder: Path, graphs: GraphModel) -> QwenModel:
 
 
 def job(*prefixes: tuple[int, ...]) -> DraftTokens:
-    return DraftTokens(0, prefixes, 2, "coupled", Sampling(1.0, 1.0, 3))
+    return DraftTokens(0, prefixes, 2, SCHEMES["coupled"], Sampling(1.0, 1.0, 3))
 
 
 def worker_of(model: GraphModel, seed: int = 1) -> DraftWorker:

@@ -20,7 +20,7 @@ from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import Purpose, gumbel_noise
 from outrider.decoding.acceptance.philox import generator_keys, uniform_rows
 from outrider.decoding.acceptance.sampling import unchecked_scores
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 _NUMBERS_AT_ONCE = 1 << 23
 _RULES = attrgetter("temperature", "top_k", "top_p")

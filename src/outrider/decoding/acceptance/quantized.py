@@ -23,7 +23,7 @@ import numpy as np
 
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.sampling import probabilities
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 TARGET_BITS = 32
 DRAFT_BITS = 16

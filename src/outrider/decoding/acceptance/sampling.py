@@ -13,7 +13,7 @@ import torch
 from outrider.core.errors import ModelError
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import gumbel_noise
-from outrider.decoding.config import Sampling
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 _MASS = 2.0**50
 _SORTED_WHOLE = 4096

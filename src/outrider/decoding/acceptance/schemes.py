@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The acceptance schemes by name: what the machines' jobs ask of `acceptance`, and its results as bytes."""
+"""The acceptance schemes, one object each: propose a token, prove how it was drawn, judge it, replace it.
+
+| scheme | the edge sends | the cloud decides | after a rejection |
+|---|---|---|---|
+| greedy, coupled | ids | accept while equal to the target's own choice | the target's own choice |
+| rejection | ids, distributions Q | accept with min(1, P(x) / Q(x)) | the cloud draws from (P - Q)+ |
+| split | ids, Q(x) | as rejection | P goes down, the edge draws from (P - Q)+ |
+| sparse | ids, Q(x) | as rejection | the top of P and draws of its tail go down |
+
+The mathematics is in `coupled`, `rejection` and `sparse`. To add a scheme, write its class here and name it
+in `SCHEMES` and in `core.frames.AcceptanceName`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from outrider.core.errors import ProtocolError
+from outrider.core.frames import AcceptanceName
 from outrider.core.ports import Array
-from outrider.decoding.acceptance.confidence import CONFIDENCE_DIGITS, token_confidence
 from outrider.decoding.acceptance.counter_rng import CounterChance, Purpose
+from outrider.decoding.acceptance.coupled import Draw, decide, draws_on
 from outrider.decoding.acceptance.packing import (
     pack_draft_rows,
     pack_residue,
@@ -23,109 +37,40 @@ from outrider.decoding.acceptance.packing import (
     unpack_token_probs,
 )
 from outrider.decoding.acceptance.quantized import draft_distribution, target_distribution
-from outrider.decoding.acceptance.rejection import Outcome, judge_rejection, judge_split, resample
+from outrider.decoding.acceptance.rejection import (
+    Outcome,
+    judge_decided,
+    judge_rejection,
+    judge_split,
+    resample,
+)
 from outrider.decoding.acceptance.sampling import perturbed
 from outrider.decoding.acceptance.sparse import resample_sparse, sparse_residue
-from outrider.decoding.config import DETERMINISTIC, Sampling
-from outrider.decoding.drafting.retrieval.reuse import SHORTEST, longest_run
-from outrider.decoding.jobs import Choices, Evidence, ExitHint, Judgement, Residue, Verify
+from outrider.decoding.protocol.sampling_rules import Sampling
 
-NUM_HEAD = 32
-NUM_DRAWS = 4
+Evidence = Any
+"""How a token was drawn, in the form that its scheme needs; None where it needs nothing."""
 
 
-def draft_choices(logits: Array, scheme: str, sampling: Sampling, position: int, num_choices: int) -> Choices:
-    """The draft's next tokens from its logits (V,)."""
-    if scheme not in DETERMINISTIC:
-        row = draft_distribution(logits, sampling)
-        token = CounterChance(sampling.seed).pick(row, Purpose.DRAFT, position)
-        return Choices((token,), row, float(row[token]))
-    ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
-    best = ranked.topk(num_choices)
-    confidence = math.exp(float(best.values[0] - ranked.logsumexp(-1)))
-    return Choices(tuple(best.indices.tolist()), confidence=confidence)
+@dataclass(frozen=True)
+class Choices:
+    """The draft's next tokens, best first. `row` (V,): the distribution the first was drawn from, if any.
 
-
-def certain_row(token: int, vocab_size: int) -> Array:
-    """float64 (V,): the distribution of a token that could have been no other."""
-    row = torch.zeros(vocab_size, dtype=torch.float64)
-    row[token] = 1.0
-    return row
-
-
-def pack_evidence(scheme: str, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
-    """How each token of a branch was drawn, for the wire."""
-    if scheme == "rejection":
-        return pack_draft_rows(torch.stack(list(draft_rows))) if tokens else b""
-    return pack_token_probs([float(row[token]) for row, token in zip(draft_rows, tokens, strict=True)])
-
-
-def unpack_evidence(scheme: str, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
-    """An entry for each token. Raises ProtocolError for bytes that are no evidence."""
-    if scheme == "rejection":
-        return tuple(unpack_draft_rows(payload, num_tokens, vocab_size))
-    return unpack_token_probs(payload, num_tokens)
-
-
-def judge(job: Verify, logits: Array) -> Judgement:
-    """What a scheme that tests distributions makes of the target's logits (len(draft) + 1, V)."""
-    position = len(job.tokens)
-    outcome = _outcome(job, logits, position)
-    residue = None
-    if outcome.residue is not None:
-        row = outcome.residue.clone()  # kept for a while, and the other rows need not be
-        residue = Residue(job.scheme, row, position + outcome.accepted, job.sampling)
-    kept = kept_run(job.draft, logits.argmax(-1).tolist(), outcome.accepted)
-    return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
-
-
-def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tuple[int, ...]:
-    """The run past the mistake that equals the target's own choices; no draw decides on what it tells."""
-    first = accepted + 1
-    rest = draft[first:]
-    if len(rest) < SHORTEST:
-        return ()
-    return tuple(first + place for place in longest_run(rest, choices[first : len(draft)]))
-
-
-def _outcome(job: Verify, logits: Array, position: int) -> Outcome:
-    chance = CounterChance(job.sampling.seed)
-    target = target_distribution(logits, job.sampling)
-    if job.scheme == "rejection":
-        rows = torch.stack(job.evidence) if job.draft else target[:0]
-        return judge_rejection(target, rows, job.draft, position, chance, job.bonus)
-    return judge_split(target, job.evidence, job.draft, position, chance, job.bonus)
-
-
-def judge_exit(
-    job: Verify, known: Array, exit_logits: Array, token_ids: Array, vocab_size: int
-) -> ExitHint | None:
-    """What an exit expects such a scheme to say; None where the verdict has no token of the cloud's own.
-
-    All on the host: `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,), float32, is the
-    final row before them, if any.
+    `confidence`: the chance of the first to be right, as the draft sees it.
     """
-    rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
-    rows[:, token_ids] = exit_logits.float()
-    confidences = token_confidence(exit_logits.float())
-    if known is not None:
-        rows = torch.cat((known[None], rows))
-        confidences = torch.cat((torch.ones(1), confidences))
-    outcome = _outcome(job, rows, len(job.tokens))
-    if outcome.next_token is None:
-        return None
-    confidence = round(float(confidences[: outcome.accepted + 1].prod()), CONFIDENCE_DIGITS)
-    return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
+
+    tokens: tuple[int, ...]
+    row: Array = None
+    confidence: float = 1.0
 
 
-def pack_residual(residue: Residue, first_draw: int) -> bytes:
-    """What the edge draws its token from; of the tail, the draws from index `first_draw` on."""
-    if residue.scheme == "split":
-        return pack_target_row(residue.row)
-    chance = CounterChance(residue.sampling.seed)
-    return pack_residue(
-        sparse_residue(residue.row, residue.position, chance, NUM_HEAD, NUM_DRAWS, first_draw)
-    )
+@dataclass(frozen=True, eq=False)
+class Residue:
+    """What the edge needs to draw the token at `position`: the target's distribution `row` (V,) there."""
+
+    row: Array
+    position: int
+    sampling: Sampling
 
 
 @dataclass(frozen=True)
@@ -136,11 +81,189 @@ class Drawn:
     draws: int = 0
 
 
-def settle(scheme: str, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
-    """Draw the token after a rejection. Raises ProtocolError for bytes that are no residue."""
-    chance = CounterChance(sampling.seed)
-    if scheme == "split":
+@dataclass(frozen=True)
+class AcceptanceScheme:
+    """What both sides do with a draft token. Schemes are values: equal names are equal schemes.
+
+    `samples`: whether it draws above temperature 0. `deterministic`: whether a token is compared with the
+    target's own choice, so that ids suffice, second choices may be right, and hints predict the text.
+    `resamples_at_edge`: whether the edge draws the token after a rejection. `sends_draft_rows` and
+    `sends_target_row`: whether whole distributions cross the link, up or down.
+    """
+
+    name: AcceptanceName
+    samples: bool = True
+    deterministic: bool = False
+    resamples_at_edge: bool = False
+    sends_draft_rows: bool = False
+    sends_target_row: bool = False
+
+    def propose(self, logits: Array, sampling: Sampling, position: int, num_choices: int) -> Choices:
+        """Return the draft's next tokens from its logits (V,): one, drawn from the draft's distribution."""
+        row = draft_distribution(logits, sampling)
+        token = CounterChance(sampling.seed).pick(row, Purpose.DRAFT, position)
+        return Choices((token,), row, float(row[token]))
+
+    def certain_row(self, token: int, vocab_size: int) -> Array:
+        """Return float64 (V,): the distribution of a token that no model has drawn."""
+        return certain_row(token, vocab_size)
+
+    def pack_evidence(self, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
+        """Return how each token of a branch was drawn, for the wire: here its probability Q(x)."""
+        return pack_token_probs([float(row[token]) for row, token in zip(draft_rows, tokens, strict=True)])
+
+    def unpack_evidence(self, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
+        """Return an entry for each token. Raises ProtocolError for bytes that are no evidence."""
+        return unpack_token_probs(payload, num_tokens)
+
+    def judge(
+        self,
+        logits: Array,
+        draft: Sequence[int],
+        evidence: Sequence[Evidence],
+        position: int,
+        sampling: Sampling,
+        with_bonus: bool,
+    ) -> Outcome:
+        """Return which draft tokens stand by the target's logits (len(draft) + 1, V), and what follows.
+
+        `position` is that of the first draft token. Raises ProtocolError for evidence that cannot be true.
+        """
+        target, chance = target_distribution(logits, sampling), CounterChance(sampling.seed)
+        return judge_split(target, evidence, draft, position, chance, with_bonus)
+
+    def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
+        """Return what the edge draws its token from; of the tail, the draws from index `first_draw` on."""
+        raise self._leaves_nothing()
+
+    def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
+        """Draw the token after a rejection at the edge, which proposed from `draft_row` (V,).
+
+        Raises ProtocolError for bytes that are no residue.
+        """
+        raise self._leaves_nothing()
+
+    def _leaves_nothing(self) -> ProtocolError:
+        return ProtocolError(f"acceptance={self.name} leaves no token to the edge")
+
+
+@dataclass(frozen=True)
+class ChoiceScheme(AcceptanceScheme):
+    """`coupled`: both sides choose with the same noise. At temperature 0 there is none: `greedy`."""
+
+    deterministic: bool = True
+
+    def propose(self, logits: Array, sampling: Sampling, position: int, num_choices: int) -> Choices:
+        """Return the `num_choices` best tokens; the first is what a target like the draft would choose."""
+        ranked = logits if sampling.temperature == 0.0 else perturbed(logits, sampling, position)
+        best = ranked.topk(num_choices)
+        confidence = math.exp(float(best.values[0] - ranked.logsumexp(-1)))
+        return Choices(tuple(best.indices.tolist()), confidence=confidence)
+
+    def certain_row(self, token: int, vocab_size: int) -> Array:
+        """Return None: no distribution is tested."""
+        return None
+
+    def judge(
+        self,
+        logits: Array,
+        draft: Sequence[int],
+        evidence: Sequence[Evidence],
+        position: int,
+        sampling: Sampling,
+        with_bonus: bool,
+    ) -> Outcome:
+        """Accept while a token equals the target's choice. Rows of several texts are decided at once by
+        `execution.batch_verification`, with the same outcome.
+        """
+        draws = [Draw(sampling, position + offset) for offset in range(len(logits))]
+        return judge_decided(
+            decide(logits, draws_on(logits.device, draws, logits.shape[-1])), draft, with_bonus
+        )
+
+
+@dataclass(frozen=True)
+class RejectionScheme(AcceptanceScheme):
+    """`rejection`: the cloud has all of Q and decides everything."""
+
+    sends_draft_rows: bool = True
+
+    def pack_evidence(self, tokens: Sequence[int], draft_rows: Sequence[Array]) -> bytes:
+        """Return the distribution that each token was drawn from."""
+        return pack_draft_rows(torch.stack(list(draft_rows))) if tokens else b""
+
+    def unpack_evidence(self, payload: bytes, num_tokens: int, vocab_size: int) -> tuple[Evidence, ...]:
+        """Return the distribution (V,) of each token."""
+        return tuple(unpack_draft_rows(payload, num_tokens, vocab_size))
+
+    def judge(
+        self,
+        logits: Array,
+        draft: Sequence[int],
+        evidence: Sequence[Evidence],
+        position: int,
+        sampling: Sampling,
+        with_bonus: bool,
+    ) -> Outcome:
+        """Test each token; after a rejection draw from what P has more than Q."""
+        target, chance = target_distribution(logits, sampling), CounterChance(sampling.seed)
+        rows = torch.stack(list(evidence)) if draft else target[:0]
+        return judge_rejection(target, rows, draft, position, chance, with_bonus)
+
+
+@dataclass(frozen=True)
+class SplitScheme(AcceptanceScheme):
+    """`split` (DSSD): the edge, which has Q, draws after a rejection; P crosses the link whole."""
+
+    resamples_at_edge: bool = True
+    sends_target_row: bool = True
+
+    def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
+        """Return all of P."""
+        return pack_target_row(residue.row)
+
+    def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
+        """Draw from what P has more than Q."""
         row = unpack_target_row(payload, len(draft_row))
-        return Drawn(resample(row, draft_row, position, chance))
-    residue = unpack_residue(payload, len(draft_row))
-    return Drawn(resample_sparse(residue, draft_row, position, chance), residue.draws.end)
+        return Drawn(resample(row, draft_row, position, CounterChance(sampling.seed)))
+
+
+@dataclass(frozen=True)
+class SparseScheme(AcceptanceScheme):
+    """`sparse` (PicoSpec): of P its `num_head` likeliest tokens and `num_draws` of its tail go down."""
+
+    resamples_at_edge: bool = True
+    num_head: int = 32
+    num_draws: int = 4
+
+    def pack_residue(self, residue: Residue, first_draw: int) -> bytes:
+        """Return the head of P, and draws of its tail from index `first_draw` on."""
+        sizes, chance = (self.num_head, self.num_draws), CounterChance(residue.sampling.seed)
+        return pack_residue(sparse_residue(residue.row, residue.position, chance, *sizes, first_draw))
+
+    def resample(self, payload: bytes, draft_row: Array, position: int, sampling: Sampling) -> Drawn:
+        """Draw as from (P - Q)+; without a token where the draws of the tail ran out."""
+        residue = unpack_residue(payload, len(draft_row))
+        token = resample_sparse(residue, draft_row, position, CounterChance(sampling.seed))
+        return Drawn(token, residue.draws.end)
+
+
+GREEDY = ChoiceScheme("greedy", samples=False)
+SCHEMES: dict[AcceptanceName, AcceptanceScheme] = {
+    scheme.name: scheme
+    for scheme in (
+        GREEDY,
+        ChoiceScheme("coupled"),
+        RejectionScheme("rejection"),
+        SplitScheme("split"),
+        SparseScheme("sparse"),
+    )
+}
+"""All schemes, by the name that the wire and a configuration have for them."""
+
+
+def certain_row(token: int, vocab_size: int) -> Array:
+    """Return float64 (V,): the distribution of a token that could have been no other."""
+    row = torch.zeros(vocab_size, dtype=torch.float64)
+    row[token] = 1.0
+    return row

@@ -17,8 +17,8 @@ from outrider.core.frames import (
 )
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.philox import signed
-from outrider.decoding.config import Sampling, text_seed
 from outrider.decoding.protocol.refusals import check_wanted
+from outrider.decoding.protocol.sampling_rules import Sampling, text_seed
 
 
 @dataclass(frozen=True)

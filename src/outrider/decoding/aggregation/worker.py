@@ -12,9 +12,10 @@ from outrider.core.errors import ConfigError
 from outrider.core.frames import LOG_WEIGHT_UNIT
 from outrider.core.ports import Array, LanguageModel
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance.sampling import Sampling, probabilities
+from outrider.decoding.acceptance.sampling import probabilities
 from outrider.decoding.aggregation.rule import document_weights, log_sum_exp
 from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 _MAX_LOG_WEIGHT = 30_000.0
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from outrider.decoding.jobs import Evidence
+from outrider.decoding.acceptance.schemes import Evidence
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import next_digest
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning

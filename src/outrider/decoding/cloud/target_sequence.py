@@ -22,25 +22,23 @@ from outrider.core.frames import (
 from outrider.core.language.endings import has_ended, until_end
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance.schemes import pack_residual, unpack_evidence
+from outrider.decoding.acceptance.schemes import SCHEMES, Evidence, Residue
 from outrider.decoding.adaptive.foretold import Foretold
 from outrider.decoding.adaptive.hint_filter import HintFilter
 from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.branch_cache import BranchCache
-from outrider.decoding.config import DETERMINISTIC, Sampling
 from outrider.decoding.jobs import (
     CATCH_UP_TOKENS,
     CloudJob,
-    Evidence,
     ExitHint,
     Judgement,
     PrefillTarget,
-    Residue,
     SessionKey,
     Verify,
 )
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 class TargetSequence:
@@ -55,6 +53,7 @@ class TargetSequence:
         self._prompt = Prompt(frame.text, frame.jpeg)
         self._max_new_tokens = frame.max_new_tokens
         self._rules = frame.rules
+        self._scheme = SCHEMES[frame.rules.acceptance]
         self._sampling = _sampling(frame)
         self._pace = pace
         self._pace.begin_text()
@@ -111,8 +110,8 @@ class TargetSequence:
 
     def on_draft(self, frame: Draft) -> None:
         """Keep branches that may fit the text now or later; none at all asks for a step."""
-        if self._rules.acceptance not in DETERMINISTIC:
-            raise ProtocolError(f"acceptance={self._rules.acceptance} needs evidence: send Proposal")
+        if not self._scheme.deterministic:
+            raise ProtocolError(f"acceptance={self._scheme.name} needs evidence: send Proposal")
         runs = unpack_runs(frame.runs)
         for run in runs:
             self._check_tokens(run.tokens)
@@ -128,8 +127,8 @@ class TargetSequence:
 
     def on_proposal(self, frame: Proposal) -> None:
         """Settle the text where the edge has done so, and keep the branch that follows."""
-        if self._rules.acceptance in DETERMINISTIC:
-            raise ProtocolError(f"acceptance={self._rules.acceptance} knows no Proposal: send Draft")
+        if self._scheme.deterministic:
+            raise ProtocolError(f"acceptance={self._scheme.name} knows no Proposal: send Draft")
         self._check_tokens(frame.tokens)
         base, digest = frame.base, frame.digest
         if frame.settled is not None:
@@ -138,9 +137,7 @@ class TargetSequence:
                 self._extend((frame.settled,))
                 self._residue = None
             base, digest = base + 1, extend_digest(digest, (frame.settled,))
-        evidence = unpack_evidence(
-            self._rules.acceptance, frame.evidence, len(frame.tokens), self._vocab_size
-        )
+        evidence = self._scheme.unpack_evidence(frame.evidence, len(frame.tokens), self._vocab_size)
         if not frame.tokens:
             self._step_wanted = digest
         self._pool.add_branch(base, digest, frame.tokens, evidence)
@@ -173,7 +170,7 @@ class TargetSequence:
             self._text.tokens,
             draft,
             evidence[: len(draft)],
-            rules.acceptance,
+            self._scheme,
             self._sampling,
             rules.bonus or not draft,
             self._hears(),
@@ -186,7 +183,7 @@ class TargetSequence:
 
     def widened(self, job: Verify, most: int, longest: int) -> Verify:
         """With at most so many other branches beside it, each of at most so many tokens, where that pays."""
-        if self._rules.when_idle != "adaptive" or job.scheme not in DETERMINISTIC or not job.draft:
+        if self._rules.when_idle != "adaptive" or not job.scheme.deterministic or not job.draft:
             return job
         beside = self._beside(job.draft, most, min(longest, self._room))
         leaves = [(common_length(draft, job.draft), len(draft)) for draft in beside]
@@ -400,7 +397,7 @@ class TargetSequence:
     ) -> Unsettled:
         assert self._residue is not None
         verdict = self._verdict(base, drafted, compute_us, kept)
-        return Unsettled(**structs.asdict(verdict), residue=pack_residual(self._residue, draws))
+        return Unsettled(**structs.asdict(verdict), residue=self._scheme.pack_residue(self._residue, draws))
 
     def _check_tokens(self, tokens: tuple[int, ...]) -> None:
         if tokens and max(tokens) >= self._vocab_size:

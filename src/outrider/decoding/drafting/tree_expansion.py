@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from outrider.core.frames import HintOrder
-from outrider.decoding.acceptance.schemes import certain_row
+from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.adaptive.estimators import CalibratedAcceptance
-from outrider.decoding.config import DETERMINISTIC, DecodingConfig
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
-from outrider.decoding.jobs import Choices
 
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,
@@ -56,7 +55,7 @@ class TreeExpander:
         self._ahead = config.plan.ahead
         self._tuning = config.tuning
         self.needs_model = config.needs_model
-        self._guessable = config.scheme in DETERMINISTIC
+        self._scheme = config.scheme
         self._queued_at = _QUEUES[config.edge_hint_order]
         self._workers = config.workers
         self._retrieved = retrieved
@@ -191,4 +190,4 @@ class TreeExpander:
                 break
             node.choices, node.retrieved = (token,), True
             node = self.tree.add(node, token, chance, "draft")
-            node.row = None if self._guessable else certain_row(token, self._vocab_size)
+            node.row = self._scheme.certain_row(token, self._vocab_size)

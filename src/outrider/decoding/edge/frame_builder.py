@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from outrider.core.frames import Cancel, Draft, Open, Proposal, Resume, Rules
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.philox import signed
-from outrider.decoding.acceptance.schemes import pack_evidence
-from outrider.decoding.config import DecodingConfig, Sampling
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node, branches_to
 from outrider.decoding.protocol.branch_codec import pack_runs
 from outrider.decoding.protocol.prefix_digest import DigestedText
+from outrider.decoding.protocol.sampling_rules import Sampling
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FrameBuilder:
         config, plan = self.config, self.config.plan
         rules = Rules(
             plan.when_idle,
-            config.scheme,
+            config.scheme.name,
             config.temperature,
             config.top_p,
             config.top_k,
@@ -83,5 +83,5 @@ class FrameBuilder:
         base = first.length - (settled is not None)
         digest = self.text.digest_at(base) if settled is not None else first.digest
         tokens = tuple(node.token for node in nodes)
-        evidence = pack_evidence(self.config.scheme, tokens, [node.row for node in nodes])
+        evidence = self.config.scheme.pack_evidence(tokens, [node.row for node in nodes])
         return Proposal(self.session, self.epoch, base, digest, settled, tokens, evidence)

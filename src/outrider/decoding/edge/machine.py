@@ -30,8 +30,7 @@ from outrider.core.frames import (
 from outrider.core.language.endings import has_ended, until_end
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt, Successors
-from outrider.decoding.acceptance.schemes import settle
-from outrider.decoding.config import DETERMINISTIC, DecodingConfig, Sampling, mixed_seed
+from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.drafting.tree_expansion import TreeExpander, confirmed, is_worth_less
@@ -42,6 +41,7 @@ from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, Pre
 from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.prefix_digest import DigestedText, prompt_digest
 from outrider.decoding.protocol.refusals import error_of
+from outrider.decoding.protocol.sampling_rules import Sampling, mixed_seed
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class EdgeMachine:
         self._session = session
         self._config = config
         self._plan = config.plan
-        self._guessable = config.scheme in DETERMINISTIC
+        self._guessable = config.scheme.deterministic
         self._vocab_size = tokenizer.vocab_size
         self._end_ids = tokenizer.end_ids
         """The target's, once it has told them."""
@@ -408,7 +408,7 @@ class EdgeMachine:
             return self._contradict(now_s)
         position = len(self._text) + len(new)
         try:
-            drawn = settle(self._config.scheme, verdict.residue, rejected.row, position, self._sampling)
+            drawn = self._config.scheme.resample(verdict.residue, rejected.row, position, self._sampling)
         except ProtocolError as error:
             return self._fail(error)
         if drawn.token is None:

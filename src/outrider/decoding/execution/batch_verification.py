@@ -11,7 +11,7 @@ from itertools import islice
 import torch
 
 from outrider.core.ports import Array, ExitInfo, Reading
-from outrider.decoding.acceptance.confidence import CONFIDENCE_DIGITS
+from outrider.decoding.acceptance.confidence import CONFIDENCE_DIGITS, token_confidence
 from outrider.decoding.acceptance.coupled import (
     Draw,
     Draws,
@@ -22,9 +22,9 @@ from outrider.decoding.acceptance.coupled import (
     draws_on,
     joined,
 )
-from outrider.decoding.acceptance.rejection import judge_decided
-from outrider.decoding.acceptance.schemes import judge, judge_exit, kept_run
-from outrider.decoding.config import DETERMINISTIC
+from outrider.decoding.acceptance.rejection import Outcome, judge_decided
+from outrider.decoding.acceptance.schemes import Residue
+from outrider.decoding.drafting.retrieval.reuse import SHORTEST, longest_run
 from outrider.decoding.execution.cached_sequence import Asked
 from outrider.decoding.jobs import ExitHint, GivenUp, Interrupted, Judgement, Verify, Word
 
@@ -84,7 +84,7 @@ class VerificationBatch:
         wanted = self._alone and self._jobs[0].hints
         for place, (job, one) in enumerate(zip(self._jobs, asked, strict=True)):
             hears = (job.hints or wanted) and one.chunk is not None and self._exits is not None
-            if job.scheme in DETERMINISTIC:
+            if job.scheme.deterministic:
                 self._numbers[place] = range(num_rows, num_rows + len(job.draft) + 1)
                 num_rows += len(job.draft) + 1
                 if hears:
@@ -150,12 +150,11 @@ class VerificationBatch:
             return rows
         try:
             if decided is None:
-                return judge(job, rows)
+                return judgement_of(job, _outcome(job, rows), rows.argmax(-1).tolist())
             outcome = judge_decided(decided, job.draft, job.bonus)
         except Exception as error:
             return error
-        kept = kept_run(job.draft, [choice for choice, _ in decided], outcome.accepted)
-        return Judgement(outcome.accepted, outcome.next_token, None, outcome.margin, kept)
+        return judgement_of(job, outcome, [choice for choice, _ in decided])
 
     def _hear(self, index: int, chosen: Sequence[_Rows], tested: Sequence[_Rows], read: Array) -> None:
         assert self._exits is not None
@@ -214,6 +213,52 @@ class VerificationBatch:
             raise Interrupted(error) from error
         if gives_up and self._alone:
             raise GivenUp
+
+
+def _outcome(job: Verify, logits: Array) -> Outcome:
+    """Return what a job's scheme makes of the target's logits (len(draft) + 1, V)."""
+    return job.scheme.judge(logits, job.draft, job.evidence, len(job.tokens), job.sampling, job.bonus)
+
+
+def judgement_of(job: Verify, outcome: Outcome, choices: Sequence[int]) -> Judgement:
+    """Return an outcome as the judgement of a job; `choices`: the target's own, one a row."""
+    residue = None
+    if outcome.residue is not None:
+        row = outcome.residue.clone()  # kept for a while, and the other rows need not be
+        residue = Residue(row, len(job.tokens) + outcome.accepted, job.sampling)
+    kept = kept_run(job.draft, choices, outcome.accepted)
+    return Judgement(outcome.accepted, outcome.next_token, residue, outcome.margin, kept)
+
+
+def kept_run(draft: Sequence[int], choices: Sequence[int], accepted: int) -> tuple[int, ...]:
+    """Return the run past the mistake that equals the target's own choices; no draw depends on it."""
+    first = accepted + 1
+    rest = draft[first:]
+    if len(rest) < SHORTEST:
+        return ()
+    return tuple(first + place for place in longest_run(rest, choices[first : len(draft)]))
+
+
+def judge_exit(
+    job: Verify, known: Array, exit_logits: Array, token_ids: Array, vocab_size: int
+) -> ExitHint | None:
+    """Return what an exit expects a scheme to say that tests distributions; None where the verdict has no
+    token of the cloud's own.
+
+    All on the host: `exit_logits` (M, S) over the shortlist `token_ids` (S,); `known` (V,), float32, is the
+    final row before them, if any.
+    """
+    rows = torch.full((len(exit_logits), vocab_size), -torch.inf)
+    rows[:, token_ids] = exit_logits.float()
+    confidences = token_confidence(exit_logits.float())
+    if known is not None:
+        rows = torch.cat((known[None], rows))
+        confidences = torch.cat((torch.ones(1), confidences))
+    outcome = _outcome(job, rows)
+    if outcome.next_token is None:
+        return None
+    confidence = round(float(confidences[: outcome.accepted + 1].prod()), CONFIDENCE_DIGITS)
+    return ExitHint(0, outcome.accepted, outcome.next_token, confidence)
 
 
 def _draws_of(jobs: Sequence[Verify]) -> list[Draw]:

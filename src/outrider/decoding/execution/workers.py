@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from outrider.core.errors import OutOfMemoryError, RoomError
 from outrider.core.ports import Array, Chunk, LanguageModel, ModelSession, Pause
 from outrider.core.values import Successors
-from outrider.decoding.acceptance.schemes import draft_choices
 from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
 from outrider.decoding.jobs import (
@@ -62,7 +61,7 @@ class DraftWorker:
                 return NoRoom()
             return first.expected(job.num_expected) if job.num_expected else Successors()
         return tuple(
-            draft_choices(row, job.scheme, job.sampling, len(prefix), job.num_choices)
+            job.scheme.propose(row, job.sampling, len(prefix), job.num_choices)
             for prefix, row in zip(job.prefixes, self._rows(job.prefixes, pause), strict=True)
         )
 

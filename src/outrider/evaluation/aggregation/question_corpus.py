@@ -26,12 +26,12 @@ from outrider.core.language.prompt import END_OF_TEXT
 from outrider.core.language.questions import question_of, question_prompt
 from outrider.core.ports import Embedder, LanguageModel, PrivateMemory
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.acceptance.sampling import Sampling
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.rule import device_share, log_sum_exp
 from outrider.decoding.aggregation.virtual import PeerWorld, VirtualPeers
 from outrider.decoding.aggregation.worker import Context, DocumentWorker, Retrieve, log_weight
 from outrider.decoding.fakes.cache_lm import END, SEPARATOR, CacheModel, WordTokenizer
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.evaluation.aggregation.regimes import frame_bytes
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.store import MemoryStore

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, Prompt
+from outrider.decoding.acceptance.schemes import AcceptanceScheme
 from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.synthetic import (
     SyntheticSettings,
@@ -110,7 +111,7 @@ def replayed_requests(frames: int, seed: int) -> list[DecodeRequest]:
     return [DecodeRequest(prompt, deadline_s=DEADLINE_S) for prompt in held_out_prompts(frames, seed)]
 
 
-def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
+def size_of(regime: Regime, scheme: AcceptanceScheme) -> Callable[[Frame], int]:
     """Bytes of a frame on the wire, with the papers' full distributions over the regime's vocabulary.
 
     The prompt counts nothing. Greedy decoding needs no distributions.
@@ -123,10 +124,10 @@ def size_of(regime: Regime, scheme: str) -> Callable[[Frame], int]:
         num_bytes = wire_bytes(encode(frame))
         if regime.temperature == 0.0:
             return num_bytes
-        if isinstance(frame, Proposal) and scheme == "rejection":
+        if isinstance(frame, Proposal) and scheme.sends_draft_rows:
             return num_bytes - len(frame.evidence) + len(frame.tokens) * full_row
         if isinstance(frame, Unsettled):
-            residue = full_row if scheme == "split" else max(len(frame.residue), SPARSE_BYTES)
+            residue = full_row if scheme.sends_target_row else max(len(frame.residue), SPARSE_BYTES)
             return num_bytes - len(frame.residue) + residue
         return num_bytes
 
@@ -151,7 +152,7 @@ def configuration(
     )
 
 
-def world_of(regime: Regime, scheme: str, seed: int) -> VirtualWorld:
+def world_of(regime: Regime, scheme: AcceptanceScheme, seed: int) -> VirtualWorld:
     """The regime's machines and network; exits stand at the depths of the target's own."""
     uplink, downlink = regime.directions()
     return VirtualWorld(size_of(regime, scheme), regime.compute(), uplink, downlink, seed=seed)

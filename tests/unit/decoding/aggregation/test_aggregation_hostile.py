@@ -12,13 +12,14 @@ from support.toys import request, toy_pair
 
 from outrider.core.errors import ProtocolError
 from outrider.core.frames import Drafted, EdgeFrame, Join, Peer, Pong, Refused, Settled
-from outrider.decoding.acceptance.sampling import Sampling, probabilities
+from outrider.decoding.acceptance.sampling import probabilities
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.device import DeviceMachine
 from outrider.decoding.aggregation.service import AggregationService
 from outrider.decoding.aggregation.worker import plain_context
 from outrider.decoding.cloud.admission import PROBE_S
 from outrider.decoding.protocol.limits import CloudLimits
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.wire.codec import decode_edge_frame, encode
 
 MODELS = toy_pair(4, 0.7)

@@ -8,13 +8,14 @@ from support.toys import JPEG
 from outrider.core.errors import ConfigError
 from outrider.core.frames import Draft, Verdict
 from outrider.core.values import DecodeRequest, Prompt, Successors
+from outrider.decoding.acceptance.schemes import GREEDY, Choices
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Send
 from outrider.decoding.fakes.toy import ToyModel, ToySettings, ToyTokenizer
-from outrider.decoding.jobs import Choices, DraftTokens, PrefillDraft
+from outrider.decoding.jobs import DraftTokens, PrefillDraft
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 
@@ -80,7 +81,7 @@ def test_the_model_drafts_where_retrieval_is_not_surer_and_only_there():
     machine.complete(machine.next_job(), (), 0.0, 0.01)
     assert machine.next_job() is None
     judged(machine, *TEXT[:4], epoch=30, drafted=3)
-    assert machine.next_job() == DraftTokens(30, (TEXT,), 1, "greedy", machine.next_job().sampling)
+    assert machine.next_job() == DraftTokens(30, (TEXT,), 1, GREEDY, machine.next_job().sampling)
     assert sent(machine.complete(machine.next_job(), [Choices((21,))], 1.0, 0.01)) == [(15, 16, 21)]
 
 
