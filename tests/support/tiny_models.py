@@ -1,4 +1,4 @@
-"""Builds Qwen2-VL folders with tiny random weights, complete enough for `load_model`."""
+"""Builds folders of vision-language models with tiny random weights, complete enough for `load_model`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
     Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
 )
 
 from outrider.core.language.prompt import PromptContext, Step, render_prompt
@@ -43,7 +45,10 @@ SENTENCES = [
 
 @dataclass(frozen=True)
 class TinySize:
-    """Sizes of a random model; `spare_rows` are vocabulary rows past the tokenizer's end."""
+    """Sizes of a random model; `spare_rows` are vocabulary rows past the tokenizer's end.
+
+    `head_dim`: of version 3, whose heads need not share the hidden width.
+    """
 
     hidden: int = 32
     layers: int = 2
@@ -53,6 +58,7 @@ class TinySize:
     vision_layers: int = 2
     spare_rows: int = 5
     version: str = "2"
+    head_dim: int = 8
 
 
 TARGET_SIZE = TinySize()
@@ -76,11 +82,14 @@ def build_tokenizer(folder: Path) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfig | Qwen2_5_VLConfig:
-    pairs = size.hidden // size.heads // 2
+Config = Qwen2VLConfig | Qwen2_5_VLConfig | Qwen3VLConfig
+
+
+def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Config:
+    newest = size.version == "3"
+    pairs = (size.head_dim if newest else size.hidden // size.heads) // 2
     rows, columns = pairs // 3, pairs // 3
-    newer = size.version == "2.5"
-    return (Qwen2_5_VLConfig if newer else Qwen2VLConfig)(
+    return VERSIONS[size.version][0](
         text_config={
             "vocab_size": tokenizer.get_vocab_size() + size.spare_rows,
             "hidden_size": size.hidden,
@@ -88,16 +97,18 @@ def tiny_config(size: TinySize, tokenizer: tokenizers.Tokenizer) -> Qwen2VLConfi
             "num_hidden_layers": size.layers,
             "num_attention_heads": size.heads,
             "num_key_value_heads": size.kv_heads,
+            **({"head_dim": size.head_dim} if newest else {}),
             "max_position_embeddings": 1024,
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10000.0,
                 "mrope_section": [pairs - rows - columns, rows, columns],
+                **({"mrope_interleaved": True} if newest else {}),
             },
             "bos_token_id": None,
             "eos_token_id": tokenizer.token_to_id("<|im_end|>"),
         },
-        vision_config=_newer_vision(size) if newer else _vision(size),
+        vision_config=VERSIONS[size.version][2](size),
         image_token_id=tokenizer.token_to_id("<|image_pad|>"),
         video_token_id=tokenizer.token_to_id("<|video_pad|>"),
         vision_start_token_id=tokenizer.token_to_id("<|vision_start|>"),
@@ -129,20 +140,38 @@ def _newer_vision(size: TinySize) -> dict[str, object]:
     }
 
 
-def random_modules(
-    size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int
-) -> Qwen2VLForConditionalGeneration | Qwen2_5_VLForConditionalGeneration:
+def _newest_vision(size: TinySize) -> dict[str, object]:
+    """A grid of 6 x 6 learned positions; of all layers but the last, features for the decoder's layers."""
+    return {
+        "depth": size.vision_layers,
+        "hidden_size": size.vision,
+        "intermediate_size": 2 * size.vision,
+        "out_hidden_size": size.hidden,
+        "num_heads": 2,
+        "num_position_embeddings": 36,
+        "deepstack_visual_indexes": list(range(size.vision_layers - 1)),
+    }
+
+
+VERSIONS = {
+    "2": (Qwen2VLConfig, Qwen2VLForConditionalGeneration, _vision),
+    "2.5": (Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, _newer_vision),
+    "3": (Qwen3VLConfig, Qwen3VLForConditionalGeneration, _newest_vision),
+}
+
+
+def random_modules(size: TinySize, tokenizer: tokenizers.Tokenizer, seed: int) -> torch.nn.Module:
     """Weights wide enough that greedy texts differ from prompt to prompt instead of repeating one token."""
     torch.manual_seed(seed)
-    newer = size.version == "2.5"
-    architecture = Qwen2_5_VLForConditionalGeneration if newer else Qwen2VLForConditionalGeneration
-    modules = architecture(tiny_config(size, tokenizer)).eval()
+    modules = VERSIONS[size.version][1](tiny_config(size, tokenizer)).eval()
     with torch.no_grad():
         for name, weight in modules.named_parameters():
             if weight.dim() > 1:
                 weight.normal_(std=0.5 / weight[0].numel() ** 0.5 if "patch_embed" in name else 0.3)
             elif name.endswith("bias"):
                 weight.normal_(std=0.1)
+            elif "q_norm" in name or "k_norm" in name:
+                weight.normal_(mean=2.0, std=0.5)
     return modules
 
 

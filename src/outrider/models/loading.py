@@ -16,6 +16,13 @@ from outrider.models.backbone.kv_cache import CacheShape
 from outrider.models.backbone.out_of_memory import tells_out_of_memory
 from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import ModelCard, read_card, write_figures
+from outrider.models.checkpoint.configuration import (
+    check_checkpoint,
+    check_text_config,
+    read_config,
+    rotary_table,
+    text_shape,
+)
 from outrider.models.checkpoint.files import weight_files
 from outrider.models.checkpoint.hub import model_name
 from outrider.models.checkpoint.preprocessor_config import read_preprocessing
@@ -23,12 +30,7 @@ from outrider.models.checkpoint.torchao_format import check_products
 from outrider.models.checkpoint.weights import (
     build_text_stack,
     build_vision_encoder,
-    check_checkpoint,
-    check_text_config,
     read_checkpoint,
-    read_config,
-    rotary_table,
-    text_shape,
     whole_dtype,
 )
 from outrider.models.footprint.footprint import SessionBytes, check_graph_memory, check_memory
@@ -58,7 +60,7 @@ def load_model(
     sessions: int = 1,
     device: str = "cpu",
 ) -> QwenModel:
-    """Read a Qwen2-VL or Qwen2.5-VL checkpoint to run on a `device`, the CPU with so many `threads`.
+    """Read a checkpoint of one of `ARCHITECTURES` to run on a `device`, the CPU with so many `threads`.
 
     `precision` is that of the language half's weights; below fp32 the vision tower and the cache are bf16.
     On a GPU int8 and int4 are packed for its 4-bit product. Of a checkpoint that AWQ or GPTQ have quantized,
@@ -130,7 +132,7 @@ def _checked(
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     config = read_config(folder)
     check_text_config(folder, config.text_config, tokenizer.vocab_size, precision, place.type == "cuda")
-    how = read_preprocessing(folder, config.vision_config, max_length)
+    how = read_preprocessing(folder, config, max_length)
     widths = StepWidths(
         text_shape(config.text_config),
         config.text_config.hidden_size,
@@ -209,7 +211,7 @@ def load_graph_model(
     card, tokenizer = read_card(folder), load_tokenizer(folder)
     torch.set_num_threads(threads)
     config = read_config(folder)
-    how = read_preprocessing(folder, config.vision_config, max_length)
+    how = read_preprocessing(folder, config, max_length)
     config = config.text_config
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1) + BRANCH_SLOTS
@@ -232,7 +234,7 @@ def load_exact_model(folder: Path, precision: Precision) -> QwenModel:
     checkpoint = read_checkpoint(folder, torch.float32 if precision == "fp32" else "auto")
     check_text_config(folder, checkpoint.text_config, tokenizer.vocab_size, precision)
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, exact=True)
-    how = read_preprocessing(folder, checkpoint.modules.config.vision_config, DEFAULT_MAX_LENGTH)
+    how = read_preprocessing(folder, checkpoint.modules.config, DEFAULT_MAX_LENGTH)
     vision = build_vision_encoder(checkpoint, how, precision)
     return QwenModel(f"exact:{folder.name}", tokenizer, text, vision, DEFAULT_MAX_LENGTH, read_card(folder))
 

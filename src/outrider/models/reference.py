@@ -36,7 +36,7 @@ class ReferenceGenerator:
         self._modules = checkpoint.modules
         # A folder's own punishes repetition, as Qwen2.5-VL's does, and keeps from end tokens.
         self._modules.generation_config = GenerationConfig()
-        self._how = read_preprocessing(folder, self._modules.config.vision_config, max_length)
+        self._how = read_preprocessing(folder, self._modules.config, max_length)
 
     @torch.inference_mode()
     def generate(self, prompt: Prompt, num_tokens: int) -> list[int]:

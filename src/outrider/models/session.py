@@ -250,15 +250,18 @@ class QwenSession:
         """Run the prompt's rows start..end and give the last layer's output (end - start, hidden)."""
         text, parts = self._model.text, []
         hidden = text.embed(layout.token_ids[start:end])
-        if layout.features is not None and start == layout.head_length:
-            hidden[: layout.features.shape[0]] = layout.features
+        features = layout.features if start == layout.head_length else None
+        if features is not None:
+            hidden[: len(features.tokens)] = features.tokens
+        deep = () if features is None else features.deep
         num_parts = -(-(end - start) // PREFILL_ROWS)
         ends = [start + (end - start) * part // num_parts for part in range(num_parts + 1)]
         for begin, stop in pairwise(ends):
             count = stop - begin
             runs = text.runs([Segment(self._cache, begin, 0, count, stop, count)], count)
             rows = hidden[begin - start : stop - start]
-            parts.append(text.forward(rows, layout.positions[:, begin:stop], runs))
+            added = [one[begin - start : stop - start] for one in deep]
+            parts.append(text.forward(rows, layout.positions[:, begin:stop], runs, deep=added))
             if stop < end:
                 yield
         return torch.cat(parts)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
-from transformers import ProcessorMixin
-from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLVisionConfig
+from transformers import ProcessorMixin, Qwen2VLConfig
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from outrider.core.errors import ConfigError, ModelError
@@ -44,7 +43,7 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def read(folder: Path, max_length: int = 100_000) -> Preprocessing:
-    return read_preprocessing(folder, Qwen2VLVisionConfig(), max_length)
+    return read_preprocessing(folder, Qwen2VLConfig(), max_length)
 
 
 def test_a_folder_without_the_file_keeps_the_defaults(tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ def greedy(folder: Path, count: int) -> list[int]:
     return token_ids
 
 
-def test_the_newer_architecture_decodes_as_transformers_does(tmp_path: Path) -> None:
-    folder = build_tiny_model(tmp_path / "target", TinySize(version="2.5", vision_layers=3, vision=32))
+@pytest.mark.parametrize("version", ["2.5", "3"])
+def test_a_newer_architecture_decodes_as_transformers_does(version: str, tmp_path: Path) -> None:
+    folder = build_tiny_model(tmp_path / "target", TinySize(version=version, vision_layers=3, vision=32))
     token_ids = greedy(folder, TOKENS)
     assert ReferenceGenerator(folder).generate(random_prompt(1), TOKENS) == token_ids
     assert len(set(token_ids)) > 3

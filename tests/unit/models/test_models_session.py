@@ -149,9 +149,9 @@ def test_the_parts_of_a_prompt_are_alike(target: QwenModel, monkeypatch: pytest.
     rows: list[int] = []
     run = TextStack.forward
 
-    def counting(stack: TextStack, hidden: torch.Tensor, *others: Any) -> torch.Tensor:
+    def counting(stack: TextStack, hidden: torch.Tensor, *others: Any, **named: Any) -> torch.Tensor:
         rows.append(hidden.shape[0])
-        return run(stack, hidden, *others)
+        return run(stack, hidden, *others, **named)
 
     monkeypatch.setattr(TextStack, "forward", counting)
     session = target.open_session()

@@ -14,7 +14,8 @@ from transformers import TorchAoConfig
 from outrider.core.errors import ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, ReferenceGenerator, load_graph_model, load_model
-from outrider.models.checkpoint.weights import ARCHITECTURES
+from outrider.models.checkpoint.architectures import ARCHITECTURES
+from outrider.models.checkpoint.card import read_json
 from outrider.models.quantization.matrices import ForeignMatrix
 
 quantization = pytest.importorskip("torchao.quantization")
@@ -35,7 +36,7 @@ def write(
 ) -> Path:
     """A random model that `dtype` was quantized from; its tokenizer lies beside it."""
     whole = build_tiny_model(folder / "whole", TinySize(hidden=128, version=version))
-    architecture = ARCHITECTURES["qwen2_vl" if version == "2" else "qwen2_5_vl"]
+    architecture = ARCHITECTURES[read_json(whole / "config.json")["model_type"]].modules
     quantized = TorchAoConfig(scheme)
     modules = architecture.from_pretrained(whole, dtype=dtype, quantization_config=quantized)
     change(modules)
@@ -48,7 +49,7 @@ def rows_of(model: QwenModel) -> torch.Tensor:
     return torch.cat([session.prefill(random_prompt(1))[None], session.forward(TOKENS)])
 
 
-@pytest.mark.parametrize("version", ["2", "2.5"])
+@pytest.mark.parametrize("version", ["2", "2.5", "3"])
 @pytest.mark.parametrize("name", SCHEMES)
 def test_it_says_what_transformers_says_of_the_same_file(name: str, version: str, tmp_path: Path) -> None:
     folder = write(tmp_path, SCHEMES[name](), torch.float32, version)

@@ -29,7 +29,7 @@ def greedy(model: QwenModel | GraphModel) -> tuple[list[int], Tensor]:
     return token_ids, torch.stack(rows)
 
 
-@pytest.mark.parametrize("name", ["Qwen2-VL-2B", "Qwen2.5-VL-3B"])
+@pytest.mark.parametrize("name", ["Qwen2-VL-2B", "Qwen2.5-VL-3B", "Qwen3-VL-2B", "Qwen3-VL-4B"])
 def test_at_full_width_the_logits_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     """With few words, and one layer behind two of vision, the first of which has windows in Qwen2.5-VL."""
     folder = build_published(tmp_path / "target", name, layers=1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from outrider.core.model_options import Precision
-from outrider.models.backbone.mrope import RotaryTable
+from outrider.models.backbone.mrope import RotaryTable, axes_in_sections
 from outrider.models.backbone.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.checkpoint.weights import whole_dtype
 from outrider.models.quantization.matrices import Matrix
@@ -73,7 +73,7 @@ def made_up_stack(
 
     stack = TextStack(
         shape=widths.shape,
-        rotary=RotaryTable(widths.shape.head_dim, THETA, MROPE_SECTION),
+        rotary=RotaryTable(widths.shape.head_dim, THETA, axes_in_sections(MROPE_SECTION)),
         embeddings=weight(widths.vocab_size, widths.hidden).to(whole_dtype(precision)),
         layers=tuple(layer() for _ in range(widths.num_layers)),
         final_norm=RmsNorm.of(torch.ones(widths.hidden), EPS),

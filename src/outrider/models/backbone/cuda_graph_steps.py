@@ -29,7 +29,7 @@ from outrider.models.backbone.attention import fold, unfold
 from outrider.models.backbone.batch import Appended, decode_slices, reader_of_slices
 from outrider.models.backbone.early_exits import ExitHeads
 from outrider.models.backbone.kv_cache import CacheBlock, StaticCache
-from outrider.models.backbone.text_stack import LayerWeights, TextShape, TextStack, rotate, transform
+from outrider.models.backbone.text_stack import LayerWeights, TextShape, TextStack, project, transform
 
 STEP_ROWS = ROWS_TOGETHER["cuda"]
 """A sequence's rows in a step: the least share of a batch fits."""
@@ -114,7 +114,7 @@ class SegmentedStep:
         self._inputs = torch.zeros(4, self._num_sequences * STEP_ROWS, dtype=torch.long, device=device)
         self._slots = torch.arange(span, device=device)
         self._launcher: Launcher | None = None
-        self._project = Fused(project) if device.type == "cuda" else project
+        self._project = Fused(project_folded) if device.type == "cuda" else project_folded
         self._join = Fused(join) if device.type == "cuda" else join
         self._hidden = self._mixed = self._mask = self._places = self._inputs
         layers = () if heads is None else heads.info.layers
@@ -177,14 +177,12 @@ class SegmentedStep:
         self._mask = mask.masked_fill_(unseen, -torch.inf).repeat(1, 1, group, 1)
 
 
-def project(
+def project_folded(
     layer: LayerWeights, hidden: Tensor, rotation: tuple[Tensor, Tensor], shape: TextShape, num_sequences: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of hidden rows (R, width) the queries, folded for attention, and keys and values (R, kv_heads, dim)."""
-    heads = layer.qkv.times(layer.input_norm(hidden), layer.qkv_bias).view(len(hidden), -1, shape.head_dim)
-    turned = rotate(heads[:, : shape.num_heads + shape.num_kv_heads], rotation)
-    queries, keys = turned.split([shape.num_heads, shape.num_kv_heads], dim=1)
-    return fold(queries, num_sequences, shape.num_kv_heads), keys, heads[:, -shape.num_kv_heads :]
+    queries, keys, values = project(layer.input_norm(hidden), layer, rotation, shape)
+    return fold(queries, num_sequences, shape.num_kv_heads), keys, values
 
 
 def join(layer: LayerWeights, hidden: Tensor, mixed: Tensor) -> Tensor:

@@ -130,7 +130,8 @@ def backbone_fingerprint(text: TextStack) -> str:
     """Of the norms and biases: small, and moved by any training."""
     digest = hashlib.sha256()
     for layer in text.layers:
-        for weight in (layer.input_norm.gain, layer.qkv_bias, layer.mlp_norm.gain):
+        of_heads = () if layer.head_norm is None else (layer.head_norm.gain,)
+        for weight in (layer.input_norm.gain, layer.qkv_bias, layer.mlp_norm.gain, *of_heads):
             digest.update(weight.float().cpu().numpy().tobytes())
     digest.update(text.final_norm.gain.float().cpu().numpy().tobytes())
     return digest.hexdigest()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qwen2-VL's multimodal rotary positions: each token has three (time, row, column).
+"""Multimodal rotary positions (M-RoPE) of Qwen2-VL and its successors: each token has three, of time,
+row and column.
 
 Text tokens count up on all axes at once. An image's tokens share the time of its start and spread over rows
 and columns; the text after it goes on from the image's longer side, so positions lag behind the length.
@@ -8,6 +9,7 @@ and columns; the text after it goes on from the image's longer side, so position
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -36,13 +38,29 @@ def prompt_positions(num_before: int, rows: int, columns: int, num_after: int) -
     return torch.cat(parts, dim=1)
 
 
-class RotaryTable:
-    """Cosines and sines for positions (3, M) under a checkpoint's `mrope_section`."""
+def axes_in_sections(mrope_section: Sequence[int]) -> Tensor:
+    """Which axis turns each of a head's pairs, where the axes' pairs follow each other (Qwen2-VL)."""
+    return torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
 
-    def __init__(self, head_dim: int, theta: float, mrope_section: list[int]) -> None:
+
+def axes_in_turn(mrope_section: Sequence[int]) -> Tensor:
+    """Which axis turns each of a head's pairs, where the axes take turns (Qwen3-VL).
+
+    Once rows and columns have had as many as their sections, the rest is the time's.
+    """
+    axes = torch.zeros(sum(mrope_section), dtype=torch.long)
+    for axis in (1, 2):
+        axes[axis : 3 * mrope_section[axis] : 3] = axis
+    return axes
+
+
+class RotaryTable:
+    """Cosines and sines for positions (3, M); `axis_of_pair` (head_dim / 2,) of the three turns each pair."""
+
+    def __init__(self, head_dim: int, theta: float, axis_of_pair: Tensor) -> None:
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
         self._frequencies = 1.0 / theta**exponents
-        self._axis_of_frequency = torch.arange(3).repeat_interleave(torch.tensor(mrope_section))
+        self._axis_of_frequency = axis_of_pair
 
     def to(self, device: torch.device) -> RotaryTable:
         moved = copy.copy(self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language half of Qwen2-VL as plain functions over its weights and a static KV cache.
+"""The language half of a vision-language model as plain functions over its weights and a static KV cache.
 
 Weights are fused (q, k and v; gate and up) and residuals ride along in the matrix products: at the size of
 the shipped pair the number of operations costs most. Stateless: the same weights serve every session.
@@ -33,7 +33,7 @@ class RmsNorm:
 
     @classmethod
     def of(cls, weight: Tensor, eps: float) -> RmsNorm:
-        size = weight.shape[0]
+        size = weight.shape[-1]
         return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
 
     def to(self, device: torch.device) -> RmsNorm:
@@ -49,7 +49,10 @@ class RmsNorm:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One decoder layer; qkv is [q | k | v] and gate_up [gate | up] along the outputs."""
+    """One decoder layer; qkv is [q | k | v] and gate_up [gate | up] along the outputs.
+
+    `head_norm`: of each head of q and k, where the architecture has it; its gain is (heads, head_dim).
+    """
 
     input_norm: RmsNorm
     qkv: Matrix
@@ -58,9 +61,11 @@ class LayerWeights:
     mlp_norm: RmsNorm
     gate_up: Matrix
     down: Matrix
+    head_norm: RmsNorm | None = None
 
     def to(self, device: torch.device) -> LayerWeights:
-        return LayerWeights(*(getattr(self, field.name).to(device) for field in fields(self)))
+        weights = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: one.to(device) for name, one in weights.items() if one is not None})
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class TextShape:
     num_heads: int
     num_kv_heads: int
     head_dim: int
+
+    @property
+    def attention_width(self) -> int:
+        """Of all query heads together."""
+        return self.num_heads * self.head_dim
 
 
 @dataclass(frozen=True)
@@ -98,12 +108,14 @@ class TextStack:
         positions: Tensor,
         runs: Sequence[Run],
         after_layer: AfterLayer | None = None,
+        deep: Sequence[Tensor] = (),
     ) -> Tensor:
         """Run M embedded tokens (M, hidden) of one or more sequences; the last layer's output (M, hidden).
 
         Rows of no run are spare. A row's result is the same, bit for bit, at whatever row it stands and
         whatever stands beside it, as long as its run's window and span are the same. `after_layer` is called
-        after each layer but the last, before the next one runs, which uses the same unit rows.
+        after each layer but the last, before the next one runs, which uses the same unit rows. `deep`: what
+        is added to the first rows (n, hidden) after each of the first layers.
         """
         rotation = self.rotary.at(positions)
         for index, layer in enumerate(self.layers):
@@ -112,6 +124,8 @@ class TextStack:
                 after_layer(index, hidden, unit)
             hidden = _attend(hidden, unit, layer, rotation, runs, index, self.shape)
             hidden = transform(hidden, layer)
+            if index < len(deep):
+                hidden[: len(deep[index])] += deep[index]
         return hidden
 
     def runs(self, segments: Sequence[Segment], num_rows: int) -> list[Run]:
@@ -157,15 +171,23 @@ def _attend(
     """Attention with its residual over `hidden`, of which `unit` are the rows at a length of about 1; writes
     the tokens' keys and values into their caches first.
     """
-    count, num_turned = hidden.shape[0], shape.num_heads + shape.num_kv_heads
-    heads = layer.qkv.times(unit * layer.input_norm.gain, layer.qkv_bias).view(count, -1, shape.head_dim)
-    turned, values = rotate(heads[:, :num_turned], rotation), heads[:, num_turned:]
-    queries, keys = turned[:, : shape.num_heads], turned[:, shape.num_heads :]
-    mixed = hidden.new_zeros(count, shape.num_heads * shape.head_dim)
+    queries, keys, values = project(unit * layer.input_norm.gain, layer, rotation, shape)
+    mixed = hidden.new_zeros(len(hidden), shape.attention_width)
     for run in runs:
         run.write(index, keys, values)
         mixed[run.rows] = run.attend(index, queries)
     return layer.attention_out.times(mixed, hidden)
+
+
+def project(
+    rows: Tensor, layer: LayerWeights, rotation: tuple[Tensor, Tensor], shape: TextShape
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of normed rows the queries (M, num_heads, head_dim), keys and values (M, num_kv_heads, head_dim)."""
+    num_turned = shape.num_heads + shape.num_kv_heads
+    heads = layer.qkv.times(rows, layer.qkv_bias).view(len(rows), -1, shape.head_dim)
+    plain, values = heads[:, :num_turned], heads[:, num_turned:]
+    turned = rotate(plain if layer.head_norm is None else layer.head_norm(plain), rotation)
+    return turned[:, : shape.num_heads], turned[:, shape.num_heads :], values
 
 
 def transform(hidden: Tensor, layer: LayerWeights) -> Tensor:

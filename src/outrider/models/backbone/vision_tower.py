@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qwen2-VL's vision tower as a plain function over its weights, a few layers at a time.
+"""Vision towers as plain functions over their weights, a few layers at a time.
 
 As in the language half, queries and keys turn in one operation. Qwen2.5-VL's tower runs as transformers has
 it, in one piece.
@@ -7,17 +7,18 @@ it, in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.models.qwen2_vl.modeling_qwen2_vl import (
-    Qwen2VisionTransformerPretrainedModel,
-    Qwen2VLVisionBlock,
-)
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VisionTransformerPretrainedModel
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VisionTransformerPretrainedModel
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
+from transformers.vision_utils import get_vision_interpolation_indices_and_weights
 
 from outrider.models.backbone.text_stack import rotate
 
@@ -26,29 +27,73 @@ PARTS = 3
 Rotation = tuple[Tensor, Tensor]
 
 
-def encode_patches(
-    tower: torch.nn.Module, patches: Tensor, rows: int, columns: int
-) -> Generator[None, None, Tensor]:
-    """The merged tokens (rows * columns / merge^2, hidden) of one still's patches (rows * columns, inputs).
+@dataclass(frozen=True)
+class Features:
+    """What a tower gives of a still: merged `tokens` (N, hidden), and for each of the first decoder layers
+    what is added to them after it, (N, hidden), which is `deep` (DeepStack, arXiv 2406.04334).
+    """
+
+    tokens: Tensor
+    deep: tuple[Tensor, ...] = ()
+
+    def float(self) -> Features:
+        return Features(self.tokens.float(), tuple(one.float() for one in self.deep))
+
+
+Encoding = Generator[None, None, Features]
+
+
+def encode_patches(tower: torch.nn.Module, patches: Tensor, rows: int, columns: int) -> Encoding:
+    """The features of one still's patches (rows * columns, inputs), rows * columns / merge^2 of them.
 
     Patches come merge block by merge block. Between parts, others may have their turn.
     """
-    if not isinstance(tower, Qwen2VisionTransformerPretrainedModel):
-        grid = torch.tensor([[1, rows, columns]], device=patches.device)
-        return tower(patches, grid_thw=grid).pooler_output
-    hidden, blocks = tower.patch_embed(patches), list(tower.blocks)
-    rotation = _rotation(tower, rows, columns)
-    together = -(-len(blocks) // PARTS)
-    for first in range(0, len(blocks), together):
-        if first:
+    return ENCODERS[type(tower)](tower, patches, rows, columns)
+
+
+def _encode_qwen2(tower: Any, patches: Tensor, rows: int, columns: int) -> Encoding:
+    return _run_blocks(tower, tower.patch_embed(patches), rows, columns, {})
+
+
+def _encode_qwen2_5(tower: Any, patches: Tensor, rows: int, columns: int) -> Encoding:
+    yield from ()
+    grid = torch.tensor([[1, rows, columns]], device=patches.device)
+    return Features(tower(patches, grid_thw=grid).pooler_output)
+
+
+def _encode_qwen3(tower: Any, patches: Tensor, rows: int, columns: int) -> Encoding:
+    """With learned positions, interpolated to the still's grid, and features of some layers merged apart."""
+    hidden = tower.patch_embed(patches)
+    indices, weights = _interpolation(tower.num_grid_per_side, rows, columns, tower.spatial_merge_size)
+    places = tower.pos_embed(indices.to(hidden.device)) * weights.to(hidden.device).unsqueeze(-1)
+    mergers = dict(zip(tower.deepstack_visual_indexes, tower.deepstack_merger_list, strict=True))
+    return _run_blocks(tower, hidden + places.sum(1).to(hidden.dtype), rows, columns, mergers)
+
+
+ENCODERS: dict[type, Callable[[Any, Tensor, int, int], Encoding]] = {
+    Qwen2VisionTransformerPretrainedModel: _encode_qwen2,
+    Qwen2_5_VisionTransformerPretrainedModel: _encode_qwen2_5,
+    Qwen3VLVisionModel: _encode_qwen3,
+}
+
+
+def _run_blocks(
+    tower: Any, hidden: Tensor, rows: int, columns: int, mergers: Mapping[int, torch.nn.Module]
+) -> Encoding:
+    """`mergers`: by the number of a layer, from 0, what merges its output for the decoder."""
+    rotation, deep = _rotation(tower, rows, columns), []
+    together = -(-len(tower.blocks) // PARTS)
+    for number, block in enumerate(tower.blocks):
+        if number and number % together == 0:
             yield
-        for block in blocks[first : first + together]:
-            hidden = _attend(hidden, block, rotation)
-            hidden = hidden + block.mlp(block.norm2(hidden))
-    return tower.merger(hidden)
+        hidden = _attend(hidden, block, rotation)
+        hidden = hidden + block.mlp(block.norm2(hidden))
+        if number in mergers:
+            deep.append(mergers[number](hidden))
+    return Features(tower.merger(hidden), tuple(deep))
 
 
-def _attend(hidden: Tensor, block: Qwen2VLVisionBlock, rotation: Rotation) -> Tensor:
+def _attend(hidden: Tensor, block: Any, rotation: Rotation) -> Tensor:
     """Every patch reads all of the frame, residual included."""
     attention, count = block.attn, hidden.shape[0]
     num_heads = attention.num_heads
@@ -68,6 +113,16 @@ def _rotation(tower: Any, rows: int, columns: int) -> Rotation:
     signs = torch.ones_like(sin[:1])
     signs[:, : sin.shape[1] // 2] = -1.0
     return cos.unsqueeze(1), (sin * signs).unsqueeze(1)
+
+
+@lru_cache(maxsize=8)
+def _interpolation(side: int, rows: int, columns: int, merge: int) -> tuple[Tensor, Tensor]:
+    """Which of `side`^2 learned positions (N, 4) make up each patch's, and their weights (N, 4)."""
+    grid = torch.tensor([[1, rows, columns]])
+    found: tuple[Tensor, Tensor] = get_vision_interpolation_indices_and_weights(
+        grid, side, align_corners=True, spatial_merge_size=merge
+    )
+    return found
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError, ModelError
+from outrider.models.checkpoint.architectures import ARCHITECTURES
 from outrider.models.checkpoint.card import read_json
 from outrider.models.inputs.images import Preprocessing, SizeRule, smart_resize
 
@@ -22,17 +23,19 @@ TEXT_TOKENS = 512
 """What of max_length a picture leaves to the text; half of it where that is less."""
 
 
-def read_preprocessing(folder: Path, vision_config: Any, max_length: int) -> Preprocessing:
+def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing:
     """What its file asks for, its largest picture bounded by what `max_length` has room for.
 
-    A folder without either file, as the shipped ones are, has Qwen2-VL's defaults as they stand.
+    A folder without either file, as the shipped ones are, has what its architecture's published files ask
+    for; a file that leaves something out has the defaults of its processor, which are Qwen2-VL's.
     Raises ModelError for values that cannot be or do not fit the weights, ConfigError for too little room.
     """
-    merged = vision_config.patch_size, vision_config.spatial_merge_size
-    how = Preprocessing(*merged, temporal=vision_config.temporal_patch_size)
-    found = _settings(folder)
+    vision = config.vision_config
+    sizes = vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size
+    how, found = Preprocessing(*sizes), _settings(folder)
     if found is None:
-        return how
+        pictures = ARCHITECTURES[config.model_type].pictures
+        return replace(pictures, patch_px=sizes[0], merge=sizes[1], temporal=sizes[2])
     where, content = found
     _check_fixed(where, content, how)
     least, most = _pixel_bounds(where, content, how)

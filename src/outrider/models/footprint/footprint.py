@@ -13,8 +13,8 @@ import torch
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint.awq_gptq import read_format
+from outrider.models.checkpoint.configuration import CONFIG_FILE
 from outrider.models.checkpoint.headers import read_headers
-from outrider.models.checkpoint.weights import CONFIG_FILE
 from outrider.models.footprint.free_memory import available_bytes, available_on
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}

@@ -10,10 +10,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from outrider.core.sensors.jpeg import jpeg_size
-from outrider.models.backbone.vision_tower import encode_patches
+from outrider.models.backbone.vision_tower import Features, encode_patches
 from outrider.models.inputs.images import Preprocessing, decode_jpeg, fit_to_model, model_size, patchify
 
 CACHED_FRAMES = 8
@@ -21,9 +20,9 @@ CACHED_FRAMES = 8
 
 @dataclass(frozen=True)
 class ImageTokens:
-    """Merged tokens (rows * columns, hidden) of one frame, row by row; `digest` names its JPEG bytes."""
+    """Features of one frame's rows * columns tokens, row by row; `digest` names its JPEG bytes."""
 
-    features: Tensor
+    features: Features
     rows: int
     columns: int
     digest: bytes

@@ -27,14 +27,23 @@ HEAD_FILE = "head.onnx"
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """What the graphs in a folder were made for; `layers` of each block, in order."""
+    """What the graphs in a folder were made for; `layers` of each block, in order.
+
+    The first `deep_layers` of all take a picture's deep features.
+    """
 
     layers: tuple[int, ...]
     prefill_rows: int
     decode_rows: int
+    deep_layers: int = 0
 
     def rows(self, phase: Phase) -> int:
         return self.prefill_rows if phase == "prefill" else self.decode_rows
+
+    def deep_in(self, index: int) -> int:
+        """How many layers of a block take deep features: its first ones."""
+        before = sum(self.layers[:index])
+        return min(max(self.deep_layers - before, 0), self.layers[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +59,8 @@ class Strand:
 class Rows:
     """Embedded tokens (M, H) with their rotation (M, 1, D), to be run into cache `slots` (M,).
 
-    Each row sees its strand's rows before it and what the strand sees.
+    Each row sees its strand's rows before it and what the strand sees. `deep` (M, H) is added after each of
+    the first layers, nothing where there is none.
     """
 
     hidden: Floats
@@ -58,6 +68,7 @@ class Rows:
     sin: Floats
     slots: Slots
     strands: tuple[Strand, ...]
+    deep: tuple[Floats, ...] = ()
 
     def masks(self, begin: int, end: int, num_rows: int, num_slots: int) -> tuple[Floats, Floats]:
         """What `begin` to before `end` see when run together, padded to `num_rows`: of the slots that are
@@ -74,6 +85,10 @@ class Rows:
             past[here, self.slots[strand.begin : first]] = 0.0
             own[here, here] = np.triu(own[here, here], k=1)
         return past, own
+
+    def added(self, layer: int, here: slice) -> Floats:
+        """What is added to some rows after a layer, counted from 0."""
+        return self.deep[layer][here] if self.deep else np.zeros_like(self.hidden[here])
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +255,8 @@ class GraphBlocks:
         for number in range(num_layers):
             feeds[f"keys_{number}"] = cache.keys[first + number]
             feeds[f"values_{number}"] = cache.values[first + number]
+        for number in range(self.sizes.deep_in(index)):
+            feeds[f"deep_{number}"] = _padded(rows.added(first + number, here), count)
         outputs = run_graph(self._blocks[index].session, feeds)
         for number in range(num_layers):
             feeds[f"keys_{number}"][:, slots] = outputs[2 * number][:, :num_rows]

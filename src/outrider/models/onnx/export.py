@@ -3,7 +3,8 @@
 
 A block of M rows and S slots takes `hidden` (M, H), `cos` and `sin` (M, 1, D), and for each layer `keys_i`,
 `values_i` (kv, S, D). `past` (M, S) and `own` (M, M) are 0 where a row sees a slot, or one of the rows, and
-very low elsewhere: rows may be of several texts. It gives `out` (M, H) and each layer's `new_keys_i`,
+very low elsewhere: rows may be of several texts. `deep_i` (M, H) is added after a layer that takes a
+picture's deep features. It gives `out` (M, H) and each layer's `new_keys_i`,
 `new_values_i` (kv, M, D): the caller writes them into its cache. It computes what `text_stack` does.
 """
 
@@ -159,9 +160,15 @@ class GraphBuilder:
 
 
 def export_block(
-    layers: Sequence[LayerWeights], shape: TextShape, num_rows: int, num_slots: int, packs: bool, path: Path
+    layers: Sequence[LayerWeights],
+    shape: TextShape,
+    num_rows: int,
+    num_slots: int,
+    num_deep: int,
+    packs: bool,
+    path: Path,
 ) -> None:
-    """Write one block's graph for forwards of `num_rows` rows."""
+    """Write one block's graph for forwards of `num_rows` rows; its first `num_deep` layers take features."""
     build = GraphBuilder(packs)
     hidden_size = layers[0].qkv.shape[0]
     cached, fresh = (shape.num_kv_heads, num_slots), (shape.num_kv_heads, num_rows)
@@ -178,6 +185,9 @@ def export_block(
         for name in ("keys", "values"):
             inputs[f"{name}_{index}"] = (*cached, shape.head_dim)
         hidden, keys, values = _layer(build, layer, shape, num_rows, num_slots, hidden, masks, index)
+        if index < num_deep:
+            inputs[f"deep_{index}"] = (num_rows, hidden_size)
+            hidden = build.node("Add", [hidden, f"deep_{index}"])
         outputs[f"new_keys_{index}"] = keys, (*fresh, shape.head_dim)
         outputs[f"new_values_{index}"] = values, (*fresh, shape.head_dim)
     outputs["out"] = hidden, (num_rows, hidden_size)
@@ -229,6 +239,8 @@ def _project(
     biased = build.node("Add", [projected, build.tensor(layer.qkv_bias)])
     heads = build.reshape(biased, num_rows, shape.num_heads + 2 * num_kv, head_dim)
     plain, values = build.split(heads, 1, shape.num_heads + num_kv, num_kv)
+    if layer.head_norm is not None:
+        plain = build.norm(plain, layer.head_norm)
     low, high = build.split(plain, 2, half, half)
     swapped = build.node("Mul", [build.node("Concat", [high, low], axis=2), "sin"])
     turned = build.node("Add", [build.node("Mul", [plain, "cos"]), swapped])

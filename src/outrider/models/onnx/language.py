@@ -7,7 +7,7 @@ import contextlib
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +68,15 @@ class GraphLanguage:
         """Embedded tokens (M, hidden)."""
         return self._table[torch.tensor(token_ids, dtype=torch.long)].float()
 
-    def prefill(self, hidden: Tensor, positions: Tensor, cache: GraphCache) -> Tensor:
-        """Run a prompt's embedded tokens into the first slots; the last layer's output (M, hidden)."""
-        return torch.from_numpy(self.blocks.prefill(self.first_rows(hidden, positions), cache, self.profile))
+    def prefill(
+        self, hidden: Tensor, positions: Tensor, cache: GraphCache, deep: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """Run a prompt's embedded tokens into the first slots; the last layer's output (M, hidden).
+
+        `deep`: what is added to all of them after each of the first layers.
+        """
+        rows = replace(self.first_rows(hidden, positions), deep=tuple(one.numpy() for one in deep))
+        return torch.from_numpy(self.blocks.prefill(rows, cache, self.profile))
 
     def forward(self, rows: Rows, cache: GraphCache, pause: Pause | None = None) -> Tensor:
         """Run what follows prompts; the last layer's output (M, hidden)."""

@@ -233,8 +233,8 @@ class GraphSession:
         language = self._model.language
         embedded = language.embed(layout.token_ids)
         if layout.features is not None:
-            embedded[layout.head_length : layout.image_end] = layout.features
-        hidden = language.prefill(embedded, layout.positions, cache)
+            embedded[layout.head_length : layout.image_end] = layout.features.tokens
+        hidden = language.prefill(embedded, layout.positions, cache, layout.deep_rows())
         end, row = layout.image_end, language.logits(hidden[-1:])[0]
         tree = SlotTree(end, language.num_slots)
         rest = tuple(tree.extend((), layout.token_ids[end:]))

@@ -23,8 +23,9 @@ from outrider.core.errors import ModelError
 from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.models.backbone.text_stack import TextStack
+from outrider.models.checkpoint.configuration import CONFIG_FILE, num_deep_layers
 from outrider.models.checkpoint.files import weight_files
-from outrider.models.checkpoint.weights import CONFIG_FILE, build_text_stack, read_checkpoint
+from outrider.models.checkpoint.weights import build_text_stack, read_checkpoint
 from outrider.models.onnx.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.onnx.export import export_block, export_head
 from outrider.models.onnx.providers import damaged
@@ -139,7 +140,12 @@ def block_layers(num_layers: int) -> tuple[int, ...]:
 def _build(request: GraphRequest, folder: Path) -> None:
     checkpoint = read_checkpoint(request.folder, torch.float32 if request.precision == "fp32" else "auto")
     stack = build_text_stack(checkpoint, request.vocab_size, request.precision, exact=True)
-    sizes = GraphSizes(block_layers(stack.shape.num_layers), PREFILL_ROWS, request.decode_rows)
+    sizes = GraphSizes(
+        block_layers(stack.shape.num_layers),
+        PREFILL_ROWS,
+        request.decode_rows,
+        num_deep_layers(checkpoint.modules.config),
+    )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder.parent, request.source)
@@ -212,5 +218,6 @@ def _graphs(
         first += count
         phases: tuple[Phase, ...] = ("prefill", "decode")
         for phase in phases:
-            export = partial(export_block, layers, stack.shape, sizes.rows(phase), num_slots, packs)
+            rows, deep = sizes.rows(phase), sizes.deep_in(index)
+            export = partial(export_block, layers, stack.shape, rows, num_slots, deep, packs)
             yield graph_file(index, phase), export

@@ -7,12 +7,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.core.errors import ConfigError, FrameError, RoomError
 from outrider.core.ports import finish
 from outrider.core.values import Prompt
 from outrider.models.backbone.mrope import prompt_positions
+from outrider.models.backbone.vision_tower import Features
 from outrider.models.inputs.vision import VisionEncoder
 from outrider.models.text.tokenizer import IMAGE_TOKEN, QwenTokenizer
 
@@ -32,7 +34,7 @@ class PromptLayout:
     token_ids: tuple[int, ...]
     positions: Tensor
     head_length: int
-    features: Tensor | None
+    features: Features | None
 
     @property
     def length(self) -> int:
@@ -40,7 +42,13 @@ class PromptLayout:
 
     @property
     def image_end(self) -> int:
-        return self.head_length + (0 if self.features is None else self.features.shape[0])
+        return self.head_length + (0 if self.features is None else len(self.features.tokens))
+
+    def deep_rows(self) -> list[Tensor]:
+        """What is added to all rows (L, hidden) after each of the first layers: 0 but to the image's."""
+        after = self.length - self.image_end
+        deep = () if self.features is None else self.features.deep
+        return [F.pad(one, (0, 0, self.head_length, after)) for one in deep]
 
     @property
     def rope_delta(self) -> int:

@@ -16,7 +16,7 @@ from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.model_options import Precision
 from outrider.models.backbone.early_exits import ExitAdapters
 from outrider.models.checkpoint.card import read_card
-from outrider.models.checkpoint.weights import check_checkpoint
+from outrider.models.checkpoint.configuration import check_checkpoint
 from outrider.models.loading import install_exits, load_model
 from outrider.models.running_backbone import RunningBackbone
 from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary

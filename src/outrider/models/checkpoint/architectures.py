@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The architectures that can be run, and how they differ beyond what a configuration says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import (
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLForConditionalGeneration,
+    Qwen3VLForConditionalGeneration,
+)
+
+from outrider.models.inputs.images import Preprocessing
+
+HALF = (0.5, 0.5, 0.5)
+QWEN2_PICTURES = Preprocessing()
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """`family`: its name to people. `modules`: transformers' class of it.
+
+    `has_qkv_bias`: q, k and v have biases. `has_head_norms`: each head of q and of k is normed.
+    `mrope_section`: pairs of a head that turn by time, row and column, where a configuration does not say;
+    `interleaves_axes`: whether the axes take turns along the pairs, or follow each other.
+    `pictures`: what its published files ask for.
+    """
+
+    family: str
+    modules: Any
+    has_qkv_bias: bool = True
+    has_head_norms: bool = False
+    mrope_section: tuple[int, int, int] = (16, 24, 24)
+    interleaves_axes: bool = False
+    pictures: Preprocessing = QWEN2_PICTURES
+
+
+ARCHITECTURES = {
+    "qwen2_vl": Architecture("Qwen2-VL", Qwen2VLForConditionalGeneration),
+    "qwen2_5_vl": Architecture("Qwen2.5-VL", Qwen2_5_VLForConditionalGeneration),
+    "qwen3_vl": Architecture(
+        "Qwen3-VL",
+        Qwen3VLForConditionalGeneration,
+        has_qkv_bias=False,
+        has_head_norms=True,
+        mrope_section=(24, 20, 20),
+        interleaves_axes=True,
+        pictures=Preprocessing(patch_px=16, min_pixels=256**2, max_pixels=4096**2, mean=HALF, std=HALF),
+    ),
+}
+"""By the `model_type` of config.json."""
+
+
+def families() -> str:
+    """The names of all of them, as a person is told to choose one."""
+    *most, last = (architecture.family for architecture in ARCHITECTURES.values())
+    return f"{', '.join(most)} or {last}"

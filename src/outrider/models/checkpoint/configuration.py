@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a checkpoint's configuration says, checked: which sizes, positions and heads its weights have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+
+from outrider.core.errors import ModelError
+from outrider.core.model_options import Precision
+from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_in_turn
+from outrider.models.backbone.text_stack import TextShape
+from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture, families
+from outrider.models.checkpoint.awq_gptq import read_format
+from outrider.models.checkpoint.card import read_json
+from outrider.models.checkpoint.files import WEIGHTS_FILE, check_weight_files
+from outrider.models.quantization.integers import INT4_GROUP
+
+CONFIG_FILE = "config.json"
+SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "depth",
+    "embed_dim",
+    "out_hidden_size",
+    "num_heads",
+    "mlp_ratio",
+    "in_channels",
+    "patch_size",
+    "spatial_merge_size",
+    "temporal_patch_size",
+)
+"""Of a configuration's text and vision parts: each has some of these."""
+SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", "num_key_value_heads"))
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Raises ModelError naming the file that is missing, corrupt or of another architecture."""
+    if not folder.is_dir():
+        raise ModelError(f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}")
+    model_type = read_json(folder / CONFIG_FILE).get("model_type")
+    if model_type not in ARCHITECTURES:
+        raise ModelError(
+            f"{folder / CONFIG_FILE} is of model_type {model_type!r}, not one of "
+            f"{', '.join(map(repr, ARCHITECTURES))}: choose a {families()} checkpoint"
+        )
+    read_format(folder / CONFIG_FILE)
+    check_weight_files(folder)
+
+
+def read_config(folder: Path) -> Any:
+    """transformers' configuration of the checked folder. Raises ModelError for values it does not take."""
+    modules = ARCHITECTURES[read_json(folder / CONFIG_FILE)["model_type"]].modules
+    try:
+        config = modules.config_class.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
+        raise ModelError(f"{folder / CONFIG_FILE} cannot be used ({error}): restore the file") from error
+    for part in ("text_config", "vision_config"):
+        _check_sizes(f"{folder / CONFIG_FILE}: {part}", getattr(config, part).to_dict())
+    return config
+
+
+def architecture_of(text_config: Any) -> Architecture:
+    """That of a language half's configuration."""
+    return ARCHITECTURES[text_config.model_type.removesuffix("_text")]
+
+
+def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
+    """Raises ModelError where there is none of something, or heads do not share a width evenly."""
+    for name in SIZES:
+        size = sizes.get(name, 1)
+        if isinstance(size, list | tuple):
+            raise ModelError(f"{where}.{name} is {size}, and must be one number: restore the file")
+        if isinstance(size, int) and size < 1:
+            raise ModelError(f"{where}.{name} is {size}, and must be at least 1: restore the file")
+    for whole, part in SHARED_SIZES:
+        if whole == "hidden_size" and "head_dim" in sizes:
+            continue
+        if whole in sizes and part in sizes and sizes[whole] % (sizes[part] or 1):
+            raise ModelError(
+                f"{where}.{whole} is {sizes[whole]}, which {part}={sizes[part]} does not divide: "
+                "restore the file"
+            )
+
+
+def check_text_config(
+    folder: Path, config: Any, vocab_size: int, precision: Precision = "fp32", on_gpu: bool = False
+) -> None:
+    """Raises ModelError for what the runtime's forward does not compute or a tokenizer too large for it."""
+    in_groups = precision == "int4" or (precision == "int8" and on_gpu)
+    widths = config.hidden_size, config.intermediate_size, text_shape(config).attention_width
+    if in_groups and any(width % INT4_GROUP for width in widths):
+        raise ModelError(
+            f"{folder} is {' and '.join(map(str, dict.fromkeys(widths)))} wide; precision {precision} "
+            f"needs multiples of {INT4_GROUP}: use {'bf16' if on_gpu else 'int8'}"
+        )
+    rope_type = config.rope_parameters.get("rope_type", "default")
+    wrong = {
+        "hidden_act": (config.hidden_act, "silu"),
+        "rope_type": (rope_type, "default"),
+        "use_sliding_window": (bool(getattr(config, "use_sliding_window", False)), False),
+        "attention_bias": (bool(getattr(config, "attention_bias", False)), False),
+    }
+    for name, (found, wanted) in wrong.items():
+        if found != wanted:
+            raise ModelError(f"{folder / CONFIG_FILE}: {name} is {found!r}; only {wanted!r} can be run")
+    if vocab_size > config.vocab_size:
+        raise ModelError(
+            f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "
+            "use the tokenizer it was trained with"
+        )
+
+
+def text_shape(config: Any) -> TextShape:
+    """The layers, heads and head size of a text model; heads share the hidden width where nothing is said."""
+    shared = config.hidden_size // config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or shared
+    return TextShape(
+        config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads, head_dim
+    )
+
+
+def num_deep_layers(config: Any) -> int:
+    """After how many of the first decoder layers a picture's deep features are added."""
+    return len(getattr(config.vision_config, "deepstack_visual_indexes", ()))
+
+
+def rotary_table(config: Any) -> RotaryTable:
+    """Raises ModelError where its sections, of time, height and width, are not as wide as a head."""
+    parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
+    architecture = architecture_of(config)
+    section = parameters.get("mrope_section", architecture.mrope_section)
+    if not _is_section(section, head_dim // 2):
+        raise ModelError(
+            f"{CONFIG_FILE}: mrope_section is {section!r}, and must be three numbers that add up to "
+            f"{head_dim // 2}, half of a head's width: restore the model folder"
+        )
+    axes = axes_in_turn(section) if architecture.interleaves_axes else axes_in_sections(section)
+    return RotaryTable(head_dim, float(parameters["rope_theta"]), axes)
+
+
+def _is_section(section: Any, pairs: int) -> bool:
+    if not isinstance(section, (list, tuple)) or len(section) != 3:
+        return False
+    return all(isinstance(one, int) and one >= 0 for one in section) and sum(section) == pairs
