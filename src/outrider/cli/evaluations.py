@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,6 +34,20 @@ def eval_navigation(
     from outrider.evaluation.robot.navigation import evaluate_navigation
 
     evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs)
+
+
+@app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
+def eval_frames(
+    folder: Annotated[Path, typer.Argument(help="Folder with index.jsonl and the pictures that it names.")],
+    model: Annotated[str, typer.Option(help="Who answers: target or draft.")] = "target",
+    models: Models = None,
+    poses: Annotated[int | None, typer.Option(min=1, help="How many poses; all by default.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Actions and objects named for pictures of another camera or simulator, beside the expert's."""
+    from outrider.evaluation.robot.frames import evaluate_frames
+
+    evaluate_frames(folder, model, models, json_file, poses)
 
 
 @app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")
