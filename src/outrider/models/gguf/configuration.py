@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GGUF file's metadata as the content of a config.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outrider.core.errors import ModelError
+from outrider.models.gguf.file import ARCHITECTURE, GgufFile
+from outrider.models.gguf.names import EMBEDDINGS, HEAD
+
+_SIZES = {
+    "embedding_length": "hidden_size",
+    "feed_forward_length": "intermediate_size",
+    "block_count": "num_hidden_layers",
+    "attention.head_count": "num_attention_heads",
+    "context_length": "max_position_embeddings",
+}
+_NUMBER = (int, float)
+
+
+def config_content(file: GgufFile) -> dict[str, Any]:
+    """What a checkpoint's config.json would hold. Raises ModelError for settings that lack or cannot be."""
+
+    def key(name: str) -> str:
+        return f"{ARCHITECTURE}.{name}"
+
+    sizes = {name: file.need(key(stored), int) for stored, name in _SIZES.items()}
+    if EMBEDDINGS not in file.tensors:
+        raise ModelError(f"{file.path} holds no token_embd.weight: restore the file")
+    _check_head_width(file, sizes["hidden_size"], sizes["num_attention_heads"])
+    return sizes | {
+        "model_type": ARCHITECTURE,
+        "num_key_value_heads": file.get(key("attention.head_count_kv"), int, sizes["num_attention_heads"]),
+        "rms_norm_eps": file.need(key("attention.layer_norm_rms_epsilon"), _NUMBER),
+        "vocab_size": file.tensors[EMBEDDINGS].shape[0],
+        "tie_word_embeddings": HEAD not in file.tensors,
+        "use_sliding_window": bool(file.get(key("attention.sliding_window"), int, 0)),
+        "rope_parameters": _rope(file),
+    }
+
+
+def _check_head_width(file: GgufFile, hidden: int, heads: int) -> None:
+    """Raises ModelError for heads that do not share the width evenly."""
+    for name in ("attention.key_length", "attention.value_length", "rope.dimension_count"):
+        width = file.get(f"{ARCHITECTURE}.{name}", int)
+        if width is not None and width * heads != hidden:
+            raise ModelError(
+                f"{file.path}: {ARCHITECTURE}.{name} is {width}, and {heads} heads share {hidden}: "
+                "choose another file of the model"
+            )
+
+
+def _rope(file: GgufFile) -> dict[str, Any]:
+    """The rotary positions' parameters, as transformers names them."""
+    prefix = f"{ARCHITECTURE}.rope."
+    found: dict[str, Any] = {"rope_theta": float(file.get(f"{prefix}freq_base", _NUMBER, 10000.0))}
+    kind = file.get(f"{prefix}scaling.type", str, "none")
+    if kind == "none":
+        return found | {"rope_type": "default"}
+    found |= {"rope_type": kind, "factor": float(file.need(f"{prefix}scaling.factor", _NUMBER))}
+    original = file.get(f"{prefix}scaling.original_context_length", int)
+    return found if original is None else found | {"original_max_position_embeddings": original}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model in one GGUF file: found, opened and checked before any of its weights is read."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider.core.errors import ModelError
+from outrider.models.gguf.layout import TensorPlace, read_layout
+from outrider.models.gguf.names import module_name
+
+SUFFIX = ".gguf"
+ARCHITECTURE = "qwen2"
+"""The only one that is read: Qwen2's and Qwen2.5's text models, and what is made of them."""
+_INSTALL = "pip install 'outrider[gguf]'"
+_READ = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+_READ += ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+_REMEDY = "restore the file, or download it again"
+
+
+def gguf_of(model: Path) -> Path | None:
+    """The GGUF file that a model's path stands for: itself, or the one in a folder without config.json.
+
+    Raises ModelError where a folder has several.
+    """
+    if model.suffix == SUFFIX:
+        return model
+    if not model.is_dir() or (model / "config.json").exists():
+        return None
+    found = sorted(path for path in model.iterdir() if path.suffix == SUFFIX)
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise ModelError(f"{model} holds several GGUF files, {names}: give the path of one")
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor's `name` and shape in transformers' modules, its ggml type, and its bytes, row by row."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    rows: NDArray[np.uint8]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are kept with 32 bits."""
+        return self.kind == "F32"
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    path: Path
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, StoredTensor]
+
+    def get(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """A metadata value; the default where there is none. Raises ModelError for one of another type."""
+        value = self.metadata.get(key, default)
+        if value is default or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+            return value
+        raise ModelError(f"{self.path}: {key} is {str(value)[:60]!r}: {_REMEDY}")
+
+    def need(self, key: str, kind: type | tuple[type, ...]) -> Any:
+        """A metadata value. Raises ModelError where there is none."""
+        value = self.get(key, kind)
+        if value is None:
+            raise ModelError(f"{self.path} does not say its {key}: {_REMEDY}")
+        return value
+
+
+def open_gguf(path: Path) -> GgufFile:
+    """The checked file, its weights mapped and not read.
+
+    Raises ModelError for one that is damaged, cut off, a part of several, or of another architecture.
+    """
+    try:
+        stat = path.stat()
+        return _opened(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error.strerror}): {_REMEDY}") from error
+
+
+@lru_cache(maxsize=2)
+def _opened(path: Path, num_bytes: int, _: int) -> GgufFile:
+    """Read once while neither its size nor its time changes: a draft and a target may be of one file."""
+    if num_bytes == 0:
+        raise ModelError(f"{path} is empty: {_REMEDY}")
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        layout = read_layout(data)
+    except ValueError as error:
+        raise ModelError(f"{path} is no sound GGUF file ({error}): {_REMEDY}") from error
+    _check_kind(path, layout.metadata)
+    tensors = _stored(path, data, layout.tensors)
+    return GgufFile(path, layout.metadata, {one.name: one for one in tensors})
+
+
+def _check_kind(path: Path, metadata: Mapping[str, Any]) -> None:
+    """Raises ModelError for what holds no whole model of the architecture."""
+    architecture, kind = metadata.get("general.architecture"), metadata.get("general.type", "model")
+    if kind != "model":
+        raise ModelError(f"{path} holds a {kind!r}, no model: give the GGUF file of a whole model")
+    if architecture != ARCHITECTURE:
+        raise ModelError(
+            f"{path} is of the architecture {architecture!r}, and of GGUF files only {ARCHITECTURE!r} is read: "
+            "choose a Qwen2 or Qwen2.5 text model, or a Qwen2-VL or Qwen2.5-VL folder"
+        )
+    if metadata.get("split.count", 1) not in (0, 1):
+        raise ModelError(
+            f"{path} is one of {metadata['split.count']} parts: join them with "
+            "`llama-gguf-split --merge FIRST-PART WHOLE.gguf`"
+        )
+
+
+def _stored(path: Path, data: mmap.mmap, places: tuple[TensorPlace, ...]) -> Iterator[StoredTensor]:
+    constants = import_gguf()
+    known = {int(one): one for one in constants.GGMLQuantizationType}
+    seen: set[str] = set()
+    for place in places:
+        kind = known[place.kind].name if place.kind in known else str(place.kind)
+        if kind not in _READ:
+            raise ModelError(
+                f"{path}: {place.name} is of the type {kind}, and {', '.join(_READ)} are read: choose another "
+                "quantization of the model, such as Q4_K_M"
+            )
+        name = module_name(place.name)
+        if name is None or name in seen:
+            what = "a second" if name in seen else "a tensor that no Qwen2 model has,"
+            raise ModelError(f"{path} holds {what} {place.name}: choose another file of the model")
+        seen.add(name)
+        block, block_bytes = constants.GGML_QUANT_SIZES[known[place.kind]]
+        yield StoredTensor(name, place.shape, kind, _rows(path, data, place, block, block_bytes))
+
+
+def _rows(path: Path, data: mmap.mmap, place: TensorPlace, block: int, block_bytes: int) -> NDArray[np.uint8]:
+    """A tensor's bytes (rows, bytes of a row). Raises ModelError where they do not lie within the file."""
+    *outer, width = place.shape
+    if width % block:
+        raise ModelError(f"{path}: {place.name} is {width} wide, and its blocks {block}: {_REMEDY}")
+    row_bytes, count = width // block * block_bytes, math.prod(outer)
+    if place.offset + count * row_bytes > len(data):
+        raise ModelError(f"{path} is cut off: {place.name} goes on past its {len(data)} bytes: {_REMEDY}")
+    flat = np.frombuffer(data, np.uint8, count * row_bytes, place.offset)
+    return flat.reshape(count, row_bytes)
+
+
+def import_gguf() -> Any:
+    """The `gguf` package. Raises ModelError where it is not installed."""
+    try:
+        import gguf
+    except ImportError as error:
+        raise ModelError(f"GGUF files are read with the package gguf ({error}): {_INSTALL}") from error
+    return gguf

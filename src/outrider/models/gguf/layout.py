@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GGUF file's header: its metadata, and where each tensor's bytes lie.
+
+The format is ggml's (`docs/gguf.md` there), versions 2 and 3, little endian. The `gguf` package reads it too, one
+numpy view a token: for a vocabulary of 150,000 that takes twenty times as long.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"GGUF"
+VERSIONS = (2, 3)
+_ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
+_MOST_DIMENSIONS = 4
+_STRING, _ARRAY = 8, 9
+_NUMBERS = {0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8"}
+_NUMBERS[12] = "<f8"
+"""By the number of a metadata value's type: how its bytes are read."""
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """A tensor's `shape` as torch has it, the number of its ggml type, and where its data begin in the file."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    metadata: dict[str, Any]
+    tensors: tuple[TensorPlace, ...]
+
+
+def read_layout(data: mmap.mmap | bytes) -> Layout:
+    """The header of a whole file's bytes. Raises ValueError for what is none, or is cut off within it."""
+    cursor = _Cursor(data)
+    if cursor.take(4) != MAGIC:
+        raise ValueError("it does not begin with GGUF")
+    version = cursor.number("<u4")
+    if version not in VERSIONS:
+        raise ValueError(f"it is of version {version}, and {' and '.join(map(str, VERSIONS))} are read")
+    num_tensors, num_keys = cursor.number("<u8"), cursor.number("<u8")
+    metadata: dict[str, Any] = {}
+    for _ in range(num_keys):
+        key = cursor.string()
+        metadata[key] = cursor.value(cursor.number("<u4"))
+    places = [cursor.place() for _ in range(num_tensors)]
+    alignment = metadata.get(_ALIGNMENT_KEY, _ALIGNMENT)
+    if not isinstance(alignment, int) or alignment < 1:
+        raise ValueError(f"{_ALIGNMENT_KEY} is {alignment!r}")
+    begin = -(-cursor.at // alignment) * alignment
+    return Layout(
+        metadata, tuple(TensorPlace(one.name, one.shape, one.kind, begin + one.offset) for one in places)
+    )
+
+
+class _Cursor:
+    """Reads forward; every read is bounded by the file's end."""
+
+    def __init__(self, data: mmap.mmap | bytes) -> None:
+        self.at = 0
+        self._data = data
+
+    def take(self, count: int) -> bytes:
+        if count > len(self._data) - self.at:
+            raise ValueError("it ends within its header")
+        taken = self._data[self.at : self.at + count]
+        self.at += count
+        return taken
+
+    def number(self, form: str) -> Any:
+        return self.numbers(form, 1)[0]
+
+    def numbers(self, form: str, count: int) -> list[Any]:
+        return np.frombuffer(self.take(count * np.dtype(form).itemsize), form).tolist()
+
+    def string(self) -> str:
+        (length,) = struct.unpack("<Q", self.take(8))
+        return self.take(length).decode()
+
+    def value(self, kind: int) -> Any:
+        """A metadata value of the type with this number."""
+        if kind == _STRING:
+            return self.string()
+        if kind == _ARRAY:
+            return self._array(self.number("<u4"), self.number("<u8"))
+        if kind not in _NUMBERS:
+            raise ValueError(f"it has a value of the unknown type {kind}")
+        return self.number(_NUMBERS[kind])
+
+    def _array(self, kind: int, count: int) -> list[Any]:
+        if kind == _STRING:
+            return [self.string() for _ in range(count)]
+        if kind not in _NUMBERS:
+            raise ValueError(f"it has an array of the unknown type {kind}")
+        return self.numbers(_NUMBERS[kind], count)
+
+    def place(self) -> TensorPlace:
+        """A tensor's place, its offset counted from where the data begin."""
+        name, dimensions = self.string(), self.number("<u4")
+        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+            raise ValueError(f"{name} has {dimensions} dimensions")
+        shape = tuple(reversed(self.numbers("<u8", dimensions)))
+        if math.prod(shape) == 0:
+            raise ValueError(f"{name} has the shape {shape}")
+        return TensorPlace(name, shape, self.number("<u4"), self.number("<u8"))
