@@ -62,7 +62,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "models": (
         {"quantization"},
         {"backbone"},
-        {"inputs"},
+        {"gguf", "inputs"},
         {"checkpoint"},
         {"footprint", "text"},
         {"onnx"},

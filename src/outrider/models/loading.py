@@ -43,7 +43,7 @@ from outrider.models.onnx.slots import BRANCH_SLOTS
 from outrider.models.onnx.store import GraphRequest, are_built, find_graphs
 from outrider.models.quantization.int4_tiles import LEAST_CAPABILITY
 from outrider.models.session import QwenModel, plan_caches
-from outrider.models.text.tokenizer import QwenTokenizer, load_tokenizer
+from outrider.models.text.tokenizer import QwenTokenizer, check_markup, load_tokenizer
 
 Role = Literal["target", "draft"]
 
@@ -89,7 +89,8 @@ def load_model(
     if place.type != "cpu":
         text = text.to(place)
         exit_heads = None if exit_heads is None else exit_heads.to(place, text.embeddings.dtype)
-        vision.to(place)
+        if vision is not None:
+            vision.to(place)
     on_gpu = place.type == "cuda"
     return QwenModel(name, tokenizer, text, vision, max_length, card, exit_heads, sessions, on_gpu)
 
@@ -121,7 +122,7 @@ def _checked(
     sessions: int,
     device: str,
     copies: int = 1,
-) -> tuple[torch.device, ModelCard, QwenTokenizer, Preprocessing]:
+) -> tuple[torch.device, ModelCard, QwenTokenizer, Preprocessing | None]:
     _check_options(threads, precision, max_length)
     if sessions < 1:
         raise ConfigError(f"sessions must be at least 1, got {sessions}")
@@ -131,12 +132,14 @@ def _checked(
     card = read_card(folder)
     tokenizer = load_tokenizer(folder, tokenizer_folder)
     config = read_config(folder)
-    check_text_config(folder, config.text_config, tokenizer.vocab_size, precision, place.type == "cuda")
+    text_config = config.get_text_config()
+    check_text_config(folder, text_config, tokenizer.vocab_size, precision, place.type == "cuda")
     how = read_preprocessing(folder, config, max_length)
+    check_markup(folder, tokenizer, how is not None)
     widths = StepWidths(
-        text_shape(config.text_config),
-        config.text_config.hidden_size,
-        config.text_config.intermediate_size,
+        text_shape(text_config),
+        text_config.hidden_size,
+        text_config.intermediate_size,
         tokenizer.vocab_size,
     )
     caches = session_bytes(widths, max_length, precision, sessions, place.type == "cuda")
@@ -212,7 +215,8 @@ def load_graph_model(
     torch.set_num_threads(threads)
     config = read_config(folder)
     how = read_preprocessing(folder, config, max_length)
-    config = config.text_config
+    check_markup(folder, tokenizer, how is not None)
+    config = config.get_text_config()
     check_text_config(folder, config, tokenizer.vocab_size, precision)
     num_slots = next_span(max_length - 1) + BRANCH_SLOTS
     request = GraphRequest(folder, tokenizer.vocab_size, precision, found.packs, num_slots, DECODE_ROWS)

@@ -15,7 +15,7 @@ from outrider.core.model_options import DEFAULT_MAX_LENGTH
 from outrider.core.values import Prompt
 from outrider.models.checkpoint.preprocessor_config import read_preprocessing
 from outrider.models.checkpoint.weights import read_checkpoint
-from outrider.models.inputs.images import decode_jpeg, fit_to_model, patchify
+from outrider.models.inputs.images import Preprocessing, decode_jpeg, fit_to_model, patchify
 from outrider.models.text.tokenizer import load_tokenizer
 
 
@@ -56,17 +56,26 @@ class ReferenceGenerator:
         return rows.float()
 
     def _inputs(self, prompt: Prompt, following: Sequence[int] = ()) -> dict[str, Tensor]:
-        how, image_id = self._how, self._tokenizer.image_id
-        rgb = fit_to_model(decode_jpeg(prompt.jpeg), how)
+        token_ids, pictures = self._tokenizer.encode(prompt.text), {}
+        if self._how is not None:
+            token_ids, pictures = self._with_picture(token_ids, prompt.jpeg, self._how)
+        ids = torch.tensor([[*token_ids, *following]])
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if pictures:
+            inputs["mm_token_type_ids"] = (ids == self._tokenizer.image_id).int()
+        return inputs | pictures
+
+    def _with_picture(
+        self, token_ids: list[int], jpeg: bytes, how: Preprocessing
+    ) -> tuple[list[int], dict[str, Tensor]]:
+        """A prompt's ids with those of its picture, and what the vision tower takes."""
+        image_id = self._tokenizer.image_id
+        assert image_id is not None
+        rgb = fit_to_model(decode_jpeg(jpeg), how)
         rows, columns = (side // how.patch_px for side in rgb.shape[:2])
-        token_ids = self._tokenizer.encode(prompt.text)
         at = token_ids.index(image_id)
         token_ids[at : at + 1] = [image_id] * (rows * columns // how.merge**2)
-        ids = torch.tensor([[*token_ids, *following]])
-        return {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            "mm_token_type_ids": (ids == image_id).int(),
+        return token_ids, {
             "pixel_values": torch.from_numpy(patchify(rgb, how)),
             "image_grid_thw": torch.tensor([[1, rows, columns]]),
         }

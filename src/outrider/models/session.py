@@ -48,7 +48,7 @@ class QwenModel:
         name: str,
         tokenizer: QwenTokenizer,
         text: TextStack,
-        vision: VisionEncoder,
+        vision: VisionEncoder | None,
         max_length: int,
         card: ModelCard,
         exit_heads: ExitHeads | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import (
     Qwen2_5_VLForConditionalGeneration,
+    Qwen2ForCausalLM,
     Qwen2VLForConditionalGeneration,
     Qwen3VLForConditionalGeneration,
 )
@@ -25,7 +26,8 @@ class Architecture:
     `has_qkv_bias`: q, k and v have biases. `has_head_norms`: each head of q and of k is normed.
     `mrope_section`: pairs of a head that turn by time, row and column, where a configuration does not say;
     `interleaves_axes`: whether the axes take turns along the pairs, or follow each other.
-    `pictures`: what its published files ask for.
+    `pictures`: what its published files ask for; None for a text model, which reads none. `language`: where
+    its modules have their language half.
     """
 
     family: str
@@ -34,10 +36,12 @@ class Architecture:
     has_head_norms: bool = False
     mrope_section: tuple[int, int, int] = (16, 24, 24)
     interleaves_axes: bool = False
-    pictures: Preprocessing = QWEN2_PICTURES
+    pictures: Preprocessing | None = QWEN2_PICTURES
+    language: str = "model.language_model"
 
 
 ARCHITECTURES = {
+    "qwen2": Architecture("Qwen2", Qwen2ForCausalLM, pictures=None, language="model"),
     "qwen2_vl": Architecture("Qwen2-VL", Qwen2VLForConditionalGeneration),
     "qwen2_5_vl": Architecture("Qwen2.5-VL", Qwen2_5_VLForConditionalGeneration),
     "qwen3_vl": Architecture(
@@ -53,7 +57,8 @@ ARCHITECTURES = {
 """By the `model_type` of config.json."""
 
 
-def families() -> str:
-    """The names of all of them, as a person is told to choose one."""
-    *most, last = (architecture.family for architecture in ARCHITECTURES.values())
+def families(with_pictures: bool = False) -> str:
+    """The names of all of them, or of those that read pictures, as a person is told to choose one."""
+    known = [one for one in ARCHITECTURES.values() if one.pictures is not None or not with_pictures]
+    *most, last = (architecture.family for architecture in known)
     return f"{', '.join(most)} or {last}"

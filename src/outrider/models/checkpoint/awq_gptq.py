@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from outrider.core.errors import ModelError
-from outrider.models.checkpoint.card import read_json
+from outrider.models.checkpoint.settings import read_settings
 from outrider.models.quantization.int4_tiles import GROUPS
 from outrider.models.quantization.integers import INT4_GROUP, IntegerWeight
 
@@ -59,7 +59,7 @@ class StoredPart:
 
 def read_format(config_file: Path) -> StoredFormat | None:
     """None where neither AWQ nor GPTQ has quantized it. Raises ModelError for a layout that is not read."""
-    content = read_json(config_file)
+    content = read_settings(config_file)
     given = content.get("quantization_config")
     if given is None and isinstance(content.get("quantization"), dict):
         raise ModelError(f"{config_file}: MLX has quantized this checkpoint for Apple's chips: {_REMEDY}")

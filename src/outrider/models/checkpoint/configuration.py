@@ -14,11 +14,11 @@ from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_i
 from outrider.models.backbone.text_stack import TextShape
 from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture, families
 from outrider.models.checkpoint.awq_gptq import read_format
-from outrider.models.checkpoint.card import read_json
 from outrider.models.checkpoint.files import WEIGHTS_FILE, check_weight_files
+from outrider.models.checkpoint.settings import CONFIG_FILE, config_file, read_settings
+from outrider.models.gguf.file import SUFFIX, gguf_of
 from outrider.models.quantization.integers import INT4_GROUP
 
-CONFIG_FILE = "config.json"
 SIZES = (
     "hidden_size",
     "intermediate_size",
@@ -42,27 +42,38 @@ SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", 
 
 def check_checkpoint(folder: Path) -> None:
     """Raises ModelError naming the file that is missing, corrupt or of another architecture."""
-    if not folder.is_dir():
-        raise ModelError(f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}")
-    model_type = read_json(folder / CONFIG_FILE).get("model_type")
+    if gguf_of(folder) is None and not folder.is_dir():
+        raise ModelError(
+            f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF file"
+        )
+    path = config_file(folder)
+    model_type = read_settings(path).get("model_type")
     if model_type not in ARCHITECTURES:
         raise ModelError(
-            f"{folder / CONFIG_FILE} is of model_type {model_type!r}, not one of "
+            f"{path} is of model_type {model_type!r}, not one of "
             f"{', '.join(map(repr, ARCHITECTURES))}: choose a {families()} checkpoint"
         )
-    read_format(folder / CONFIG_FILE)
+    read_format(path)
     check_weight_files(folder)
 
 
 def read_config(folder: Path) -> Any:
     """transformers' configuration of the checked folder. Raises ModelError for values it does not take."""
-    modules = ARCHITECTURES[read_json(folder / CONFIG_FILE)["model_type"]].modules
+    path = config_file(folder)
+    architecture = ARCHITECTURES[read_settings(path)["model_type"]]
+    kind = architecture.modules.config_class
     try:
-        config = modules.config_class.from_pretrained(folder, local_files_only=True)
+        if path.suffix == SUFFIX:
+            config = kind(**read_settings(path))
+        else:
+            config = kind.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, TypeError, KeyError, StrictDataclassError) as error:
-        raise ModelError(f"{folder / CONFIG_FILE} cannot be used ({error}): restore the file") from error
-    for part in ("text_config", "vision_config"):
-        _check_sizes(f"{folder / CONFIG_FILE}: {part}", getattr(config, part).to_dict())
+        raise ModelError(f"{path} cannot be used ({error}): restore the file") from error
+    if architecture.pictures is None:
+        _check_sizes(f"{path}: ", config.to_dict())
+    else:
+        for part in ("text_config", "vision_config"):
+            _check_sizes(f"{path}: {part}.", getattr(config, part).to_dict())
     return config
 
 
@@ -76,15 +87,15 @@ def _check_sizes(where: str, sizes: dict[str, Any]) -> None:
     for name in SIZES:
         size = sizes.get(name, 1)
         if isinstance(size, list | tuple):
-            raise ModelError(f"{where}.{name} is {size}, and must be one number: restore the file")
+            raise ModelError(f"{where}{name} is {size}, and must be one number: restore the file")
         if isinstance(size, int) and size < 1:
-            raise ModelError(f"{where}.{name} is {size}, and must be at least 1: restore the file")
+            raise ModelError(f"{where}{name} is {size}, and must be at least 1: restore the file")
     for whole, part in SHARED_SIZES:
         if whole == "hidden_size" and "head_dim" in sizes:
             continue
         if whole in sizes and part in sizes and sizes[whole] % (sizes[part] or 1):
             raise ModelError(
-                f"{where}.{whole} is {sizes[whole]}, which {part}={sizes[part]} does not divide: "
+                f"{where}{whole} is {sizes[whole]}, which {part}={sizes[part]} does not divide: "
                 "restore the file"
             )
 
@@ -104,17 +115,23 @@ def check_text_config(
     wrong = {
         "hidden_act": (config.hidden_act, "silu"),
         "rope_type": (rope_type, "default"),
-        "use_sliding_window": (bool(getattr(config, "use_sliding_window", False)), False),
+        "use_sliding_window": (_slides(config), False),
         "attention_bias": (bool(getattr(config, "attention_bias", False)), False),
     }
     for name, (found, wanted) in wrong.items():
         if found != wanted:
-            raise ModelError(f"{folder / CONFIG_FILE}: {name} is {found!r}; only {wanted!r} can be run")
+            raise ModelError(f"{config_file(folder)}: {name} is {found!r}; only {wanted!r} can be run")
     if vocab_size > config.vocab_size:
         raise ModelError(
             f"{folder} has {config.vocab_size} token rows but its tokenizer {vocab_size}: "
             "use the tokenizer it was trained with"
         )
+
+
+def _slides(config: Any) -> bool:
+    """Whether a layer attends to a window of the text alone."""
+    kinds = getattr(config, "layer_types", None) or ()
+    return bool(getattr(config, "use_sliding_window", False)) and "sliding_attention" in kinds
 
 
 def text_shape(config: Any) -> TextShape:
@@ -128,13 +145,18 @@ def text_shape(config: Any) -> TextShape:
 
 def num_deep_layers(config: Any) -> int:
     """After how many of the first decoder layers a picture's deep features are added."""
-    return len(getattr(config.vision_config, "deepstack_visual_indexes", ()))
+    return len(getattr(getattr(config, "vision_config", None), "deepstack_visual_indexes", ()))
 
 
 def rotary_table(config: Any) -> RotaryTable:
-    """Raises ModelError where its sections, of time, height and width, are not as wide as a head."""
+    """Raises ModelError where its sections, of time, height and width, are not as wide as a head.
+
+    All of a text model's pairs turn by the time.
+    """
     parameters, head_dim = config.rope_parameters, text_shape(config).head_dim
     architecture = architecture_of(config)
+    if architecture.pictures is None:
+        return RotaryTable(head_dim, float(parameters["rope_theta"]), axes_in_sections((head_dim // 2, 0, 0)))
     section = parameters.get("mrope_section", architecture.mrope_section)
     if not _is_section(section, head_dim // 2):
         raise ModelError(

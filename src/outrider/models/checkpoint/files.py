@@ -15,6 +15,7 @@ from outrider.core.errors import ModelError
 from outrider.models.backbone.out_of_memory import is_out_of_memory
 from outrider.models.checkpoint.card import read_json
 from outrider.models.checkpoint.saves import difference_of_saves
+from outrider.models.gguf.file import SUFFIX, gguf_of, open_gguf
 
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX_FILE = "model.safetensors.index.json"
@@ -26,7 +27,10 @@ _CONVERSION = (
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The single weight file, else the shards its index names. Raises ModelError for neither."""
+    """The GGUF file, else the single weight file, else the shards its index names. Raises ModelError for none."""
+    gguf = gguf_of(folder)
+    if gguf is not None:
+        return [gguf]
     single, index = folder / WEIGHTS_FILE, folder / WEIGHTS_INDEX_FILE
     if single.exists():
         return [single]
@@ -41,6 +45,9 @@ def check_weight_files(folder: Path) -> None:
     for path in files:
         if not path.exists():
             raise _missing(folder, path)
+    if files[0].suffix == SUFFIX:
+        open_gguf(files[0])
+        return
     for path in files:
         _check_readable(path)
     adapter = next((folder / name for name in ADAPTER_FILES if (folder / name).exists()), None)
@@ -128,7 +135,7 @@ def _no_weights(folder: Path) -> ModelError:
     variant = next((n for n in names if n.startswith("model.") and n.endswith(".safetensors")), None)
     index_variant = next((n for n in names if n.startswith("model.safetensors.index.")), None)
     shard = next((n for n in names if n.startswith("model-") and n.endswith(".safetensors")), None)
-    pickled = first(".bin", ".pt", ".pth")
+    pickled, gguf = first(".bin", ".pt", ".pth"), first(SUFFIX)
     if adapter is not None:
         return ModelError(
             f"{folder} holds a LoRA adapter alone, {adapter}, no model: merge it into its base model (peft: "
@@ -148,4 +155,6 @@ def _no_weights(folder: Path) -> ModelError:
             f"{path} is missing; {pickled} is a pickle, which may run code and is not read. If you trust it, "
             f"convert it once: {_CONVERSION.format(folder)}"
         )
+    if gguf is not None:
+        return ModelError(f"{path} is missing; there is {gguf}: give the path of the GGUF file itself")
     return ModelError(f"{path} is missing. {_restore(folder)}")

@@ -12,6 +12,8 @@ from pathlib import Path
 from safetensors import safe_open
 
 from outrider.core.errors import ModelError
+from outrider.models.gguf.file import SUFFIX, open_gguf
+from outrider.models.gguf.weights import own_dtype
 
 FILE_BYTES = {
     **{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2},
@@ -41,11 +43,22 @@ class WeightHeader:
 def read_headers(files: Sequence[Path]) -> Iterator[WeightHeader]:
     """Yields name, shape and type of each weight without reading the weights."""
     for path in files:
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118
-                one = file.get_slice(name)
-                dtype = str(one.get_dtype())
-                yield WeightHeader(name, tuple(one.get_shape()), FILE_BYTES.get(dtype, 4), dtype)
+        yield from _gguf_headers(path) if path.suffix == SUFFIX else _safetensors_headers(path)
+
+
+def _safetensors_headers(path: Path) -> Iterator[WeightHeader]:
+    with safe_open(path, framework="pt") as file:
+        for name in file.keys():  # noqa: SIM118
+            one = file.get_slice(name)
+            dtype = str(one.get_dtype())
+            yield WeightHeader(name, tuple(one.get_shape()), FILE_BYTES.get(dtype, 4), dtype)
+
+
+def _gguf_headers(path: Path) -> Iterator[WeightHeader]:
+    """Of each weight what it is read as, not what it takes in the file."""
+    file = open_gguf(path)
+    for one in file.tensors.values():
+        yield WeightHeader(one.name, one.shape, own_dtype(file).itemsize, one.kind)
 
 
 def check_fit(config_file: Path, files: Sequence[Path], wanted: Mapping[str, Shape]) -> None:

@@ -23,18 +23,21 @@ TEXT_TOKENS = 512
 """What of max_length a picture leaves to the text; half of it where that is less."""
 
 
-def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing:
-    """What its file asks for, its largest picture bounded by what `max_length` has room for.
+def read_preprocessing(folder: Path, config: Any, max_length: int) -> Preprocessing | None:
+    """What its file asks for, its largest picture bounded by what `max_length` has room for; None for a text
+    model, which reads no pictures.
 
     A folder without either file, as the shipped ones are, has what its architecture's published files ask
     for; a file that leaves something out has the defaults of its processor, which are Qwen2-VL's.
     Raises ModelError for values that cannot be or do not fit the weights, ConfigError for too little room.
     """
+    pictures = ARCHITECTURES[config.model_type].pictures
+    if pictures is None:
+        return None
     vision = config.vision_config
     sizes = vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size
     how, found = Preprocessing(*sizes), _settings(folder)
     if found is None:
-        pictures = ARCHITECTURES[config.model_type].pictures
         return replace(pictures, patch_px=sizes[0], merge=sizes[1], temporal=sizes[2])
     where, content = found
     _check_fixed(where, content, how)

@@ -22,7 +22,6 @@ from outrider.models.backbone.text_stack import LayerWeights, RmsNorm, TextShape
 from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture
 from outrider.models.checkpoint.awq_gptq import StoredLayers, StoredPart, read_format
 from outrider.models.checkpoint.configuration import (
-    CONFIG_FILE,
     architecture_of,
     read_config,
     rotary_table,
@@ -30,7 +29,10 @@ from outrider.models.checkpoint.configuration import (
 )
 from outrider.models.checkpoint.files import WEIGHTS_FILE, weight_files
 from outrider.models.checkpoint.headers import Shape, check_fit
+from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.torchao_format import foreign_projections, is_plain
+from outrider.models.gguf.file import gguf_of, open_gguf
+from outrider.models.gguf.weights import own_dtype, read_tensors
 from outrider.models.inputs.images import Preprocessing
 from outrider.models.inputs.vision import VisionEncoder
 from outrider.models.quantization.matrices import DenseMatrix, ForeignMatrix, Matrix
@@ -55,27 +57,26 @@ def read_checkpoint(folder: Path, dtype: torch.dtype | str, with_layers: bool = 
     Without layers the language half is left out but for its embeddings and head.
     Raises ModelError where a weight is missing or of another shape.
     """
-    config, layout = read_config(folder), read_format(folder / CONFIG_FILE)
+    config, layout = read_config(folder), read_format(config_file(folder))
     if layout is not None:
         del config.quantization_config
     elif getattr(config, "quantization_config", None) is not None:
         dtype = "auto"
     if layout is not None or not with_layers:
-        config.text_config.num_hidden_layers, config.text_config.layer_types = 0, []
+        config.get_text_config().num_hidden_layers, config.get_text_config().layer_types = 0, []
     modules = _read_modules(folder, config, dtype)
     layers = StoredLayers(weight_files(folder), layout) if layout is not None and with_layers else None
-    return Checkpoint(modules, read_config(folder).text_config, layers)
+    return Checkpoint(modules, read_config(folder).get_text_config(), layers)
 
 
 def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     try:
         with _quiet_transformers():
             if getattr(config, "quantization_config", None) is None:
-                check_fit(folder / CONFIG_FILE, weight_files(folder), _configured_shapes(config))
+                check_fit(config_file(folder), weight_files(folder), _configured_shapes(config))
             modules, report = ARCHITECTURES[config.model_type].modules.from_pretrained(
-                folder,
+                **_source(folder, config, dtype),
                 config=config,
-                dtype=dtype,
                 local_files_only=True,
                 use_safetensors=True,
                 output_loading_info=True,
@@ -98,6 +99,17 @@ def _read_modules(folder: Path, config: Any, dtype: torch.dtype | str) -> Any:
     for weight in modules.parameters():
         weight.data = _aligned(weight.data)
     return modules.eval().requires_grad_(False)
+
+
+def _source(model: Path, config: Any, dtype: torch.dtype | str) -> dict[str, Any]:
+    """Where transformers is to take the weights from: the folder, or what a GGUF file's tensors stand for."""
+    path = gguf_of(model)
+    if path is None:
+        return {"pretrained_model_name_or_path": model, "dtype": dtype}
+    file = open_gguf(path)
+    dtype = own_dtype(file) if isinstance(dtype, str) else dtype
+    tensors = read_tensors(file, dtype, with_layers=config.get_text_config().num_hidden_layers > 0)
+    return {"pretrained_model_name_or_path": None, "dtype": dtype, "state_dict": tensors}
 
 
 def _configured_shapes(config: Any) -> dict[str, Shape]:
@@ -132,7 +144,7 @@ def build_text_stack(
     are packed there, and the rest is to follow by `TextStack.to`.
     """
     packer = pack_exactly if exact else partial(pack, place=place)
-    language, config = checkpoint.modules.model.language_model, checkpoint.text_config
+    language, config = _language(checkpoint), checkpoint.text_config
     form = LayerForm(architecture_of(config), text_shape(config), config.rms_norm_eps)
     layers = []
     for index in range(config.num_hidden_layers):
@@ -143,7 +155,7 @@ def build_text_stack(
         layers.append(_fuse_layer(part, form, precision, packer))
         del part
     embeddings = language.embed_tokens.weight.detach().to(whole_dtype(precision))
-    head = _head_weight(checkpoint.modules, embeddings)[:vocab_size]
+    head = _head_weight(checkpoint, embeddings)[:vocab_size]
     packs_head = checkpoint.layers is None and precision in ("int8", "int4")
     return TextStack(
         shape=form.shape,
@@ -156,11 +168,20 @@ def build_text_stack(
     )
 
 
-def build_vision_encoder(checkpoint: Checkpoint, how: Preprocessing, precision: Precision) -> VisionEncoder:
+def _language(checkpoint: Checkpoint) -> Any:
+    """The modules of the language half."""
+    return checkpoint.modules.get_submodule(architecture_of(checkpoint.text_config).language)
+
+
+def build_vision_encoder(
+    checkpoint: Checkpoint, how: Preprocessing | None, precision: Precision
+) -> VisionEncoder | None:
     """The vision tower: whole in float32, in bfloat16 beside a language half that is anything less.
 
-    Where torchao has quantized it, it stays of the type that its integers stand for.
+    Where torchao has quantized it, it stays of the type that its integers stand for. A text model has none.
     """
+    if how is None:
+        return None
     tower = checkpoint.modules.model.visual
     own = tower.patch_embed.proj.weight.dtype
     tower.patch_embed = _patches_as_matrix(tower.patch_embed.proj)
@@ -191,10 +212,11 @@ def whole_dtype(precision: Precision) -> torch.dtype:
     return torch.float32 if precision == "fp32" else torch.bfloat16
 
 
-def _head_weight(modules: Any, embeddings: Tensor) -> Tensor:
+def _head_weight(checkpoint: Checkpoint, embeddings: Tensor) -> Tensor:
     """The LM head (V, hidden): the embeddings themselves where they are tied."""
-    tied = modules.lm_head.weight.data_ptr() == modules.model.language_model.embed_tokens.weight.data_ptr()
-    return embeddings if tied else modules.lm_head.weight.detach().to(embeddings.dtype)
+    head = checkpoint.modules.lm_head.weight
+    tied = head.data_ptr() == _language(checkpoint).embed_tokens.weight.data_ptr()
+    return embeddings if tied else head.detach().to(embeddings.dtype)
 
 
 def _whole_head(weight: Tensor, exact: bool) -> DenseMatrix:

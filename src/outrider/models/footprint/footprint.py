@@ -13,8 +13,8 @@ import torch
 from outrider.core.errors import OutOfMemoryError
 from outrider.core.model_options import Precision
 from outrider.models.checkpoint.awq_gptq import read_format
-from outrider.models.checkpoint.configuration import CONFIG_FILE
 from outrider.models.checkpoint.headers import read_headers
+from outrider.models.checkpoint.settings import config_file
 from outrider.models.footprint.free_memory import available_bytes, available_on
 
 BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
@@ -89,7 +89,7 @@ def check_memory(
     A checkpoint is read into this machine's memory; weights and caches are kept in the device's, which is
     one copy's alone where it is a GPU.
     """
-    layout = read_format(folder / CONFIG_FILE)
+    layout = read_format(config_file(folder))
     weights = bytes_needed(files, precision, None if layout is None else layout.bits)
     kept = weights.kept + (0 if caches is None else caches.all_bytes)
     on_gpu = device is not None and device.type == "cuda"
@@ -113,7 +113,7 @@ def check_graph_memory(
     To build them a checkpoint is read, and then a byte held for each weight of 4 or 8 bits. What has more
     bits, bf16 too, is float32 in them.
     """
-    layout = read_format(folder / CONFIG_FILE)
+    layout = read_format(config_file(folder))
     stored_bits = None if layout is None else layout.bits
     whole: Precision = "fp32" if precision == "bf16" else precision
     kept = bytes_needed(files, whole, stored_bits).kept + cache.num_bytes

@@ -32,7 +32,7 @@ def gguf_of(model: Path) -> Path | None:
 
     Raises ModelError where a folder has several.
     """
-    if model.suffix == SUFFIX:
+    if model.suffix == SUFFIX and not model.is_dir():
         return model
     if not model.is_dir() or (model / "config.json").exists():
         return None

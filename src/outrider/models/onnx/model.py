@@ -74,7 +74,7 @@ class GraphModel:
         name: str,
         tokenizer: QwenTokenizer,
         language: GraphLanguage,
-        vision: VisionEncoder,
+        vision: VisionEncoder | None,
         max_length: int,
         card: ModelCard,
     ) -> None:

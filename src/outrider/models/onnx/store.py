@@ -23,8 +23,9 @@ from outrider.core.errors import ModelError
 from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.models.backbone.text_stack import TextStack
-from outrider.models.checkpoint.configuration import CONFIG_FILE, num_deep_layers
+from outrider.models.checkpoint.configuration import num_deep_layers
 from outrider.models.checkpoint.files import weight_files
+from outrider.models.checkpoint.settings import config_file
 from outrider.models.checkpoint.weights import build_text_stack, read_checkpoint
 from outrider.models.onnx.blocks import HEAD_FILE, GraphSizes, Phase, graph_file
 from outrider.models.onnx.export import export_block, export_head
@@ -55,9 +56,9 @@ class GraphRequest:
     @property
     def source(self) -> list[Any]:
         """Whose graphs they are. Another file, or one that was touched, is another model."""
-        names = [CONFIG_FILE, *(path.name for path in weight_files(self.folder))]
-        stats = [(self.folder / name).stat() for name in names]
-        files = [[name, s.st_size, s.st_mtime_ns] for name, s in zip(names, stats, strict=True)]
+        paths = [config_file(self.folder), *weight_files(self.folder)]
+        stats = [path.stat() for path in paths]
+        files = [[path.name, s.st_size, s.st_mtime_ns] for path, s in zip(paths, stats, strict=True)]
         return [str(self.folder.resolve()), FORMAT, files]
 
     @property

@@ -7,6 +7,7 @@ model of several parts, and else the tokenizer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 KEY = "eos_token_id"
 
 
-def read_end_ids(folder: Path, vocab_size: int, otherwise: int) -> frozenset[int]:
-    """The end tokens of a model folder; `otherwise` is the tokenizer's own.
+def read_end_ids(folder: Path, vocab_size: int, otherwise: Iterable[int]) -> frozenset[int]:
+    """The end tokens of a model folder; `otherwise` are the tokenizer's own.
 
     Raises ModelError where they are no token ids, or none is in the vocabulary.
     """
@@ -28,7 +29,7 @@ def read_end_ids(folder: Path, vocab_size: int, otherwise: int) -> frozenset[int
         for part in (content, text_part if isinstance(text_part, dict) else {}):
             if part.get(KEY) is not None:
                 return _token_ids(path, part[KEY], vocab_size)
-    return frozenset((otherwise,))
+    return frozenset(otherwise)
 
 
 def _token_ids(path: Path, given: Any, vocab_size: int) -> frozenset[int]:

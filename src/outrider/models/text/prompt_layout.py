@@ -15,15 +15,17 @@ from outrider.core.ports import finish
 from outrider.core.values import Prompt
 from outrider.models.backbone.mrope import prompt_positions
 from outrider.models.backbone.vision_tower import Features
+from outrider.models.checkpoint.architectures import families
 from outrider.models.inputs.vision import VisionEncoder
 from outrider.models.text.tokenizer import IMAGE_TOKEN, QwenTokenizer
 
 
 class PromptReader(Protocol):
-    """What reads prompts: a tokenizer, a vision tower and room for `max_length` tokens."""
+    """What reads prompts: a tokenizer, room for `max_length` tokens, and a vision tower but for text models."""
 
+    name: str
     tokenizer: QwenTokenizer
-    vision: VisionEncoder
+    vision: VisionEncoder | None
     max_length: int
 
 
@@ -65,18 +67,22 @@ def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, 
 
     Raises FrameError for a bad JPEG, ConfigError for a prompt of a form or length that cannot be run.
     """
-    image_id = model.tokenizer.image_id
+    vision, image_id = model.vision, model.tokenizer.image_id
+    if vision is None and IMAGE_TOKEN in prompt.text:
+        raise ConfigError(
+            f"{model.name} is a text model, and the prompt has a picture: choose a {families(True)} checkpoint"
+        )
     token_ids = tuple(model.tokenizer.encode(prompt.text))
-    num_placeholders = token_ids.count(image_id)
+    num_placeholders = 0 if vision is None else token_ids.count(image_id)
     if not token_ids or num_placeholders > 1:
         raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")
-    if num_placeholders == 0:
+    if vision is None or num_placeholders == 0:
         require_room(len(token_ids), model.max_length)
         return PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
     if not prompt.jpeg:
         raise FrameError("the prompt asks for a frame but has none: wait for the camera's first frame")
-    require_room(len(token_ids) - 1 + model.vision.count_tokens(prompt.jpeg), model.max_length)
-    image = yield from model.vision.encode_parts(prompt.jpeg)
+    require_room(len(token_ids) - 1 + vision.count_tokens(prompt.jpeg), model.max_length)
+    image = yield from vision.encode_parts(prompt.jpeg)
     at = token_ids.index(image_id)
     expanded = token_ids[:at] + (image_id,) * (image.rows * image.columns) + token_ids[at + 1 :]
     positions = prompt_positions(at, image.rows, image.columns, len(token_ids) - at - 1)

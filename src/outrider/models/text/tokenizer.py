@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from transformers import Qwen2Tokenizer, TokenizersBackend
 
 from outrider.core.errors import ModelError
 from outrider.core.language.prompt import END_OF_TEXT
+from outrider.models.gguf.file import gguf_of, open_gguf
+from outrider.models.gguf.vocabulary import end_ids, has_tokenizer, read_tokenizer
 from outrider.models.text.end_tokens import read_end_ids
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -31,14 +33,14 @@ class QwenTokenizer:
     """Implements `core.ports.Tokenizer`. Special tokens are parsed in `encode` and left out by `decode`."""
 
     def __init__(self, backend: tokenizers.Tokenizer, end_ids: frozenset[int]) -> None:
-        """Raises KeyError for a vocabulary without a token for pictures."""
+        """`image_id`: the token that stands for a picture, where the vocabulary has one."""
         vocabulary = backend.get_vocab(with_added_tokens=True)
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
         self.vocab_size: int = max(vocabulary.values()) + 1
         self.end_ids = end_ids
-        self.image_id: int = vocabulary[IMAGE_TOKEN]
+        self.image_id: int | None = vocabulary.get(IMAGE_TOKEN)
 
     def encode(self, text: str) -> list[int]:
         return list(self._backend.encode(text, add_special_tokens=False).ids)
@@ -57,10 +59,15 @@ class QwenTokenizer:
 
 
 def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
-    """The tokenizer in `tokenizer_folder`, else in the model's folder, else in `tokenizer/` beside it.
+    """The tokenizer in `tokenizer_folder`, else in the model's GGUF file or folder, else in `tokenizer/` beside.
 
     Its end tokens are the model's. Raises ModelError.
     """
+    path = None if tokenizer_folder else gguf_of(model_folder)
+    file = None if path is None else open_gguf(path)
+    if file is not None and has_tokenizer(file):
+        backend = read_tokenizer(file)
+        return _with_ends(backend, model_folder, end_ids(file, backend))
     candidates = [tokenizer_folder] if tokenizer_folder else [model_folder, model_folder.parent / "tokenizer"]
     for candidate in candidates:
         if (candidate / TOKENIZER_FILE).exists() or all((candidate / part).exists() for part in PARTS):
@@ -79,11 +86,20 @@ def _read_tokenizer(folder: Path, model_folder: Path) -> QwenTokenizer:
         own_end = read.eos_token_id
     except Exception as error:  # the libraries raise bare Exception for every kind of bad file
         raise ModelError(f"{path} is no tokenizer ({error}): restore the file") from error
-    vocabulary = backend.get_vocab(with_added_tokens=True)
-    try:
-        own_end = vocabulary[END_OF_TEXT] if own_end is None else own_end
-        return QwenTokenizer(backend, read_end_ids(model_folder, max(vocabulary.values()) + 1, own_end))
-    except KeyError as error:
+    own_end = backend.token_to_id(END_OF_TEXT) if own_end is None else own_end
+    if own_end is None:
+        raise ModelError(f"{path} has no token {END_OF_TEXT!r}: use the tokenizer that the model came with")
+    return _with_ends(backend, model_folder, (own_end,))
+
+
+def _with_ends(backend: tokenizers.Tokenizer, model_folder: Path, own: Iterable[int]) -> QwenTokenizer:
+    vocab_size = max(backend.get_vocab(with_added_tokens=True).values()) + 1
+    return QwenTokenizer(backend, read_end_ids(model_folder, vocab_size, own))
+
+
+def check_markup(folder: Path, tokenizer: QwenTokenizer, reads_pictures: bool) -> None:
+    """Raises ModelError where a token lacks that prompts are written with."""
+    if reads_pictures and tokenizer.image_id is None:
         raise ModelError(
-            f"{path} has no token {error}: use the tokenizer of a Qwen2-VL checkpoint"
-        ) from error
+            f"{folder}: its tokenizer has no token {IMAGE_TOKEN!r}: use the tokenizer that the model came with"
+        )

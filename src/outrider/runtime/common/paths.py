@@ -31,19 +31,19 @@ def models_folder(given: Path | None = None) -> Path:
 
 
 def model_folder(name: str) -> Path:
-    """A model's folder: as given where it exists, else beside the models that come with the package, else of
+    """A model's folder, or its GGUF file: as given where it exists, else beside the models that come with the package, else of
     the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
 
     Raises ModelError where there is none.
     """
     given = Path(name)
-    folder = given if given.is_dir() or given.is_absolute() else models_folder().parent / name
-    if folder.is_dir():
+    folder = given if given.exists() or given.is_absolute() else models_folder().parent / name
+    if folder.is_dir() or (folder.is_file() and folder.suffix == ".gguf"):
         return folder
     from outrider.models.checkpoint.hub import fetch_checkpoint, is_hub_name  # only where it is needed
 
     if not is_hub_name(name):
-        raise ModelError(f"there is no model folder {name}: give a folder that holds config.json")
+        raise ModelError(f"there is no model folder {name}: give a folder that holds config.json, or a GGUF file")
     return fetch_checkpoint(name)
 
 
