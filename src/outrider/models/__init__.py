@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outrider.models.checkpoint.card import ModelCard, read_card
+    from outrider.models.checkpoint.configuration import check_sees
     from outrider.models.constrained import ConstrainedModel, constrain
     from outrider.models.loading import check_model, load_exact_model, load_graph_model, load_model
     from outrider.models.reference import ReferenceGenerator
@@ -27,6 +28,7 @@ __all__ = [
     "QwenTokenizer",
     "ReferenceGenerator",
     "check_model",
+    "check_sees",
     "constrain",
     "load_exact_model",
     "load_graph_model",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 _MODULES = {
     "checkpoint.card": ("ModelCard", "read_card"),
+    "checkpoint.configuration": ("check_sees",),
     "constrained": ("ConstrainedModel", "constrain"),
     "loading": ("check_model", "load_exact_model", "load_graph_model", "load_model"),
     "reference": ("ReferenceGenerator",),

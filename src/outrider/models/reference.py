@@ -56,13 +56,14 @@ class ReferenceGenerator:
         return rows.float()
 
     def _inputs(self, prompt: Prompt, following: Sequence[int] = ()) -> dict[str, Tensor]:
-        token_ids, pictures = self._tokenizer.encode(prompt.text), {}
+        token_ids = self._tokenizer.encode(prompt.text)
+        pictures: dict[str, Tensor] = {}
         if self._how is not None:
             token_ids, pictures = self._with_picture(token_ids, prompt.jpeg, self._how)
         ids = torch.tensor([[*token_ids, *following]])
         inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         if pictures:
-            inputs["mm_token_type_ids"] = (ids == self._tokenizer.image_id).int()
+            inputs["mm_token_type_ids"] = ids.eq(self._tokenizer.image_id or 0).int()
         return inputs | pictures
 
     def _with_picture(

@@ -1,4 +1,4 @@
-"""GGUF files: their numbers and ids are those that transformers reads, and what cannot be run is refused first."""
+"""GGUF files: numbers and ids are those that their own package reads; what cannot be run is refused first."""
 
 from __future__ import annotations
 

@@ -62,3 +62,7 @@ def families(with_pictures: bool = False) -> str:
     known = [one for one in ARCHITECTURES.values() if one.pictures is not None or not with_pictures]
     *most, last = (architecture.family for architecture in known)
     return f"{', '.join(most)} or {last}"
+
+
+SEEING = f"choose a {families(with_pictures=True)} checkpoint"
+"""What to do where a text model is asked for what is in a picture."""

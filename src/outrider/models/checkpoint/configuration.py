@@ -12,7 +12,7 @@ from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
 from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_in_turn
 from outrider.models.backbone.text_stack import TextShape
-from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture, families
+from outrider.models.checkpoint.architectures import ARCHITECTURES, SEEING, Architecture, families
 from outrider.models.checkpoint.awq_gptq import read_format
 from outrider.models.checkpoint.files import WEIGHTS_FILE, check_weight_files
 from outrider.models.checkpoint.settings import CONFIG_FILE, config_file, read_settings
@@ -44,7 +44,7 @@ def check_checkpoint(folder: Path) -> None:
     """Raises ModelError naming the file that is missing, corrupt or of another architecture."""
     if gguf_of(folder) is None and not folder.is_dir():
         raise ModelError(
-            f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF file"
+            f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"
         )
     path = config_file(folder)
     model_type = read_settings(path).get("model_type")
@@ -55,6 +55,14 @@ def check_checkpoint(folder: Path) -> None:
         )
     read_format(path)
     check_weight_files(folder)
+
+
+def check_sees(folder: Path) -> None:
+    """Raises ModelError where a folder's or a file's model reads no pictures."""
+    path = config_file(folder)
+    kind = read_settings(path).get("model_type") if path.exists() else None
+    if kind in ARCHITECTURES and ARCHITECTURES[kind].pictures is None:
+        raise ModelError(f"{folder} is a text model ({kind}), which cannot navigate by a camera: {SEEING}")
 
 
 def read_config(folder: Path) -> Any:

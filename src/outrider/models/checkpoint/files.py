@@ -27,7 +27,7 @@ _CONVERSION = (
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The GGUF file, else the single weight file, else the shards its index names. Raises ModelError for none."""
+    """The GGUF file, the single weight file, else the shards its index names. Raises ModelError for none."""
     gguf = gguf_of(folder)
     if gguf is not None:
         return [gguf]

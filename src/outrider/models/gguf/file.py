@@ -22,8 +22,8 @@ SUFFIX = ".gguf"
 ARCHITECTURE = "qwen2"
 """The only one that is read: Qwen2's and Qwen2.5's text models, and what is made of them."""
 _INSTALL = "pip install 'outrider[gguf]'"
-_READ = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
-_READ += ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+_WHOLE, _INTEGERS = ("F32", "F16", "BF16"), ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
+_READ = (*_WHOLE, *_INTEGERS, "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
 _REMEDY = "restore the file, or download it again"
 
 
@@ -114,8 +114,8 @@ def _check_kind(path: Path, metadata: Mapping[str, Any]) -> None:
         raise ModelError(f"{path} holds a {kind!r}, no model: give the GGUF file of a whole model")
     if architecture != ARCHITECTURE:
         raise ModelError(
-            f"{path} is of the architecture {architecture!r}, and of GGUF files only {ARCHITECTURE!r} is read: "
-            "choose a Qwen2 or Qwen2.5 text model, or a Qwen2-VL or Qwen2.5-VL folder"
+            f"{path} is of the architecture {architecture!r}, and of GGUF files only {ARCHITECTURE!r} is "
+            "read: choose a Qwen2 or Qwen2.5 text model, or a Qwen2-VL or Qwen2.5-VL folder"
         )
     if metadata.get("split.count", 1) not in (0, 1):
         raise ModelError(
@@ -132,8 +132,8 @@ def _stored(path: Path, data: mmap.mmap, places: tuple[TensorPlace, ...]) -> Ite
         kind = known[place.kind].name if place.kind in known else str(place.kind)
         if kind not in _READ:
             raise ModelError(
-                f"{path}: {place.name} is of the type {kind}, and {', '.join(_READ)} are read: choose another "
-                "quantization of the model, such as Q4_K_M"
+                f"{path}: {place.name} is of the type {kind}, and {', '.join(_READ)} are read: choose "
+                "another quantization of the model, such as Q4_K_M"
             )
         name = module_name(place.name)
         if name is None or name in seen:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A GGUF file's header: its metadata, and where each tensor's bytes lie.
 
-The format is ggml's (`docs/gguf.md` there), versions 2 and 3, little endian. The `gguf` package reads it too, one
-numpy view a token: for a vocabulary of 150,000 that takes twenty times as long.
+The format is ggml's (`docs/gguf.md` there), versions 2 and 3, little endian. The `gguf` package reads it too,
+one numpy view a token: for a vocabulary of 150,000 that takes twenty times as long.
 """
 
 from __future__ import annotations
@@ -20,14 +20,25 @@ VERSIONS = (2, 3)
 _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _MOST_DIMENSIONS = 4
 _STRING, _ARRAY = 8, 9
-_NUMBERS = {0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8"}
-_NUMBERS[12] = "<f8"
+_NUMBERS = {
+    0: "<u1",
+    1: "<i1",
+    2: "<u2",
+    3: "<i2",
+    4: "<u4",
+    5: "<i4",
+    6: "<f4",
+    7: "?",
+    10: "<u8",
+    11: "<i8",
+    12: "<f8",
+}
 """By the number of a metadata value's type: how its bytes are read."""
 
 
 @dataclass(frozen=True)
 class TensorPlace:
-    """A tensor's `shape` as torch has it, the number of its ggml type, and where its data begin in the file."""
+    """A tensor's `shape` as torch has it, the number of its ggml type, and where its data begin."""
 
     name: str
     shape: tuple[int, ...]

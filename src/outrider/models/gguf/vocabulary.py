@@ -108,11 +108,10 @@ def _tokens(file: GgufFile) -> tuple[list[str], list[int]]:
 
 
 def _merges(file: GgufFile) -> list[tuple[str, str]]:
-    merges = file.need(f"{_KEY}merges", list)
-    pairs = [tuple(str(merge).split(" ")) for merge in merges]
-    if any(len(pair) != 2 for pair in pairs):
+    halves = [str(merge).split(" ") for merge in file.need(f"{_KEY}merges", list)]
+    if any(len(pair) != 2 for pair in halves):
         raise ModelError(f"{file.path}: {_KEY}merges holds what is no pair: {_REMEDY}")
-    return pairs
+    return [(left, right) for left, right in halves]
 
 
 def _all_are(kind: type, values: list[Any]) -> bool:

@@ -38,7 +38,7 @@ def _read(file: GgufFile, stored: StoredTensor, dtype: torch.dtype) -> Tensor:
         read[first : first + at_once] = torch.from_numpy(numbers)
     if not bool(read.isfinite().all()):
         raise ModelError(
-            f"{file.path}: {stored.name} holds what is no number of {dtype}: restore the file, or download it "
-            "again"
+            f"{file.path}: {stored.name} holds what is no number of {dtype}: restore the file, or download "
+            "it again"
         )
     return read.view(stored.shape)

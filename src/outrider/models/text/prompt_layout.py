@@ -15,13 +15,13 @@ from outrider.core.ports import finish
 from outrider.core.values import Prompt
 from outrider.models.backbone.mrope import prompt_positions
 from outrider.models.backbone.vision_tower import Features
-from outrider.models.checkpoint.architectures import families
+from outrider.models.checkpoint.architectures import SEEING
 from outrider.models.inputs.vision import VisionEncoder
 from outrider.models.text.tokenizer import IMAGE_TOKEN, QwenTokenizer
 
 
 class PromptReader(Protocol):
-    """What reads prompts: a tokenizer, room for `max_length` tokens, and a vision tower but for text models."""
+    """What reads prompts: a tokenizer, room for `max_length` tokens, and a vision tower if it sees."""
 
     name: str
     tokenizer: QwenTokenizer
@@ -69,14 +69,12 @@ def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, 
     """
     vision, image_id = model.vision, model.tokenizer.image_id
     if vision is None and IMAGE_TOKEN in prompt.text:
-        raise ConfigError(
-            f"{model.name} is a text model, and the prompt has a picture: choose a {families(True)} checkpoint"
-        )
+        raise ConfigError(f"{model.name} is a text model, and the prompt has a picture: {SEEING}")
     token_ids = tuple(model.tokenizer.encode(prompt.text))
-    num_placeholders = 0 if vision is None else token_ids.count(image_id)
+    num_placeholders = 0 if image_id is None or vision is None else token_ids.count(image_id)
     if not token_ids or num_placeholders > 1:
         raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")
-    if vision is None or num_placeholders == 0:
+    if vision is None or image_id is None or num_placeholders == 0:
         require_room(len(token_ids), model.max_length)
         return PromptLayout(token_ids, prompt_positions(0, 0, 0, len(token_ids)), 0, None)
     if not prompt.jpeg:

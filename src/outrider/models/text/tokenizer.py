@@ -59,7 +59,7 @@ class QwenTokenizer:
 
 
 def load_tokenizer(model_folder: Path, tokenizer_folder: Path | None = None) -> QwenTokenizer:
-    """The tokenizer in `tokenizer_folder`, else in the model's GGUF file or folder, else in `tokenizer/` beside.
+    """The tokenizer in `tokenizer_folder`, else in the model's GGUF file or folder, else in `tokenizer/`.
 
     Its end tokens are the model's. Raises ModelError.
     """
@@ -101,5 +101,5 @@ def check_markup(folder: Path, tokenizer: QwenTokenizer, reads_pictures: bool) -
     """Raises ModelError where a token lacks that prompts are written with."""
     if reads_pictures and tokenizer.image_id is None:
         raise ModelError(
-            f"{folder}: its tokenizer has no token {IMAGE_TOKEN!r}: use the tokenizer that the model came with"
+            f"{folder}: its tokenizer has no token {IMAGE_TOKEN!r}: use the one that the model came with"
         )

@@ -31,8 +31,8 @@ def models_folder(given: Path | None = None) -> Path:
 
 
 def model_folder(name: str) -> Path:
-    """A model's folder, or its GGUF file: as given where it exists, else beside the models that come with the package, else of
-    the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
+    """A model's folder, or its GGUF file: as given where it exists, else beside the models that come with the
+    package, else of the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
 
     Raises ModelError where there is none.
     """
@@ -43,7 +43,7 @@ def model_folder(name: str) -> Path:
     from outrider.models.checkpoint.hub import fetch_checkpoint, is_hub_name  # only where it is needed
 
     if not is_hub_name(name):
-        raise ModelError(f"there is no model folder {name}: give a folder that holds config.json, or a GGUF file")
+        raise ModelError(f"there is no model folder {name}: give one with config.json, or a GGUF file")
     return fetch_checkpoint(name)
 
 

@@ -49,10 +49,14 @@ class Edge:
 
 
 def open_edge(settings: EdgeSettings) -> Edge:
-    """Load the draft model and prepare the link, which need not be up. Raises ModelError and ConfigError."""
-    from outrider.models import load_tokenizer, read_card  # seconds to import
+    """Load the draft model and prepare the link, which need not be up.
+
+    Raises ModelError, for a text model too, and ConfigError.
+    """
+    from outrider.models import check_sees, load_tokenizer, read_card  # seconds to import
 
     folder = model_folder(settings.draft_model)
+    check_sees(folder)
     card = read_card(folder)
     draft = None
     if settings.config.needs_model:
