@@ -2,6 +2,7 @@
 # make test    set up and run all checks and tests
 # make docs    build the documentation into site/; a warning is an error
 # make setup   set up only; a second run takes under a second
+# make weights bring published language models (1.6 GB) for `outrider bench weights` and `pytest -m weights`
 # make test ROS_DISTRO=kilted PYTHON=python3.13    the same on another ROS 2 and Python, in .venv-kilted
 INSTRUCTION ?= find the silver bottle
 DEMO_OPTIONS ?=
@@ -18,7 +19,7 @@ export OUTRIDER_VENV := $(VENV)
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test docs setup check-python
+.PHONY: demo test docs setup weights check-python
 .DEFAULT_GOAL := demo
 
 check-python:
@@ -29,6 +30,10 @@ setup: check-python
 
 demo: setup
 	@$(BIN)/outrider demo "$(INSTRUCTION)" $(DEMO_OPTIONS)
+
+# Into the user's cache, or $OUTRIDER_WEIGHTS; each file is pinned by its hash.
+weights: setup
+	@$(BIN)/python scripts/get_weights.py
 
 # mkdocs-material announces other products on every run; NO_MKDOCS_2_WARNING leaves that out.
 docs: setup

