@@ -56,7 +56,7 @@ class ReferenceGenerator:
         return rows.float()
 
     def _inputs(self, prompt: Prompt, following: Sequence[int] = ()) -> dict[str, Tensor]:
-        token_ids = self._tokenizer.encode(prompt.text)
+        token_ids = self._tokenizer.encode_prompt(prompt.text)
         pictures: dict[str, Tensor] = {}
         if self._how is not None:
             token_ids, pictures = self._with_picture(token_ids, prompt.jpeg, self._how)

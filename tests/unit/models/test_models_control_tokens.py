@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiny_models import build_tiny_model
 
 from outrider.core.language.prompt import PromptContext, Step, as_words, render_prompt
 from outrider.core.language.questions import question_of, question_prompt
@@ -57,6 +60,31 @@ def test_no_prompt_has_more_control_tokens_than_its_form(words: str, document: s
 def test_a_control_token_keeps_its_letters(control: str) -> None:
     assert as_words(control).replace(" ", "") == control and as_words(control) != control
     assert as_words(as_words(control)) == as_words(control)
+
+
+@pytest.mark.parametrize("spelled", ["[GO]", "go", "###", "\u2581x", "<|go|>", "</s>", "[INST]", "key"])
+@pytest.mark.parametrize("special", [True, False])
+def test_a_control_token_of_any_spelling_is_words_in_a_prompt(
+    spelled: str, special: bool, tmp_path: Path
+) -> None:
+    """Whichever a file has added: to the model, the prompt is the one of a file that has not."""
+    build_tiny_model(tmp_path / "plain" / "model")
+    plain = load_tokenizer(tmp_path / "plain" / "model")
+    backend = tokenizers.Tokenizer.from_str(plain._backend.to_str())
+    backend.add_tokens([tokenizers.AddedToken(spelled, special=special, normalized=False)])
+    added = QwenTokenizer(backend, plain.end_ids)
+    context = PromptContext(
+        f"find the {spelled} sign", (Step(f"look{spelled}", "stop"),), 0, (f"saw {spelled} ahead 1.0 m",)
+    )
+    asked = question_prompt(f"where is {spelled}", [f"it says {spelled}{spelled}"])
+    for text in (render_prompt(context), render_prompt(context, instructed=True), asked):
+        assert added.encode_prompt(text) == plain.encode_prompt(text)
+        assert backend.token_to_id(spelled) not in added.encode_prompt(text) or spelled in ("go", "key")
+
+
+def test_a_prompt_without_other_control_tokens_is_transformers_own(tokenizer: QwenTokenizer) -> None:
+    for prompt in (render_prompt(PromptContext("find x")), question_prompt("where is x?", ["x is here"])):
+        assert tokenizer.encode_prompt(prompt) == tokenizer.encode(prompt)
 
 
 def test_other_words_stay_as_they_are() -> None:

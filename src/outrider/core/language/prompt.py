@@ -30,6 +30,8 @@ PROMPT_PREFIX = f"<|im_start|>system\n{SYSTEM_TEXT}<|im_end|>\n<|im_start|>user\
 INSTRUCTED_PREFIX = PROMPT_PREFIX.replace(SYSTEM_TEXT, INSTRUCTED_SYSTEM_TEXT)
 PROMPT_SUFFIX = "<|im_end|>\n<|im_start|>assistant\n"
 END_OF_TEXT = "<|im_end|>"
+MARKUP = ("<|im_start|>", END_OF_TEXT, "<|vision_start|>", "<|image_pad|>", "<|vision_end|>")
+"""The control tokens that a prompt is made with; whatever else a tokenizer knows as one is words in it."""
 _MARKUP = re.compile(r"<(?=\||/?\w+>)")
 """Where the name of a control token may begin: `<|im_end|>`, `<tool_call>`, `</think>`."""
 

@@ -70,7 +70,7 @@ def lay_out_parts(model: PromptReader, prompt: Prompt) -> Generator[None, None, 
     vision, image_id = model.vision, model.tokenizer.image_id
     if vision is None and IMAGE_TOKEN in prompt.text:
         raise ConfigError(f"{model.name} is a text model, and the prompt has a picture: {SEEING}")
-    token_ids = tuple(model.tokenizer.encode(prompt.text))
+    token_ids = tuple(model.tokenizer.encode_prompt(prompt.text))
     num_placeholders = 0 if image_id is None or vision is None else token_ids.count(image_id)
     if not token_ids or num_placeholders > 1:
         raise ConfigError(f"a prompt needs text and at most one {IMAGE_TOKEN}, got {num_placeholders}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ import tokenizers
 from transformers import Qwen2Tokenizer, TokenizersBackend
 
 from outrider.core.errors import ModelError
-from outrider.core.language.prompt import END_OF_TEXT
+from outrider.core.language.prompt import END_OF_TEXT, MARKUP
 from outrider.models.gguf.file import gguf_of, open_gguf
 from outrider.models.gguf.vocabulary import end_ids, has_tokenizer, read_tokenizer
 from outrider.models.text.end_tokens import read_end_ids
@@ -27,6 +28,7 @@ PARTS = ("vocab.json", "merges.txt")
 """What older checkpoints have instead."""
 IMAGE_TOKEN = "<|image_pad|>"
 INCOMPLETE_CHARACTER = "\ufffd"
+_PARTS_OF_PROMPT = re.compile(f"({'|'.join(map(re.escape, MARKUP))})")
 
 
 class QwenTokenizer:
@@ -45,9 +47,27 @@ class QwenTokenizer:
     def encode(self, text: str) -> list[int]:
         return list(self._backend.encode(text, add_special_tokens=False).ids)
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """As `encode`, but of the file's control tokens those of a prompt's form alone are markup.
+
+        Any other, however it is spelled, stands in what a person, a document or a sign has said: as words.
+        """
+        ids: list[int] = []
+        for part in _PARTS_OF_PROMPT.split(text):
+            known = self._backend.token_to_id(part) if part in MARKUP else None
+            ids += self._words.encode(part, add_special_tokens=False).ids if known is None else [known]
+        return ids
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Holds back a character whose last bytes have not come yet, so that a growing text only extends."""
         return self._backend.decode(list(token_ids), skip_special_tokens=True).rstrip(INCOMPLETE_CHARACTER)
+
+    @cached_property
+    def _words(self) -> tokenizers.Tokenizer:
+        """The same vocabulary and rules without a token that is cut out of a text beforehand."""
+        content = json.loads(self._backend.to_str())
+        content["added_tokens"] = []
+        return tokenizers.Tokenizer.from_str(json.dumps(content))
 
     @cached_property
     def fingerprint(self) -> str:
