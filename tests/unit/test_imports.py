@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"drafting.retrieval", "protocol"},
         {"acceptance"},
         {".", "fakes"},
-        {"adaptive"},
+        {"policy"},
         {"cloud", "drafting", "execution"},
         {"edge"},
         {"drivers"},

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.policy.session_estimates import SessionEstimates
 
 
 @pytest.fixture
 def aims_pay_where_a_branch_is_ready(monkeypatch):
     monkeypatch.setattr(
-        AdaptivePolicy, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0)
+        SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: (1.0 + chance) * (sizes[2] > 0)
     )
 
 
 @pytest.fixture
 def every_aim_pays(monkeypatch):
-    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)

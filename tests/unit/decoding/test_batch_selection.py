@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.estimators import BatchTime
 from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
+from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP, SHORT, FULL = (Candidate(tokens, 0, can_wait=True) for tokens in (1.0, 1.7, 2.5))

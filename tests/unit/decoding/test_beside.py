@@ -11,7 +11,6 @@ from support.toys import toy_pair
 from outrider.core.frames import Draft, Verdict
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
-from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -23,6 +22,7 @@ from outrider.decoding.jobs import (
     SessionKey,
     Verify,
 )
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import common_length
@@ -53,8 +53,8 @@ def cloud(branches: int = 3, when_idle: str = "adaptive", hints: str = "useful",
     assert text is not None
     if when_idle == "adaptive":
         step(one)
-        text._pace.on_verified(0, 0.05)
-        text._pace.on_verified(4, 0.05)
+        text.policy.estimates.on_verified(0, 0.05)
+        text.policy.estimates.on_verified(4, 0.05)
     offer(one, branches, len(text._text))
     return one
 
@@ -137,8 +137,8 @@ def test_what_runs_beside_counts_for_the_robots_share(monkeypatch):
 
 def test_what_is_learnt_of_a_draft_is_how_far_it_stood_itself(monkeypatch):
     said: list[tuple] = []
-    monkeypatch.setattr(AdaptivePolicy, "on_draft_judged", lambda pace, *given: said.append(given))
-    monkeypatch.setattr(AdaptivePolicy, "on_second_judged", lambda pace, *given: said.append(given))
+    monkeypatch.setattr(SessionEstimates, "on_draft_judged", lambda pace, *given: said.append(given))
+    monkeypatch.setattr(SessionEstimates, "on_second_judged", lambda pace, *given: said.append(given))
     one = cloud(branches=2)
     job = pending(one)
     one.finish(job, one.run([job], never)[0], 0.05)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 
-def paced(rate_of: int = 3, wide_s: float | None = None) -> AdaptivePolicy:
+def paced(rate_of: int = 3, wide_s: float | None = None) -> SessionEstimates:
     """Of drafts of 4 so many tokens stood; a forward of 4 takes as long as a step, one of 20 `wide_s`."""
-    one = AdaptivePolicy()
+    one = SessionEstimates()
     one.on_verified(0, 0.05)
     for _ in range(50):
         one.on_verified(4, 0.05)
@@ -19,8 +19,8 @@ def paced(rate_of: int = 3, wide_s: float | None = None) -> AdaptivePolicy:
 
 
 def test_nothing_is_verified_beside_a_draft_before_both_times_are_known():
-    assert AdaptivePolicy().num_beside(4, [(0, 4)]) == 0
-    fresh = AdaptivePolicy()
+    assert SessionEstimates().num_beside(4, [(0, 4)]) == 0
+    fresh = SessionEstimates()
     fresh.on_verified(0, 0.05)
     assert fresh.num_beside(4, [(0, 4)]) == 0
 

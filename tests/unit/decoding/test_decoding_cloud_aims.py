@@ -23,9 +23,9 @@ from cloud_machine import (
 )
 
 from outrider.core.frames import Cancel, Close
-from outrider.decoding.adaptive.exit_calibration import ExitCalibrator
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.jobs import ExitHint, GivenUp, Verify, Word
+from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 pytestmark = pytest.mark.usefixtures("aims_pay_where_a_branch_is_ready")
@@ -182,7 +182,7 @@ def test_without_a_branch_ready_nothing_is_given_up():
 
 
 @pytest.mark.parametrize("when_idle", ["wait", "step"])
-@pytest.mark.parametrize("hints", ["all", "useful"])
+@pytest.mark.parametrize("hints", ["none", "all"])
 def test_others_end_what_they_have_begun(when_idle, hints):
     cloud, text = service(TRUSTING), own()
     opened(cloud, when_idle=when_idle, hints=hints)
@@ -246,4 +246,4 @@ def test_in_a_batch_nothing_is_given_up():
         cloud.receive(peer, draft(2, text[2:4], digest=extend_digest(ROOT, text[:2])))
     step(cloud)
     sessions = cloud._machine._sessions.values()
-    assert not any(one.pace.times.begin_again_s for one in sessions), "nothing was left"
+    assert not any(one.estimates.times.begin_again_s for one in sessions), "nothing was left"

@@ -36,7 +36,7 @@ def doubting(job, exit_index: int, at: int, token: int, confidence: float = 1.0)
 
 
 def test_a_useful_hint_is_news_that_deserves_trust():
-    cloud, job = hinting("useful")
+    cloud, job = hinting("useful", "adaptive")
     [first] = frames(cloud.hint(job, doubting(job, 0, 0, 9)))
     assert first.tokens == (9,)
     assert first.confidence < 100, "a hint is not believed by its own word alone"
@@ -46,7 +46,7 @@ def test_a_useful_hint_is_news_that_deserves_trust():
 
 
 def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
-    cloud, job = hinting("useful", tuning=AdaptiveTuning(min_outcome_prob=0.02))
+    cloud, job = hinting("useful", "adaptive", tuning=AdaptiveTuning(min_outcome_prob=0.02))
     once = doubting(job, 0, 1, 9)
     [word] = once.words
     twice = once._replace(words=(word._replace(choices=(*word.choices[:3], 8, *word.choices[4:])),))
@@ -56,7 +56,7 @@ def test_an_exit_that_contradicts_the_draft_twice_names_both_outcomes():
 
 
 def test_useful_hints_keep_to_their_allowance():
-    cloud, job = hinting("useful")
+    cloud, job = hinting("useful", "adaptive")
     sent = [hint for token in range(1, 32) for hint in frames(cloud.hint(job, doubting(job, 0, 0, token)))]
     assert sent and sum(wire_bytes(encode(hint)) for hint in sent) <= DEFAULT_TUNING.reserve_bytes
 

@@ -9,10 +9,10 @@ from edge_machine import PROMPT, ROOT, draft, drafted, edge, grow, hint, prefill
 from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, ModelError, ProtocolError
 from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.edge.machine import Commit, EdgeMachine, Fail, Send
 from outrider.decoding.fakes.toy import ToyTokenizer
+from outrider.decoding.policy.estimators import CalibratedAcceptance
 from outrider.wire.codec import decode_edge_frame, encode
 
 

@@ -16,12 +16,12 @@ from support.toys import greedy_token_after, own_text, request, toy_pair
 from outrider.core.errors import Cancelled
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import LinkState
-from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.config import HINT_ORDERS, STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES
 from outrider.wire.codec import encode, wire_bytes
@@ -97,12 +97,12 @@ def aims(monkeypatch) -> Counter[str]:
 
     def on_given_up(text, job, now_s, plain=TargetSequence.on_given_up):
         seen["drafts" if job.draft else "steps"] += 1
-        foretold = text._foretold.tokens
+        foretold = text.policy.assumed
         plain(text, job, now_s)
-        seen["grown"] += text._foretold.tokens == foretold
+        seen["grown"] += text.policy.assumed == foretold
 
     def on_judged(text, job, judgement, *times, plain=TargetSequence.on_judged):
-        known = len(text._foretold.tokens)
+        known = len(text.policy.assumed)
         seen["right"] += 0 < known <= judgement.accepted
         seen["wrong"] += known > judgement.accepted
         return plain(text, job, judgement, *times)
@@ -110,8 +110,8 @@ def aims(monkeypatch) -> Counter[str]:
     def gain(pace, chance, drafted, named, ready, elapsed_s):
         return (1.0 + chance) * (ready > 0 or chance > 0.2)
 
-    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", gain)
-    monkeypatch.setattr(AdaptivePolicy, "gain_of_more", lambda pace, chance, *sizes: 3.0)
+    monkeypatch.setattr(SessionEstimates, "gain_of_aim", gain)
+    monkeypatch.setattr(SessionEstimates, "gain_of_more", lambda pace, chance, *sizes: 3.0)
     monkeypatch.setattr(TargetSequence, "on_given_up", on_given_up)
     monkeypatch.setattr(TargetSequence, "on_judged", on_judged)
     return seen

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.estimators import (
+from outrider.decoding.policy.estimators import (
     AcceptanceRates,
     ByteBudget,
     CalibratedAcceptance,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.exit_calibration import ExitCalibrator, ExitObservation, heard_after
 from outrider.decoding.jobs import ExitHint, Word
+from outrider.decoding.policy.exit_calibration import ExitCalibrator, ExitObservation, heard_after
 from outrider.decoding.tuning import ExitPriors
 
 steady = settings(max_examples=100, deadline=None, derandomize=True)

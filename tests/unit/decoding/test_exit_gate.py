@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.adaptive.exit_gate import ExitGate
+from outrider.decoding.policy.exit_gate import ExitGate
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 FORWARD_S = 0.1

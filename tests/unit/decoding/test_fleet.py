@@ -14,7 +14,6 @@ from outrider.core.frames import EdgeFrame, Peer
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, Chunk, ExitReader, Pause, Reading
 from outrider.core.values import DecodeRequest, Prompt
-from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud import machine
 from outrider.decoding.cloud.batch_selection import Candidate, worth_joining
 from outrider.decoding.cloud.machine import Reply
@@ -22,6 +21,7 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.execution.workers import OnHint
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.jobs import CloudJob, CloudResult, Verify
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.simulation.decoder import ComputeProfile
@@ -180,7 +180,7 @@ class SlowExits(ToyModel):
 def test_a_verification_given_up_takes_the_time_to_its_exit(
     modelled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
+    monkeypatch.setattr(SessionEstimates, "gain_of_aim", lambda pace, chance, *sizes: 1.0 + chance)
     target, draft = SlowExits(toy_pair(3, 0.7, -9.0)[0].settings), toy_pair(3, 0.7, -9.0)[1]
     monkeypatch.setattr(time, "thread_time", lambda: target.spent_s)
     config = DecodingConfig(temperature=1.0)

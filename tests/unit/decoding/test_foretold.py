@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.adaptive.exit_calibration import heard_after
-from outrider.decoding.adaptive.foretold import AbortedVerification, Foretold, learn_from_left
-from outrider.decoding.adaptive.policy import AdaptivePolicy
-from outrider.decoding.jobs import ExitHint, Word
+from outrider.core.frames import Peer
+from outrider.decoding.acceptance.schemes import GREEDY
+from outrider.decoding.jobs import ExitHint, SessionKey, Verify, Word
+from outrider.decoding.policy.exit_calibration import heard_after
+from outrider.decoding.policy.foretold import AbortedVerification, Foretold, learn_from_left
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.protocol.sampling_rules import Sampling
 from outrider.decoding.tuning import AdaptiveTuning
 
 DRAFT = (1, 2, 3)
@@ -21,7 +24,7 @@ def word(*choices: int, exit: int = 0) -> ExitHint:
     return ExitHint(exit, 0, choices[0], 0.9, (Word(choices, (0.9,) * len(choices)),))
 
 
-def given_up(pace: AdaptivePolicy) -> Foretold:
+def given_up(pace: SessionEstimates) -> Foretold:
     """An exit said 1, 9 of DRAFT, after which a branch lay ready, so that the verification was left."""
     foretold = Foretold(pace)
     foretold.begin(0.0)
@@ -32,24 +35,42 @@ def given_up(pace: AdaptivePolicy) -> Foretold:
     return foretold
 
 
+def judged(
+    foretold: Foretold,
+    pace: SessionEstimates,
+    drafts: tuple[tuple[int, ...], ...],
+    new: tuple[int, ...],
+    compute_s: float = 0.1,
+) -> None:
+    """A verification of `drafts` has ended with these tokens, as the adaptive policy takes it in."""
+    job = Verify(
+        SessionKey(Peer("", b""), 1), 1, (4,), drafts[0], (), GREEDY, Sampling(), True, True, drafts[1:]
+    )
+    known = len(foretold.tokens)
+    foretold.learn_from_aborted(new)
+    outcome = VerificationOutcome(job, new, len(new), len(new) - 1, 0, compute_s, True, None, None, 1.0)
+    pace.on_verdict(outcome, known)
+    foretold.on_judged(drafts, new)
+
+
 def test_an_outcome_that_is_hardly_trusted_is_none():
-    foretold = Foretold(AdaptivePolicy(AdaptiveTuning(min_outcome_prob=0.47)))
+    foretold = Foretold(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.47)))
     said = foretold.hear(word(9, 8))
     assert [tokens for tokens, _ in foretold.outcomes(said, [(1,)])] == [(1, 8)], "the draft is trusted more"
 
 
 def test_what_was_left_names_what_the_next_verification_begins_with():
-    foretold = given_up(AdaptivePolicy())
+    foretold = given_up(SessionEstimates())
     assert foretold.tokens == (1, 9)
     foretold.forget()
     assert foretold.tokens == ()
 
 
 def test_the_exits_of_a_verification_that_was_left_are_judged_by_the_next():
-    right, wrong = AdaptivePolicy(), AdaptivePolicy()
+    right, wrong = SessionEstimates(), SessionEstimates()
     for pace, new in ((right, (1, 9, 7, 8, 5)), (wrong, (1, 2, 6))):
         foretold = given_up(pace)
-        foretold.on_judged(((1, 9, *READY),), new, True)
+        judged(foretold, pace, ((1, 9, *READY),), new)
         assert foretold.tokens == (), "the text is another"
     heard = heard_after(word(1, 9), None)
     chances = [dict(pace.trust.outcomes(heard, [(1, 2)]))[(1, 9)] for pace in (right, wrong)]
@@ -60,24 +81,26 @@ def test_of_what_had_been_foretold_nothing_is_learnt_of_drafts(monkeypatch):
     """The first two tokens are the exits' own, of the branch after them one stood."""
     learnt = []
     monkeypatch.setattr(
-        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
-    foretold = given_up(AdaptivePolicy())
-    foretold.on_judged(((1, 9, *READY),), (1, 9, 7, 5), True)
+    pace = SessionEstimates()
+    foretold = given_up(pace)
+    judged(foretold, pace, ((1, 9, *READY),), (1, 9, 7, 5))
     assert learnt == [(1, True), (1, True)], "of the draft that was left, and of the branch"
 
 
 def test_a_judgement_of_rows_that_were_known_is_no_trial_of_a_draft(monkeypatch):
     learnt = []
     monkeypatch.setattr(
-        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
-    Foretold(AdaptivePolicy()).on_judged(((),), (5,), False)
+    pace = SessionEstimates()
+    judged(Foretold(pace), pace, ((),), (5,), compute_s=0.0)
     assert learnt == []
 
 
 def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
-    foretold = given_up(AdaptivePolicy(AdaptiveTuning(min_outcome_prob=0.0)))
+    foretold = given_up(SessionEstimates(AdaptiveTuning(min_outcome_prob=0.0)))
     assert [foretold.num_own(stood, 4) for stood in range(4)] == [1, 1, 0, 0]
     assert [foretold.num_own(stood, 2) for stood in range(3)] == [1, 1, 1], "no draft lay ready after it"
     foretold.begin(1.0)
@@ -100,7 +123,7 @@ def test_the_tokens_that_exits_put_in_place_of_drafts_are_known():
 def test_what_came_tells_how_far_a_draft_would_have_stood(monkeypatch, new, expected):
     learnt = []
     monkeypatch.setattr(
-        AdaptivePolicy, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
+        SessionEstimates, "on_draft_judged", lambda pace, stood, fell: learnt.append((stood, fell))
     )
-    learn_from_left(AdaptivePolicy(), AbortedVerification((DRAFT,), 0, []), new)
+    learn_from_left(SessionEstimates(), AbortedVerification((DRAFT,), 0, []), new)
     assert learnt == [expected]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from outrider.decoding.adaptive.hint_filter import HintFilter
+from outrider.decoding.policy.hint_filter import HintFilter
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 VOCABULARY = 1000
 
 
 def test_useful_is_what_is_new_or_surer():
-    telling = HintFilter("useful", VOCABULARY)
+    telling = HintFilter(VOCABULARY)
     assert telling.tells((1, 2), 0.5)
     assert not telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain - 0.01)
     assert telling.tells((1, 2), 0.5 + DEFAULT_TUNING.hint_repeat_gain)
@@ -17,19 +17,14 @@ def test_useful_is_what_is_new_or_surer():
 
 
 def test_of_the_next_verification_all_is_news():
-    telling = HintFilter("useful", VOCABULARY)
+    telling = HintFilter(VOCABULARY)
     assert telling.tells((1, 2), 0.9)
     telling.forget()
     assert telling.tells((1, 2), 0.9)
 
 
-def test_an_edge_that_wants_everything_is_told_everything():
-    telling = HintFilter("all", VOCABULARY)
-    assert all(telling.tells((1, 2), 0.0) for _ in range(1000))
-
-
 def test_an_empty_purse_tells_nothing_until_tokens_fill_it():
-    telling = HintFilter("useful", VOCABULARY)
+    telling = HintFilter(VOCABULARY)
     told = sum(telling.tells((token,), 1.0) for token in range(100))
     assert 1 <= told < 20
     telling.on_verdict(20)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.policy.session_estimates import SessionEstimates
 
 STEP_S = 0.05
 
 
-def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> AdaptivePolicy:
+def pace(accepted: int, verify_s: float = STEP_S, drafted: int = 4) -> SessionEstimates:
     """After 60 chunks of which so many tokens stood each."""
-    policy = AdaptivePolicy()
+    policy = SessionEstimates()
     policy.on_verified(0, STEP_S)
     for _ in range(60):
         policy.on_verified(drafted, verify_s)
@@ -25,12 +25,12 @@ def test_how_much_of_a_draft_is_verified_depends_on_what_stood():
     assert pace(4, verify_s=0.06).chunk_length(2) == 2
     assert pace(0, verify_s=0.06).chunk_length(4) == 0
     assert pace(4, verify_s=1.0).chunk_length(4) == 0, "a chunk must not cost more than its tokens as steps"
-    assert AdaptivePolicy().chunk_length(3) == 3
+    assert SessionEstimates().chunk_length(3) == 3
     assert pace(4).chunk_length(0) == 0
 
 
 def test_long_chunks_are_cut_where_their_end_does_not_pay():
-    policy = AdaptivePolicy()
+    policy = SessionEstimates()
     policy.on_verified(0, STEP_S)
     for _ in range(100):
         policy.on_verified(8, 0.12)
@@ -60,7 +60,7 @@ times = st.floats(1e-4, 2.0)
     st.integers(0, 8),
 )
 def test_whatever_it_has_seen_its_answers_are_sane(verified, offered):
-    policy = AdaptivePolicy()
+    policy = SessionEstimates()
     for drafted, accepted, compute_s in verified:
         policy.on_verified(drafted, compute_s)
         policy.on_draft_judged(min(drafted, accepted), accepted < drafted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.decoding.adaptive.policy import AdaptivePolicy
-from outrider.decoding.adaptive.restart import RestartRule
+from outrider.decoding.policy.restart import RestartRule
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.tuning import DEFAULT_TUNING
 
 STEP_S, VERIFY_S = 0.05, 0.06
@@ -14,9 +14,9 @@ READY = {(1, 9): (5, 6, 7, 8), (8,): (5, 6, 7, 8), (1, 2, 3, 4, 5): (6, 7, 8)}
 """The branches that lie ready, by the outcomes they go on from."""
 
 
-def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> AdaptivePolicy:
+def taught(steps: bool = True, drafts: bool = True, right: float = 0.8) -> SessionEstimates:
     """Drafts of four, of whose tokens that share stood, and steps."""
-    pace = AdaptivePolicy()
+    pace = SessionEstimates()
     for number in range(100):
         if steps:
             pace.on_verified(0, STEP_S)
@@ -32,7 +32,7 @@ def after(tokens: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def aiming(
-    pace: AdaptivePolicy, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01
+    pace: SessionEstimates, *outcomes: tuple[tuple[int, ...], float], elapsed_s: float = 0.01
 ) -> RestartRule:
     aim = RestartRule(pace)
     aim.begin(7.0)
@@ -168,7 +168,7 @@ def test_a_branch_that_is_short_gains_less_where_more_would_come():
 
 
 def test_nothing_is_aimed_at_before_a_step_has_been_timed():
-    for pace in (AdaptivePolicy(), taught(steps=False)):
+    for pace in (SessionEstimates(), taught(steps=False)):
         assert pace.gain_of_aim(1.0, 4, 2, 4, 0.0) == 0.0
         assert not aiming(pace, ((1, 9), 1.0), elapsed_s=0.0).is_better
 
@@ -261,5 +261,7 @@ def test_a_verification_is_aimed_anew_while_its_exits_are_sure():
 
 @pytest.mark.parametrize(("added", "leaves"), [(-0.1, False), (0.1, True)])
 def test_a_verification_is_left_only_for_a_gain_that_is_worth_it(monkeypatch, added, leaves):
-    monkeypatch.setattr(AdaptivePolicy, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added)
+    monkeypatch.setattr(
+        SessionEstimates, "gain_of_aim", lambda *sizes: DEFAULT_TUNING.min_restart_gain + added
+    )
     assert aiming(taught(), ((1, 9), 0.9)).is_better is leaves

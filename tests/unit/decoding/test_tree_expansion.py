@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
 from outrider.decoding.drafting.tree_expansion import TreeExpander
+from outrider.decoding.policy.estimators import CalibratedAcceptance
 
 VOCAB, END, MOST_TOKENS = 6, 5, 30
 steps = st.lists(

@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass
 
 from outrider.core.frames import AggregatorPolicy, PeerSide
-from outrider.decoding.adaptive.estimators import ExponentialMean
 from outrider.decoding.aggregation.rule import other_side
+from outrider.decoding.policy.estimators import ExponentialMean
 
 PRIOR_RATE, PRIOR_TRIALS = 0.7, 4.0
 MEMORY = 0.995

@@ -33,8 +33,6 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
-from outrider.decoding.adaptive.estimators import BatchTime
-from outrider.decoding.adaptive.policy import AdaptivePolicy
 from outrider.decoding.cloud.admission import (
     Presence,
     busy_message,
@@ -47,6 +45,8 @@ from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_jo
 from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
 from outrider.decoding.cloud.target_sequence import TargetSequence
 from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.policy.estimators import BatchTime
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.refusals import check_served, check_tokenizer, reason_of
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -71,7 +71,7 @@ class _Session:
 
     epoch: int
     presence: Presence
-    pace: AdaptivePolicy
+    estimates: SessionEstimates
     text: TargetSequence | None = None
     refusal: Refused | None = None
     asked_s: float | None = None
@@ -205,9 +205,9 @@ class CloudMachine:
         assert session.text is not None
         length = min(len(job.draft), self._limits.shared_tokens - 1)
         # A text's first line is what its robot waits for; and without drafts nobody comes while others wait.
-        can_wait = bool(job.tokens) and not session.text.always_ready
+        can_wait = bool(job.tokens) and not session.text.policy.never_waits
         can_wait = can_wait and session.left_out < self._limits.most_left_out
-        return Candidate(session.pace.expected_tokens(length), session.left_out, can_wait)
+        return Candidate(session.text.policy.expected_tokens(length), session.left_out, can_wait)
 
     def _widened(self, job: CloudJob) -> CloudJob:
         """Where a robot has the model to itself, other branches of its text may have the places and the rows
@@ -219,7 +219,7 @@ class CloudMachine:
             return job
         if self._only_text() is None:
             return job
-        job = text.widened(job, most, limits.shared_tokens - 1)
+        job = text.with_siblings(job, most, limits.shared_tokens - 1)
         while job.num_rows > limits.batch_tokens and job.beside:
             job = job._replace(beside=job.beside[:-1])
         return job
@@ -352,7 +352,7 @@ class CloudMachine:
             if not make_room(self._sessions, self._limits, now_s):
                 return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
             session = self._sessions[key] = _Session(
-                frame.epoch, Presence(now_s), AdaptivePolicy(self._tuning), asked_s=now_s
+                frame.epoch, Presence(now_s), SessionEstimates(self._tuning), asked_s=now_s
             )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
@@ -362,7 +362,7 @@ class CloudMachine:
                 session.prefilling = False
             return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
-        session.text = TargetSequence(key, frame, self._tokenizer, session.pace)
+        session.text = TargetSequence(key, frame, self._tokenizer, session.estimates)
         return []
 
     def _on_text_frame(

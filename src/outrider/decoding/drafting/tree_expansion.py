@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from outrider.core.frames import HintOrder
 from outrider.decoding.acceptance.schemes import Choices
-from outrider.decoding.adaptive.estimators import CalibratedAcceptance
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, Node
 from outrider.decoding.drafting.retrieval.drafts import RetrievedDrafts
+from outrider.decoding.policy.estimators import CalibratedAcceptance
 
 _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "confidence": lambda node: -node.likelihood,

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from outrider.decoding.adaptive.estimators import (
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.policy.estimators import (
     ByteBudget,
     CalibratedAcceptance,
     ExponentialMean,
     MinRtt,
     Throughput,
 )
-from outrider.decoding.config import DecodingConfig
 from outrider.decoding.theory import expected_tokens
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from outrider.core.language.endings import has_ended
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
-from outrider.decoding.adaptive.estimators import AcceptanceRates
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
 from outrider.decoding.drafting.retrieval.reuse import longest_run
 from outrider.decoding.drafting.retrieval.tree import TokenTree
 from outrider.decoding.execution.cached_sequence import CachedSequence
+from outrider.decoding.policy.estimators import AcceptanceRates
 from outrider.evaluation.pair.speculation import emitted_tokens
 
 MODEL = "model"

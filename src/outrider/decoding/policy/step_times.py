@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from outrider.decoding.adaptive.estimators import ExponentialMean
+from outrider.decoding.policy.estimators import ExponentialMean
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from outrider.core.frames import HintPolicy
-from outrider.decoding.adaptive.estimators import ByteBudget
+from outrider.decoding.policy.estimators import ByteBudget
 from outrider.decoding.protocol.branch_codec import token_bytes
 from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -16,16 +15,15 @@ ROUNDING = 1e-9
 class HintFilter:
     """Of one text."""
 
-    def __init__(self, policy: HintPolicy, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+    def __init__(self, vocab_size: int, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
         self._tuning = tuning
-        self._only_useful = policy == "useful"
         self._token_bytes = token_bytes(vocab_size)
         self._purse = ByteBudget(tuning.bytes_down_per_token, tuning)
         self._chances: dict[Tokens, float] = {}
 
     def tells(self, tokens: Tokens, chance: float) -> bool:
         """Whether an outcome of that chance is worth its bytes, which are then spent."""
-        if self._only_useful and not self._is_useful(tokens, chance):
+        if not self._is_useful(tokens, chance):
             return False
         self._chances[tokens] = chance
         self._purse.spend(self._size(tokens))

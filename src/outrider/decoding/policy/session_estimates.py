@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the cloud spends its time on one session: verify how much of a draft, with which others, or step."""
+"""What a session's policy knows: acceptance, times and speed, and what choices are worth by them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from outrider.decoding.adaptive.estimators import AcceptanceRates, ExponentialMean, Throughput
-from outrider.decoding.adaptive.exit_calibration import ExitCalibrator
-from outrider.decoding.adaptive.exit_gate import ExitGate
-from outrider.decoding.adaptive.step_times import ForwardTimes
+from outrider.decoding.jobs import Verify
+from outrider.decoding.policy.estimators import AcceptanceRates, ExponentialMean, Throughput
+from outrider.decoding.policy.exit_calibration import ExitCalibrator
+from outrider.decoding.policy.exit_gate import ExitGate
+from outrider.decoding.policy.step_times import ForwardTimes
+from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
@@ -17,7 +19,29 @@ Ending = Literal["step", "whole", "fell"]
 """Of a verification: it had no draft, all of it stood, or not all."""
 
 
-class AdaptivePolicy:
+class VerificationOutcome(NamedTuple):
+    """What has come of a verification.
+
+    `new`: the tokens judged right and the target's own; `num_committed`: of these, those before the text's
+    end. `accepted`: of the branch that counts; `num_drafted`: its tokens that the edge had drafted.
+    `compute_s`: 0 where no forward was needed; `alone`: no other robot's work was in the forward. `offered`:
+    the draft token that lay at the text's end, if any; `num_ready`: tokens of the draft that lies there now,
+    None where the text is complete.
+    """
+
+    job: Verify
+    new: Tokens
+    num_committed: int
+    accepted: int
+    num_drafted: int
+    compute_s: float
+    alone: bool
+    offered: int | None
+    num_ready: int | None
+    now_s: float
+
+
+class SessionEstimates:
     """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock."""
 
     def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
@@ -37,6 +61,31 @@ class AdaptivePolicy:
         self.times.begin_text()
         self._speed.begin_text()
         self.exit_gate.begin_text()
+
+    def on_verdict(self, outcome: VerificationOutcome, known: int = 0) -> None:
+        """Learn from a verification; of the first `known` tokens of its draft it was learnt before."""
+        job, new, forwarded = outcome.job, outcome.new, outcome.compute_s > 0.0
+        exits_read = job.hints if outcome.alone else None
+        if forwarded:
+            num_beside = job.num_rows - 1 - len(job.draft)
+            self.on_verified(len(job.draft), outcome.compute_s, num_beside, exits_read)
+            self._learn_from_siblings(job, new)
+            stood = common_length(job.draft, new)
+            self.on_draft_judged(stood - known, known <= stood < len(job.draft))
+        if not job.draft and outcome.offered is not None and new:
+            self.on_stepped_beside(outcome.offered == new[0])
+        self.on_committed(outcome.num_committed, outcome.now_s)
+        gated = exits_read if job.needs_forward else None
+        self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated)
+        if outcome.num_ready is not None:
+            self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
+
+    def _learn_from_siblings(self, job: Verify, new: Tokens) -> None:
+        """Where the draft was rejected, note whether a sibling that left it there was right."""
+        stood = common_length(job.draft, new)
+        others = [draft[stood] for draft in job.beside if draft[:stood] == job.draft[:stood]]
+        if stood < len(job.draft) and others:
+            self.on_second_judged(new[stood] in others)
 
     def on_committed(self, num_tokens: int, now_s: float) -> None:
         """The text has grown."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from outrider.decoding.adaptive.estimators import Throughput
+from outrider.decoding.policy.estimators import Throughput
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 
 

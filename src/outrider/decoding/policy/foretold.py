@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from outrider.decoding.adaptive.exit_calibration import ExitObservation, heard_after
-from outrider.decoding.adaptive.policy import AdaptivePolicy
-from outrider.decoding.adaptive.restart import RestartRule
 from outrider.decoding.jobs import ExitHint
+from outrider.decoding.policy.exit_calibration import ExitObservation, heard_after
+from outrider.decoding.policy.restart import RestartRule
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 
 Outcome = tuple[Tokens, float]
@@ -29,7 +29,7 @@ class AbortedVerification(NamedTuple):
 class Foretold:
     """From one commit of a text to the next. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: AdaptivePolicy) -> None:
+    def __init__(self, pace: SessionEstimates) -> None:
         self._pace = pace
         self._aim = RestartRule(pace)
         self.forget()
@@ -116,22 +116,20 @@ class Foretold:
             self._left.append(AbortedVerification(drafts, len(known), self._said))
         self._said = []
 
-    def on_judged(self, drafts: Sequence[Tokens], new: Tokens, forwarded: bool) -> None:
-        """Learn from what has come, `new` tokens; of the first draft where it was `forwarded`, not known
-        before.
-        """
+    def learn_from_aborted(self, new: Tokens) -> None:
+        """Learn what the `new` tokens say of the verifications that were aborted before."""
         for left in self._left:
             learn_from_left(self._pace, left, new)
+
+    def on_judged(self, drafts: Sequence[Tokens], new: Tokens) -> None:
+        """Learn what the `new` tokens say of the exits of the verification that has ended."""
         known = len(self._aim.tokens)
-        if forwarded:
-            stood = common_length(drafts[0], new)
-            self._pace.on_draft_judged(stood - known, known <= stood < len(drafts[0]))
         for heard in self._said:
             self._pace.trust.on_judged(heard, drafts, new, known)
         self.forget()
 
 
-def learn_from_left(pace: AdaptivePolicy, left: AbortedVerification, new: Tokens) -> None:
+def learn_from_left(pace: SessionEstimates, left: AbortedVerification, new: Tokens) -> None:
     """What came tells how far the draft of a verification would have stood that was given up."""
     for heard in left.said:
         pace.trust.on_judged(heard, left.drafts, new, left.known)

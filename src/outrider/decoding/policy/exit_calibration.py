@@ -9,8 +9,8 @@ from math import log
 from operator import eq
 from typing import Literal
 
-from outrider.decoding.adaptive.estimators import Regression
 from outrider.decoding.jobs import ExitHint
+from outrider.decoding.policy.estimators import Regression
 from outrider.decoding.protocol.prefix_digest import Tokens
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from outrider.decoding.adaptive.policy import AdaptivePolicy
+from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 
 
@@ -36,7 +36,7 @@ class _Better(NamedTuple):
 class RestartRule:
     """What one text's next verification begins with. Times in seconds of the cloud's clock."""
 
-    def __init__(self, pace: AdaptivePolicy) -> None:
+    def __init__(self, pace: SessionEstimates) -> None:
         self._pace = pace
         self._begun_s = 0.0
         self.drop()

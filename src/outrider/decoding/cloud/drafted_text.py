@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A committed text at the cloud and the drafts that may follow it: the `DraftView` of its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.core.frames import MAX_CHUNK_TOKENS
+from outrider.core.language.endings import until_end
+from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.cloud.branch_cache import BranchCache
+from outrider.decoding.protocol.branch_codec import Run
+from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens
+from outrider.decoding.tuning import AdaptiveTuning
+
+
+class DraftedText:
+    """Holds at most `max_new_tokens` tokens, the last of which is one of `end_ids` where it ends before."""
+
+    def __init__(
+        self, root_digest: int, max_new_tokens: int, end_ids: frozenset[int], tuning: AdaptiveTuning
+    ) -> None:
+        self.committed = DigestedText(root_digest)
+        self._max_new_tokens = max_new_tokens
+        self._end_ids = end_ids
+        self._branches = BranchCache(tuning)
+        self._best: dict[Tokens, tuple[Tokens, tuple[Evidence, ...]]] = {}
+        """What `best` has found, until the text or the branches change."""
+        self._step_wanted: int | None = None
+
+    def replace(self, text: DigestedText) -> None:
+        """Commit another text instead."""
+        self.committed = text
+        self._clear()
+
+    def extend(self, tokens: Tokens) -> None:
+        """Commit more tokens."""
+        self.committed.extend(tokens)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._best.clear()
+        self._branches.drop_before(len(self.committed))
+
+    def offer_runs(self, length: int, digest: int, runs: Sequence[Run]) -> None:
+        """Keep branches from the text with this length and digest; none at all asks for a step there."""
+        if not runs:
+            self._step_wanted = digest
+        self._branches.add_runs(length, digest, runs)
+        self._best.clear()
+
+    def offer_branch(self, length: int, digest: int, tokens: Tokens, evidence: Sequence[Evidence]) -> None:
+        """Keep one branch with its evidence; an empty one asks for a step there."""
+        if not tokens:
+            self._step_wanted = digest
+        self._branches.add_branch(length, digest, tokens, evidence)
+        self._best.clear()
+
+    @property
+    def room(self) -> int:
+        """See `DraftView`."""
+        return min(self._max_new_tokens - len(self.committed) - 1, MAX_CHUNK_TOKENS)
+
+    @property
+    def step_requested(self) -> bool:
+        """See `DraftView`. What an edge that was alone drafted for the last token of all only asks for it."""
+        last = not self.room and self.first_offered() is not None
+        return last or self._step_wanted == self.committed.digest
+
+    def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
+        """See `DraftView`."""
+        found = self._best.get(after)
+        if found is None:
+            found = self._best[after] = self._branches.best(self._digest_after(after), self.room - len(after))
+        return found
+
+    def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
+        """See `DraftView`."""
+        return self._branches.others(self._digest_after(after), limit, most)
+
+    def first_offered(self) -> int | None:
+        """Return the likeliest next token, if any lies here."""
+        tokens, _ = self._branches.best(self.committed.digest, 1)
+        return tokens[0] if tokens else None
+
+    def continues(self, tokens: Tokens) -> bool:
+        """See `DraftView`."""
+        return len(tokens) <= self.room and self._end_ids.isdisjoint(tokens)
+
+    def announced(self, tokens: Tokens) -> Tokens:
+        """See `DraftView`."""
+        return until_end(tokens, self._end_ids)[:MAX_CHUNK_TOKENS]
+
+    def _digest_after(self, tokens: Tokens) -> int:
+        return self._branches.digest_after(self.committed.digest, tokens)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy of the strategy `outrider`: it reads exits, sends hints, verifies siblings and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outrider.core.frames import Rules
+from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.jobs import ExitHint, Verify
+from outrider.decoding.policy.exit_calibration import ExitObservation
+from outrider.decoding.policy.foretold import Foretold
+from outrider.decoding.policy.hint_filter import HintFilter
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.policy.speculation import (
+    DraftView,
+    FixedPolicy,
+    Outcome,
+    Plan,
+    SpeculationPolicy,
+)
+from outrider.decoding.protocol.prefix_digest import Tokens, common_length
+
+
+class AdaptivePolicy:
+    """Decides for one text by the estimates of its session. Never waits for a draft."""
+
+    never_waits = False  # in a batch: there others may use a step's time better
+
+    def __init__(self, hinted: bool, vocab_size: int, estimates: SessionEstimates) -> None:
+        """`hinted`: whether the edge wants hints; without them no exits are read."""
+        self.estimates = estimates
+        self._hinted = hinted
+        self._predicted = Foretold(estimates)
+        self._filter = HintFilter(vocab_size, estimates.tuning)
+        self._grown = False
+        """Whether drafts have come since the running verification began."""
+
+    @property
+    def assumed(self) -> Tokens:
+        """Return the tokens of exits that the next verification begins with."""
+        return self._predicted.tokens
+
+    def plan(self, view: DraftView) -> Plan | None:
+        """Return a verification of as much of the best draft as pays, else a step."""
+        draft, evidence = self._draft(view)
+        return Plan(draft, evidence, self._hinted and self.estimates.exit_gate.reads)
+
+    def _draft(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
+        if self.assumed:
+            draft = self.assumed + self._worth_verifying(view, self.assumed)
+            return draft, (None,) * len(draft)
+        draft, evidence = view.best()
+        length = self.estimates.chunk_length(len(draft))
+        return draft[:length], evidence[:length]
+
+    def _worth_verifying(self, view: DraftView, after: Tokens) -> Tokens:
+        """Return what is worth verifying of the branch that lies ready after tokens that may come next."""
+        ready, _ = view.best(after)
+        return ready[: max(1, self.estimates.chunk_length(len(ready)))]
+
+    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
+        """Return as many as pay."""
+        found = self._leaving(view, draft, most, min(longest, view.room))
+        leaves = [(common_length(one, draft), len(one)) for one in found]
+        return found[: self.estimates.num_beside(len(draft), leaves)]
+
+    def _leaving(self, view: DraftView, draft: Tokens, most: int, limit: int) -> tuple[Tokens, ...]:
+        """Return drafts that leave this one somewhere; those after assumed tokens come first."""
+        found = view.others((), limit, most)
+        if self.assumed:
+            after = view.others(self.assumed, limit - len(self.assumed), most)
+            found = [*[self.assumed + one for one in after], view.best()[0][:limit], *found]
+        leaving = [one for one in found if common_length(one, draft) < min(len(one), len(draft))]
+        return tuple(dict.fromkeys(leaving))[:most]
+
+    def on_arrival(self) -> None:
+        """See `SpeculationPolicy`."""
+        self._grown = True
+
+    def on_begin(self, now_s: float) -> None:
+        """See `SpeculationPolicy`."""
+        self._grown = False
+        self._predicted.begin(now_s)
+
+    def on_exit(
+        self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
+    ) -> Sequence[Outcome]:
+        """Return the outcomes that are worth their bytes, and see whether to restart for one of them."""
+        observed = self._predicted.hear(hint)
+        outcomes = self._predicted.outcomes(observed, job.drafts)
+        self._consider_restart(job, observed, outcomes, view, longest, now_s)
+        announced = [(view.announced(tokens), chance) for tokens, chance in outcomes]
+        return [(tokens, chance) for tokens, chance in announced if self._filter.tells(tokens, chance)]
+
+    def _consider_restart(
+        self,
+        job: Verify,
+        observed: ExitObservation,
+        outcomes: Sequence[Outcome],
+        view: DraftView,
+        longest: int,
+        now_s: float,
+    ) -> None:
+        goes_on = [one for one in outcomes if len(one[0]) <= longest and view.continues(one[0])]
+        self._predicted.look(job.drafts, goes_on, lambda after: self._worth_verifying(view, after), now_s)
+        if self._grown:
+            draft, _ = self._draft(view)
+            self._predicted.look_at_more(observed, job.draft, draft[:longest], now_s)
+
+    @property
+    def should_abort(self) -> bool:
+        """See `SpeculationPolicy`."""
+        return self._predicted.is_better
+
+    def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
+        """See `SpeculationPolicy`. What exits said is compared with what comes of the next verification."""
+        share = self.estimates.times.part_of(len(job.draft), self._predicted.running_s(now_s))
+        if is_current:
+            self._predicted.leave(job.drafts)
+        return share
+
+    def on_reset(self) -> None:
+        """See `SpeculationPolicy`."""
+        self._predicted.forget()
+        self._filter.forget()
+
+    def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
+        """See `SpeculationPolicy`. A batch may have cut the draft within the assumed tokens."""
+        if not self.assumed or draft[: len(self.assumed)] != self.assumed[: len(draft)]:
+            return None
+        return self._predicted.num_own(accepted, len(draft))
+
+    def on_verdict(self, outcome: VerificationOutcome) -> None:
+        """See `SpeculationPolicy`."""
+        self._filter.forget()
+        known = len(self.assumed)
+        self._predicted.learn_from_aborted(outcome.new)
+        self.estimates.on_verdict(outcome, known)
+        self._predicted.on_judged(outcome.job.drafts, outcome.new)
+        self._filter.on_verdict(outcome.num_committed)
+
+    def expected_tokens(self, num_drafted: int) -> float:
+        """See `SpeculationPolicy`."""
+        return self.estimates.expected_tokens(num_drafted)
+
+
+def policy_of(rules: Rules, vocab_size: int, estimates: SessionEstimates) -> SpeculationPolicy:
+    """Return the policy that an edge's rules ask for, of a session's next text."""
+    estimates.begin_text()
+    hinted = rules.hints != "none"
+    if rules.when_idle == "adaptive":
+        return AdaptivePolicy(hinted, vocab_size, estimates)
+    return FixedPolicy(rules.when_idle == "step", hinted, estimates)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The port between a text's state at the cloud and what decides about it.
+
+`cloud.target_sequence` asks its policy at five moments of a verification, in this order:
+
+    plan -> on_begin -> on_exit (for each early exit) -> on_abort or on_verdict
+
+A policy sees the drafts through `DraftView`. It holds no frames and changes no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.jobs import ExitHint, Verify
+from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
+from outrider.decoding.protocol.prefix_digest import Tokens
+
+Outcome = tuple[Tokens, float]
+"""How a verification may end, as the tokens after the text, and the chance of that."""
+
+
+class Plan(NamedTuple):
+    """The next forward: a draft with its evidence, or a step where it is empty. `read_exits`: whether the
+    early exits are read on the way.
+    """
+
+    draft: Tokens
+    evidence: tuple[Evidence, ...]
+    read_exits: bool
+
+
+class DraftView(Protocol):
+    """A text's drafts, as a policy sees them."""
+
+    @property
+    def room(self) -> int:
+        """Return how many tokens may still be drafted: a verification itself adds one."""
+
+    @property
+    def step_requested(self) -> bool:
+        """Return whether the edge waits for a token of the target's own."""
+
+    def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
+        """Return the likeliest draft after the text and these tokens, with its evidence."""
+
+    def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
+        """Return the next best drafts after the text and these tokens, at most `limit` tokens each."""
+
+    def continues(self, tokens: Tokens) -> bool:
+        """Return whether the text would go on after these tokens, so that they may be a draft."""
+
+    def announced(self, tokens: Tokens) -> Tokens:
+        """Return what a hint may name of these tokens: none past the text's end, nor more than fit it."""
+
+
+class SpeculationPolicy(Protocol):
+    """What the cloud does next for one text. Times are seconds of the cloud's clock."""
+
+    @property
+    def never_waits(self) -> bool:
+        """Return whether the text goes on without drafts."""
+
+    def plan(self, view: DraftView) -> Plan | None:
+        """Return the next forward, or None to wait for a draft."""
+
+    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
+        """Return up to `most` other drafts to verify beside this one, at most `longest` tokens each."""
+
+    def on_arrival(self) -> None:
+        """Drafts have come."""
+
+    def on_begin(self, now_s: float) -> None:
+        """A verification begins."""
+
+    def on_exit(
+        self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
+    ) -> Sequence[Outcome]:
+        """Return the outcomes to tell the edge. No draft longer than `longest` tokens can be verified."""
+
+    @property
+    def should_abort(self) -> bool:
+        """Return whether the running verification should be aborted for a better one."""
+
+    def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
+        """Note an abort; `is_current`: the text has not changed since. Return the share that had run."""
+
+    def on_reset(self) -> None:
+        """The text has become another: what was predicted of it holds no more."""
+
+    def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
+        """Return how many tokens of a verified draft early exits had put there instead of the edge; None
+        where the draft is the edge's own.
+        """
+
+    def on_verdict(self, outcome: VerificationOutcome) -> None:
+        """Learn from what has come of a verification."""
+
+    def expected_tokens(self, num_drafted: int) -> float:
+        """Return the mean number of tokens that a verification of `num_drafted` tokens yields."""
+
+
+class FixedPolicy:
+    """The papers' strategies. A draft that fits is verified at once.
+
+    `steps` (`ar`): without one the target writes alone. The others wait, but for a step that the edge asks
+    for. `read_exits` (`fsd`): the edge is told what every early exit predicts.
+    """
+
+    should_abort = False
+
+    def __init__(self, steps: bool, read_exits: bool, estimates: SessionEstimates) -> None:
+        self.never_waits = steps
+        self._read_exits = read_exits
+        self.estimates = estimates
+        self._begun_s = 0.0
+
+    def plan(self, view: DraftView) -> Plan | None:
+        """See `SpeculationPolicy`."""
+        draft, evidence = view.best()
+        if draft or self.never_waits or view.step_requested:
+            return Plan(draft, evidence, self._read_exits)
+        return None
+
+    def siblings(self, view: DraftView, draft: Tokens, most: int, longest: int) -> tuple[Tokens, ...]:
+        """Return none: one draft at a time."""
+        return ()
+
+    def on_arrival(self) -> None:
+        """Do nothing: a running verification is never aborted for a draft."""
+
+    def on_begin(self, now_s: float) -> None:
+        """See `SpeculationPolicy`."""
+        self._begun_s = now_s
+
+    def on_exit(
+        self, job: Verify, hint: ExitHint, view: DraftView, longest: int, now_s: float
+    ) -> Sequence[Outcome]:
+        """Return what the exit predicts, however unlikely."""
+        return [(view.announced((*job.draft[: hint.accepted], hint.next_token)), hint.confidence)]
+
+    def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
+        """See `SpeculationPolicy`; the edge has replaced the text."""
+        return self.estimates.times.part_of(len(job.draft), now_s - self._begun_s)
+
+    def on_reset(self) -> None:
+        """Do nothing: nothing is predicted."""
+
+    def num_exit_tokens(self, draft: Tokens, accepted: int) -> int | None:
+        """Return None: all drafts are the edge's."""
+        return None
+
+    def on_verdict(self, outcome: VerificationOutcome) -> None:
+        """See `SpeculationPolicy`."""
+        self.estimates.on_verdict(outcome)
+
+    def expected_tokens(self, num_drafted: int) -> float:
+        """See `SpeculationPolicy`."""
+        return self.estimates.expected_tokens(num_drafted)
