@@ -71,7 +71,7 @@ def read_tasks(folder: Path) -> list[FrameTask]:
         lines = index.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{index}: cannot be read ({error}); give a folder with {INDEX_FILE}") from error
-    tasks = []
+    tasks: list[FrameTask] = []
     for number, line in enumerate(lines, 1):
         try:
             tasks += _tasks_of(json.loads(line), folder)
