@@ -118,7 +118,7 @@ def fast_verified_tokens_per_s(
     ends = 1.0 - acceptance_rate
 
     def seconds_per_token(first: int) -> float:
-        further = acceptance_rate**first / (1.0 - acceptance_rate**chunk)
+        further = math.pow(acceptance_rate, first) / (1.0 - math.pow(acceptance_rate, chunk))
         return ends * (first * draft_token_s + round_trip_s + verify_s + further * step_s)
 
     return 1.0 / min(seconds_per_token(first) for first in range(1, num_draft_tokens + 1))

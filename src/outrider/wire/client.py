@@ -127,7 +127,7 @@ class DealerLink:
             self._state = LinkState.LOST
 
 
-def _configure(socket: zmq.Socket, keys: ClientKeys | None) -> None:
+def _configure(socket: zmq.Socket[bytes], keys: ClientKeys | None) -> None:
     """IMMEDIATE: nothing is queued for a connection that is down; the machines repeat what got lost."""
     socket.setsockopt(zmq.ROUTING_ID, b"O" + os.urandom(15))
     socket.setsockopt(zmq.IMMEDIATE, 1)

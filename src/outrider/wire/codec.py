@@ -67,7 +67,8 @@ def _decode(
         )
     try:
         if is_compact:
-            return decode_compact(payload, frames)
+            compact: _AnyFrame = decode_compact(payload, frames)
+            return compact
         frame = decoder.decode(memoryview(payload)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError, ProtocolError) as error:
         raise ProtocolError(f"malformed frame: {error}") from error

@@ -182,7 +182,7 @@ def _frame(parts: list[zmq.Frame]) -> EdgeFrame:
     return decode_edge_frame(parts[1].bytes)
 
 
-def _configure(socket: zmq.Socket, keys: ServerKeys | None) -> None:
+def _configure(socket: zmq.Socket[bytes], keys: ServerKeys | None) -> None:
     """HANDOVER: a robot that reconnects with its secret random routing id takes its old place at once.
 
     MANDATORY: a reply that cannot be sent is told, not swallowed. Who has gone without a word is found by the
@@ -213,7 +213,7 @@ class _Credentials:
         return key in self._known
 
 
-def _start_authenticator(context: zmq.Context, known: KnownRobots) -> ThreadAuthenticator:
+def _start_authenticator(context: zmq.Context[zmq.Socket[bytes]], known: KnownRobots) -> ThreadAuthenticator:
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
     authenticator.configure_curve_callback("*", credentials_provider=_Credentials(known))

@@ -79,7 +79,8 @@ def _words(keys: Array, purpose: int, num_blocks: int) -> Array:
         state = [first, other_low, high ^ state[3] ^ signed(second_key), low]
         first_key = first_key + signed(_WEYL[0])
         second_key = (second_key + _WEYL[1]) % (1 << 64)
-    return torch.stack(torch.broadcast_tensors(*state), dim=-1).flatten(1)
+    words = torch.broadcast_tensors(*state)  # type: ignore[no-untyped-call]
+    return torch.stack(words, dim=-1).flatten(1)
 
 
 def _product(words: Array, factor: int) -> tuple[Array, Array]:

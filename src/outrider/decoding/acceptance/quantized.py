@@ -69,7 +69,7 @@ def draft_distribution(logits: Array, sampling: Sampling) -> Array:
 def counts_of(rows: Array, bits: int) -> np.ndarray:
     """int64 (..., V): gridded distributions in units of 2^-bits. Raises ValueError for any other."""
     counts = rows.numpy() * 2.0**bits
-    whole = counts.astype(np.int64)
+    whole: np.ndarray = counts.astype(np.int64)
     if (whole != counts).any() or whole.min() < 0 or (whole.sum(-1) != 1 << bits).any():
         raise ValueError(f"not a distribution on the grid of {bits} bits: use target_ or draft_distribution")
     return whole

@@ -14,7 +14,8 @@ from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
 from outrider.core.ports import FrameServer, LanguageModel
 from outrider.decoding.cloud.machine import CloudMachine, Reply
-from outrider.decoding.execution.workers import OnHint, TargetWorker
+from outrider.decoding.execution.batch_verification import OnHint
+from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
     CloudJob,
     CloudResult,

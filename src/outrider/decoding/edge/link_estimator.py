@@ -89,7 +89,8 @@ class EdgeEstimator:
             return False
         if not (self.verify.known and self.draft.value):
             return False
-        return self.odds.rate() ** (self.verify.value / self.draft.value) > self._tuning.scarce_draft_prob
+        all_stand = math.pow(self.odds.rate(), self.verify.value / self.draft.value)
+        return all_stand > self._tuning.scarce_draft_prob
 
     @property
     def sends_just_in_time(self) -> bool:

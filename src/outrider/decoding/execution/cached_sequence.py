@@ -63,7 +63,8 @@ class CachedSequence:
     @property
     def device(self) -> torch.device:
         """Where the rows are, once there is a prompt."""
-        return self._prompt_row.device
+        device: torch.device = self._prompt_row.device
+        return device
 
     def shared(self, tokens: Sequence[int]) -> int:
         """How many of a text's first tokens are in the cache."""

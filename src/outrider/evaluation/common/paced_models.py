@@ -10,7 +10,8 @@ from outrider.core.ports import FrameLink, LanguageModel, Pause
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import GLANCE_S, LinkedDecoder
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.execution.workers import DraftWorker, OnHint, TargetWorker
+from outrider.decoding.execution.batch_verification import OnHint
+from outrider.decoding.execution.workers import DraftWorker, TargetWorker
 from outrider.decoding.jobs import (
     CloudJob,
     CloudResult,

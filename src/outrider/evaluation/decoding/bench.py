@@ -18,7 +18,8 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import make_console, tracked
-from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig, drafter_names
+from outrider.decoding.config import STRATEGIES, DecodingConfig, drafter_names
+from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.plots import draw_speedups, draw_timelines

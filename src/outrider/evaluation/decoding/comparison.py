@@ -11,7 +11,8 @@ from outrider.core.frames import Frame, Open, Proposal, Unsettled
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import AcceptanceScheme
-from outrider.decoding.config import MODEL, STRATEGIES, DecodingConfig
+from outrider.decoding.config import STRATEGIES, DecodingConfig
+from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.synthetic import (
     SyntheticSettings,
     draft_confidence,

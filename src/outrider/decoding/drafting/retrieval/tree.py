@@ -55,7 +55,8 @@ class TokenTree:
         if token not in node:
             node[token] = {}
             self.num_tokens += 1
-        return node[token]
+        after: _Node = node[token]
+        return after
 
     def holds(self, tokens: Sequence[int]) -> bool:
         """Whether a path begins so."""
