@@ -60,7 +60,8 @@ AnswerModel = Annotated[
     str,
     typer.Option(
         help="Who answers from documents: quotes, which repeats the one with most of the question's words; "
-        "or a model folder, one tokenizer on both sides. The shipped reader knows made-up homes alone."
+        "or a model's folder or GGUF file, one tokenizer on both sides. The shipped reader knows made-up "
+        "homes alone."
     ),
 ]
 

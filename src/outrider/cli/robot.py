@@ -256,7 +256,10 @@ def console(
 def verifier(
     endpoint: Annotated[str, typer.Option(help="Where to listen.")] = "tcp://127.0.0.1:5757",
     model: Annotated[
-        str, typer.Option(help="The target model: a folder, or a name such as Qwen/Qwen2-VL-7B-Instruct.")
+        str,
+        typer.Option(
+            help="The target model: a folder, a GGUF file, or a name such as Qwen/Qwen2-VL-7B-Instruct."
+        ),
     ] = "models/target",
     max_sessions: Annotated[int, typer.Option(min=1, help="Robots served at a time.")] = 8,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the model's arithmetic.")] = 1,

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.text_models import K_KINDS, KINDS, PROMPT, build_text_model, write_gguf
 from support.tiny_models import SENTENCES, SPECIAL_TOKENS
+from transformers import AddedToken, Qwen2Tokenizer
 
 from outrider.core.errors import ModelError, OutOfMemoryError
 from outrider.core.model_options import PRECISIONS, Precision
@@ -87,6 +88,26 @@ def test_ids_are_those_of_the_tokenizer_that_was_written(written: Path, text: st
     of_file, of_folder = load_tokenizer(written), load_tokenizer(written.parent / "words")
     assert of_file.encode(text) == of_folder.encode(text)
     assert of_file.decode(of_file.encode(text)) == of_folder.decode(of_folder.encode(text))
+
+
+@pytest.fixture(scope="module")
+def written_as_qwen2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Qwen2Tokenizer]:
+    """A file whose words are split as Qwen2 splits them, and transformers' tokenizer of the same."""
+    path = tmp_path_factory.mktemp("qwen2") / "model.gguf"
+    write_gguf(path, change=says("tokenizer.ggml.pre", "qwen2"))
+    words = json.loads((path.parent / "words" / "tokenizer.json").read_text())["model"]
+    own = Qwen2Tokenizer(words["vocab"], [tuple(pair) for pair in words["merges"]])
+    own.add_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    return path, own
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=texts)
+def test_ids_are_those_of_transformers_qwen2(
+    written_as_qwen2: tuple[Path, Qwen2Tokenizer], text: str
+) -> None:
+    path, own = written_as_qwen2
+    assert load_tokenizer(path).encode(text) == own.encode(text, add_special_tokens=False)
 
 
 def test_the_embedded_tokenizer_is_one_with_a_folders(written: Path) -> None:

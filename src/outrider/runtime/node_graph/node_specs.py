@@ -222,7 +222,11 @@ NAVIGATOR = NodeSpec(
             "questions answered from memory alone, or in one text with a verifier that has a corpus",
             choices=ANSWER_MODES,
         ),
-        Parameter("answer_model", QUOTES, "model that answers for answers=aggregate: a folder, or quotes"),
+        Parameter(
+            "answer_model",
+            QUOTES,
+            "model that answers for answers=aggregate: a folder, a GGUF file, or quotes",
+        ),
         Parameter("wanted_answer_model", "", "the cloud's answering model to insist on; empty for any"),
         *_MEMORY_PARAMETERS,
     ),
@@ -291,7 +295,9 @@ VERIFIER = NodeSpec(
         *_MODEL_PARAMETERS,
         Parameter("model", "models/target", "the target model: a folder, or its name on the Hub"),
         Parameter("corpus", "", "general knowledge to answer from together with robots; empty for none"),
-        Parameter("answer_model", QUOTES, "model that answers from the corpus: a folder, or quotes"),
+        Parameter(
+            "answer_model", QUOTES, "model that answers from the corpus: a folder, a GGUF file, or quotes"
+        ),
         Parameter("max_sessions", CloudLimits().max_sessions, "robots served at a time", 1),
         Parameter(
             "tokens_per_s",
