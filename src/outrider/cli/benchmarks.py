@@ -83,27 +83,47 @@ def bench_decoding(
         int | None,
         typer.Option("--random-regimes", help="Only: so many random conditions, on which nothing was tuned."),
     ] = None,
+    alternatives: Annotated[
+        bool,
+        typer.Option("--alternatives", help="Only: against the best alternative, all tuned."),
+    ] = False,
     variant: Annotated[
         str | None,
-        typer.Option(help="Of these two: other costs; rows, full-head-exits or whole-forwards."),
+        typer.Option(
+            help="Of these three: other costs; rows, full-head-exits, whole-forwards or fewer-second-choices."
+        ),
     ] = None,
     models: Models = None,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
     from outrider.core.errors import ConfigError
+    from outrider.evaluation.alternatives.bench import bench_alternatives
+    from outrider.evaluation.alternatives.random_bench import bench_random
     from outrider.evaluation.decoding.bench import bench_decoding, bench_policy
 
-    if ablate or number is not None:
-        if plots or ablations or live or drafters != "model":
-            raise ConfigError(
-                "--plots, --ablations, --live, --drafters go with neither --ablate nor --random-regimes"
-            )
+    only = alternatives or ablate or number is not None
+    if only and (plots or ablations or live or drafters != "model"):
+        raise ConfigError(
+            "--plots, --ablations, --live, --drafters do not go with --alternatives, --ablate or "
+            "--random-regimes"
+        )
+    if alternatives:
+        if ablate or number is not None:
+            raise ConfigError("--alternatives goes with neither --ablate nor --random-regimes")
+        bench_alternatives(tuple(regime or ()), variant, texts, seed, models, json_file)
+        return
+    if number is not None and regime:
+        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
+    if number is not None and not ablate:
+        bench_random(number, variant, texts, seed, json_file)
+        return
+    if ablate:
         bench_policy(
             tuple(regime or ()), tuple(ablate or ()), number, variant, texts, seed, models, json_file
         )
         return
     if variant is not None:
-        raise ConfigError("--variant goes with --ablate or --random-regimes")
+        raise ConfigError("--variant goes with --alternatives, --ablate or --random-regimes")
     bench_decoding(
         tuple(regime or ()), texts, seed, models, json_file, plots, ablations, live, drafters=drafters
     )

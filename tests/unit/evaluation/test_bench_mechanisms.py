@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from outrider.cli.benchmarks import app
 from outrider.core.errors import ConfigError
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
-from outrider.evaluation.decoding import mechanisms, random_bench
-from outrider.evaluation.decoding.bench import bench_policy
+from outrider.evaluation.alternatives import random_bench
+from outrider.evaluation.decoding import mechanisms
 from outrider.evaluation.decoding.comparison import synthetic_models
 from outrider.evaluation.decoding.mechanisms import ablation_of, bench_ablation, chosen_mechanisms
 from outrider.evaluation.decoding.random_regimes import RANGES, random_regimes
@@ -53,11 +53,13 @@ def test_the_spread_is_that_of_speeds_over_ar() -> None:
     over_best = ablation_of({"near": 2.0, "far": 3.0}, {"near": 1.0, "far": 3.0}, {"near": 1.0, "far": 2.0})
     assert over_best.median_vs_ar == pytest.approx(2.0 / 2.5 - 1.0)
     assert over_best.median_vs_best == pytest.approx(1.25 / 1.75 - 1.0)
-    spread = random_bench.spread_of(
-        [{"ar": 1.0, "sd": 1.5, "outrider": 3.0}, {"ar": 1.0, "sd": 0.5, "outrider": 2.0}]
+    cloud = dict.fromkeys(("csd 5%", "ssd 5%", "csd 10%", "ssd 10%"), 4.0)
+    spreads = random_bench.spreads_of(
+        [{"ar": 1.0, "sd": 1.5, "outrider": 3.0, **cloud}, {"ar": 1.0, "sd": 0.5, "outrider": 2.0, **cloud}]
     )
-    assert (spread.median_vs_ar, spread.median_vs_best) == (2.5, 2.0)
-    assert spread.tenth_percentile_vs_ar == pytest.approx(2.1)
+    assert (spreads["ar"].median, spreads["the best paper"].median) == (2.5, 3.0)
+    assert spreads["ar"].tenth_percentile == pytest.approx(2.1)
+    assert spreads["the best, csd and ssd at 5%"].median == pytest.approx(0.625)
 
 
 def test_all_stands_for_every_mechanism_and_no_other_name_is_taken() -> None:
@@ -103,11 +105,12 @@ def test_random_conditions_are_measured_and_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "random.json"
-    bench_policy(number=2, texts=1, seed=1, json_file=file)
+    random_bench.bench_random(2, None, texts=1, seed=1, json_file=file)
     figures = json.loads(file.read_text())
     assert list(figures["regimes"]) == ["random-1-0", "random-1-1"]
-    assert figures["spread"]["median_vs_ar"] >= figures["spread"]["tenth_percentile_vs_ar"] > 0.0
-    assert "over the best alternative" in " ".join(capsys.readouterr().out.split())
+    spread = figures["outrider_over"]["ar"]
+    assert spread["median"] >= spread["tenth_percentile"] > 0.0
+    assert "over csd or ssd at 5%" in " ".join(capsys.readouterr().out.split())
 
 
 def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
@@ -126,8 +129,8 @@ def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
         (["--ablate", "sibling"], "no mechanism sibling"),
         (["--random-regimes", "0"], "random_regimes=0"),
         (["--random-regimes", "2", "--regime", "lan"], "leave --regime out"),
-        (["--ablate", "siblings", "--live"], "go with neither"),
-        (["--variant", "rows"], "goes with --ablate"),
+        (["--ablate", "siblings", "--live"], "do not go with"),
+        (["--variant", "rows"], "goes with --alternatives, --ablate or"),
         (["--ablate", "siblings", "--variant", "dear"], "no variant dear"),
     ],
 )

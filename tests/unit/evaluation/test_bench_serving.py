@@ -28,7 +28,13 @@ from outrider.evaluation.decoding.fleets import (
     run_fleet,
     served,
 )
-from outrider.evaluation.serving.api_cost import PAPER_PASSES, PRICES, cost_table, request_cost
+from outrider.evaluation.serving.api_cost import (
+    PAPER_PASSES,
+    PRICES,
+    cloud_request_cost,
+    cost_table,
+    request_cost,
+)
 from outrider.evaluation.serving.bench import (
     PRINTED,
     ROBOTS,
@@ -50,11 +56,12 @@ PROMPTS = [Prompt(f"text {index}", JPEG) for index in range(8)]
 def test_the_papers_costs_come_out_at_the_papers_passes(price) -> None:
     assert request_cost(price, 1.0) == pytest.approx(price.paper_ar, abs=1.0)
     assert request_cost(price, PAPER_PASSES) == pytest.approx(price.paper_edge_cloud, abs=1.0)
+    assert cloud_request_cost(price, PAPER_PASSES) == pytest.approx(price.paper_cloud, abs=1.0)
 
 
 def test_fewer_passes_cost_less() -> None:
     for costs in cost_table({"ar": 1.0, "sd": 0.3}).values():
-        assert costs["sd"] < costs["ar"]
+        assert costs["sd"] < costs["csd"] < costs["ar"]
 
 
 def verification(drafted: int) -> Verify:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from copy import copy
 
 import torch
 
@@ -76,10 +77,17 @@ class ReplayModel(UnbatchedModel):
         self.vocab_size = model.vocab_size
         self.end_ids = model.end_ids
         self.max_length = model.max_length
+        self.has_exits = True
+
+    def without_exits(self) -> ReplayModel:
+        """The same model and memory, as if it had no exits."""
+        bare = copy(self)
+        bare.has_exits = False
+        return bare
 
     @property
     def exits(self) -> ExitInfo | None:
-        return self._model.exits
+        return self._model.exits if self.has_exits else None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -91,15 +99,16 @@ class ReplayModel(UnbatchedModel):
         return len(self._runner.rows)
 
     def open_session(self) -> ReplaySession:
-        return ReplaySession(self._runner, self._prompt_parts)
+        return ReplaySession(self._runner, self._prompt_parts, self.has_exits)
 
 
 class ReplaySession:
     """A ModelSession that runs the model only on texts not seen before."""
 
-    def __init__(self, runner: _Runner, prompt_parts: int) -> None:
+    def __init__(self, runner: _Runner, prompt_parts: int, has_exits: bool) -> None:
         self._runner = runner
         self._prompt_parts = prompt_parts
+        self._has_exits = has_exits and runner.has_exits
         self._prompt = Prompt("", b"")
         self._tokens: tuple[int, ...] = ()
 
@@ -126,7 +135,7 @@ class ReplaySession:
         texts = [(self._prompt, text[:end]) for end in range(len(self._tokens) + 1, len(text) + 1)]
         if any(key not in self._runner.rows for key in texts):
             self._runner.run(self._prompt, text, len(token_ids))
-        if on_exit is not None and self._runner.has_exits:
+        if on_exit is not None and self._has_exits:
             stacked = torch.stack([self._runner.exit_rows[key] for key in texts], dim=1)
             for exit_index, rows in enumerate(stacked):
                 on_exit(exit_index, rows)

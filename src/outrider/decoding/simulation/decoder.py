@@ -53,8 +53,10 @@ class ComputeProfile:
     One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
     step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
-    early exits where they are asked. Exit i hints at the share exit_fractions[i] of either; where none are
-    given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given up.
+    early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
+    them, the last of these costs for more still. Exit i hints at the share exit_fractions[i] of either; where
+    none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
+    up.
     """
 
     draft_prefill_s: float = 0.02
@@ -69,6 +71,7 @@ class ComputeProfile:
     target_queue: DeviceQueue = NO_QUEUE
     verify_exit_s: float = 0.0
     step_exit_s: float = 0.0
+    branch_costs: tuple[float, ...] = (0.0,)
 
     def draft_s(self, job: EdgeJob) -> float:
         if isinstance(job, DraftTokens):
@@ -83,7 +86,8 @@ class ComputeProfile:
             return 0.0
         if not job.draft and self.step_s is not None:
             return self.step_s + job.hints * num_exits * self.step_exit_s
-        verify_s = self.verify_s + (job.num_rows - 1) * self.verify_token_s
+        branches_s = self.branch_costs[min(len(job.beside), len(self.branch_costs) - 1)] * self.verify_s
+        verify_s = self.verify_s + branches_s + (job.num_rows - 1) * self.verify_token_s
         return verify_s + job.hints * num_exits * self.verify_exit_s
 
 

@@ -45,7 +45,6 @@ from outrider.evaluation.decoding.mechanisms import (
 )
 from outrider.evaluation.decoding.overhead import bench_overhead
 from outrider.evaluation.decoding.paper_ablations import bench_ablations
-from outrider.evaluation.decoding.random_bench import bench_random
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied
 from outrider.runtime.common.json_figures import write_figures
@@ -105,7 +104,7 @@ def bench_policy(
     json_file: Path | None = None,
     pair: Pair | None = None,
 ) -> dict[str, Any]:
-    """The adaptive policy: without some mechanisms, under `number` random regimes, or both.
+    """The adaptive policy without some mechanisms, under the file's regimes or `number` random ones.
 
     `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names or what does not go together,
     ModelError without models.
@@ -116,13 +115,9 @@ def bench_policy(
     if number is None:
         regimes = varied(load_regimes(names), variant)
         return bench_ablation(ablate, all_conditions(regimes, models, pair, texts, seed), json_file)
-    if names:
-        raise ConfigError("--random-regimes replaces the regimes of the file: leave --regime out")
     regimes = varied(random_regimes(number, seed), variant)
-    if ablate:
-        conditions = synthetic_conditions(regimes, texts, seed)
-        return bench_ablation(ablate, conditions, json_file, ALTERNATIVES)
-    return bench_random(regimes, texts, seed, json_file)
+    conditions = synthetic_conditions(regimes, texts, seed)
+    return bench_ablation(ablate, conditions, json_file, ALTERNATIVES)
 
 
 def measure_all(

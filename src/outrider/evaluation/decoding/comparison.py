@@ -70,7 +70,9 @@ def synthetic_settings(regime: Regime, seed: int) -> SyntheticSettings:
     """Those that have the regime's acceptance and exits."""
     rate, exits = regime.rate, regime.exits
     confidence = draft_confidence(rate, regime.second_choice, sampled=regime.temperature > 0.0)
-    chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
+    chances: tuple[float, ...] = ()
+    if exits.number:
+        chances = exit_agreement(rate, regime.num_draft_tokens, exits.number, exits.miss_rate, exits.average)
     return SyntheticSettings(seed, confidence, regime.second_choice, chances)
 
 

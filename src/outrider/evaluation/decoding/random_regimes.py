@@ -7,7 +7,7 @@ import math
 import random
 
 from outrider.core.errors import ConfigError
-from outrider.evaluation.decoding.regimes import Exits, Layers, Regime
+from outrider.evaluation.decoding.regimes import Exits, Layers, Models, Regime
 
 STEP_MS = 100.0
 """Speeds over `ar` depend on times as shares of a step alone, so that it need not be drawn."""
@@ -61,6 +61,7 @@ def _regime(drawn: dict[str, float]) -> Regime:
         second_choice=drawn["second_choice"],
         exits=Exits(number=7, miss_rate=drawn["miss_rate"], average=2.0, workers=6),
         layers=Layers(draft=28, target=28),
+        models=Models(draft="qwen2-vl-2b", target="qwen2-vl-7b"),
         vocab_size=151657,
         measured={},
     )

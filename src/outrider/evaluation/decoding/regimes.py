@@ -15,6 +15,7 @@ from outrider.core.link_profile import LinkProfile
 from outrider.decoding.simulation.decoder import ComputeProfile
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.theory import acceptance_rate, distribution_s, expected_tokens
+from outrider.evaluation.decoding.model_sizes import DRAFT_BILLIONS, TARGETS, Published, eagle_of
 from outrider.models.backbone.cuda_graph_steps import SEGMENTS_OF_LAYER
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import benchmark_file
@@ -22,6 +23,9 @@ from outrider.runtime.common.paths import benchmark_file
 REGIMES_FILE = "regimes.yaml"
 BRANCH_COST = 0.0223
 """What each further prefix of a batch adds to a draft token's time: FSD Table 9, 7.76 to 8.97 ms for 8."""
+BRANCH_COSTS = (0.0, 0.212, 0.357, 0.373, 0.458, 0.543, 0.628, 0.713)
+"""What a verification of 1, 2, ... 8 branches takes beyond one of a single branch, of its time: FSD Table 9's
+A100, 17.94 to 30.73 ms, between its rows by straight lines."""
 EXIT_COST = 0.06 * 6 / 5
 """What asking an exit adds, of a layer's share in a step: the shipped target's five cost 6% of its six layers
 (`outrider eval exits`).
@@ -41,14 +45,15 @@ _Whole = Annotated[int, Meta(ge=1, le=1 << 20)]
 class Exits(Struct, frozen=True, forbid_unknown_fields=True):
     """Early exits as the papers describe them. `average` counts from 1; `workers`: pre-drafts at a time.
 
-    `in_verification`: whether `verify_ms` has what they take in it.
+    `in_verification`: whether `verify_ms` has what they take in it. `assumed`: whether the paper has none.
     """
 
-    number: _Whole
+    number: Annotated[int, Meta(ge=0, le=1 << 20)]
     miss_rate: _Share
     average: Annotated[float, Meta(ge=1.0)]
     workers: _Whole
     in_verification: bool = False
+    assumed: bool = False
 
 
 class Layers(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +61,18 @@ class Layers(Struct, frozen=True, forbid_unknown_fields=True):
 
     draft: _Whole
     target: _Whole
+
+
+class Models(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of the two models in `model_sizes`."""
+
+    draft: str
+    target: str
+
+    def __post_init__(self) -> None:
+        for name, known in ((self.draft, DRAFT_BILLIONS), (self.target, TARGETS)):
+            if name not in known:
+                raise ValueError(f"no model {name}: choose from {', '.join(known)}")
 
 
 class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,6 +94,8 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     acceptance_rate: _Share | None = None
     exits: Exits
     layers: Layers
+    models: Models
+    cloud_draft: _Share | None = None
     second_choice: _Share = SECOND_CHOICE
     exit_layer_share: Annotated[float, Meta(ge=0.0, le=100.0)] = EXIT_COST
     abortable: bool = True
@@ -98,6 +117,18 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def expected_tokens(self) -> float:
         """Tokens a round yields on average."""
         return expected_tokens(self.rate, self.num_draft_tokens)
+
+    @property
+    def cloud_draft_share(self) -> float:
+        """A draft token beside the target, of a step: as printed, or by the models' parameters."""
+        if self.cloud_draft is not None:
+            return self.cloud_draft
+        return DRAFT_BILLIONS[self.models.draft] / TARGETS[self.models.target].billions
+
+    @property
+    def eagle(self) -> Published:
+        """What EAGLE-3 prints for a target of about this size at this temperature."""
+        return eagle_of(self.models.target, sampled=self.temperature > 0.0)
 
     @property
     def draft_s(self) -> float:
@@ -141,6 +172,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             step_s=self.step_s,
             step_exit_s=self._exit_s,
             verify_exit_s=self._verify_exit_s,
+            branch_costs=BRANCH_COSTS,
             draft_queue=self._queue(self.layers.draft),
             target_queue=self._queue(self.layers.target),
         )
@@ -192,13 +224,28 @@ def with_dear_rows(regime: Regime) -> Regime:
     return msgspec.structs.replace(regime, verify_token_ms=token_ms, verify_ms=whole_ms)
 
 
+def without_exits(regime: Regime) -> Regime:
+    """The same with a target that has no exits. A verification with exits in it then takes as long as a step:
+    no paper prints the time without them."""
+    exits = msgspec.structs.replace(regime.exits, number=0, in_verification=False)
+    verify_ms = regime.step_ms if regime.exits.in_verification else regime.verify_ms
+    return msgspec.structs.replace(regime, exits=exits, verify_ms=verify_ms)
+
+
+def with_full_heads(regime: Regime) -> Regime:
+    """Every exit has the whole output layer, at the cost that follows from the target's sizes."""
+    share = TARGETS[regime.models.target].full_head_share
+    return msgspec.structs.replace(regime, exit_layer_share=share)
+
+
 VARIANTS: dict[str, Callable[[Regime], Regime]] = {
     "rows": with_dear_rows,
-    "full-head-exits": lambda regime: msgspec.structs.replace(regime, exit_layer_share=0.78),
+    "full-head-exits": with_full_heads,
     "whole-forwards": lambda regime: msgspec.structs.replace(regime, abortable=False),
+    "fewer-second-choices": lambda regime: msgspec.structs.replace(regime, second_choice=0.3),
 }
-"""Costs that the conditions leave out: rows of a verification; exits with the whole LM head, at
-0.78 of a layer (FSD, Table 8); forwards that cannot be aborted."""
+"""Other costs and chances: rows of a verification; exits with the whole output layer, as FSD's; forwards that
+cannot be aborted; second choices right in 0.3, not 0.5, of the cases where the first is not."""
 
 
 def varied(regimes: Mapping[str, Regime], variant: str | None) -> dict[str, Regime]:

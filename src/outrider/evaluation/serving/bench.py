@@ -343,10 +343,15 @@ def _add_figures(table: Table, first: str, figures: Mapping[str, float]) -> None
 def print_cost(console: Console, passes: Mapping[str, float]) -> None:
     """Prints what an API would cost at the measured passes a token."""
     table = Table(title="dollars for a million requests of 100 + 500 tokens")
-    for heading in ("target", *passes, "paper: ar / edge"):
+    for heading in ("target", *passes, "csd", "paper: ar / cloud / edge"):
         table.add_column(heading, justify="right")
     for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
-        printed = f"{price.paper_ar:.0f} / {price.paper_edge_cloud:.0f}"
+        printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
         table.add_row(costs[0], *(f"{value:.0f}" for value in costs[1].values()), printed)
-    table.add_row("passes a token", *(f"{value:.2f}" for value in passes.values()), "1 / 0.40")
+    table.add_row(
+        "passes a token",
+        *(f"{value:.2f}" for value in passes.values()),
+        f"{passes['sd']:.2f}",
+        "1 / 0.40 / 0.40",
+    )
     console.print(table)

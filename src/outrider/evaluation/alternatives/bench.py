@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider bench decoding --alternatives`: `outrider` against the best that one could run in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.decoding.fakes.replay import ReplayModel
+from outrider.evaluation.alternatives.measuring import (
+    CLOUD_SHARES,
+    PAPERS,
+    SHIPPED_SHARE,
+    Condition,
+    Standing,
+    measure,
+)
+from outrider.evaluation.decoding.comparison import replayed_requests, synthetic_models, synthetic_requests
+from outrider.evaluation.decoding.mechanisms import STRATEGY, figures_table, rounded
+from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied, without_exits
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.held_out import Pair, load_pair
+
+REPLAYED_FRAMES = 10
+BARE = "outrider without exits"
+SIZES = "sizes"
+"""The cost of a draft beside the target that the paper prints, or else the models' sizes imply."""
+PLACES = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
+OWN_EXITS = "*"
+
+
+def bench_alternatives(
+    names: tuple[str, ...] = (),
+    variant: str | None = None,
+    texts: int = 20,
+    seed: int = 0,
+    models: Path | None = None,
+    json_file: Path | None = None,
+    pair: Pair | None = None,
+) -> dict[str, Any]:
+    """Every regime with the shipped pair's texts, then with synthetic ones; prints tables, writes JSON.
+
+    `variant`: one of `regimes.VARIANTS`. Raises ConfigError for unknown names, ModelError without models.
+    """
+    if texts < 1 or seed < 0:
+        raise ConfigError("texts must be at least 1 and seed at least 0")
+    regimes = varied(load_regimes(names), variant)
+    shipped = pair or load_pair(models)
+    result: dict[str, Any] = {"texts": texts, "seed": seed, "variant": variant, "conditions": {}}
+    found: dict[str, dict[str, Standing]] = {}
+    for name, regime, condition in tracked(
+        [*shipped_conditions(regimes, shipped, seed), *synthetic_conditions(regimes, texts, seed)],
+        "conditions",
+    ):
+        found[name] = measure(condition)
+        result["conditions"][name] = figures_of(name, regime, condition, found[name])
+        write_figures(json_file, rounded(result))
+    print_alternatives(found, result["conditions"])
+    return result
+
+
+def shipped_conditions(
+    regimes: Mapping[str, Regime], pair: Pair, seed: int
+) -> Iterator[tuple[str, Regime, Condition]]:
+    """The shipped pair's own texts and exits, under every regime's times."""
+    target, draft = ReplayModel(pair.target), ReplayModel(pair.draft)
+    requests = replayed_requests(REPLAYED_FRAMES, seed)
+    shares = {SIZES: SHIPPED_SHARE, **CLOUD_SHARES}
+    full, bare = Pair(target, draft), Pair(target.without_exits(), draft)
+    for name, regime in regimes.items():
+        yield f"{name}, shipped pair", regime, Condition(regime, full, bare, requests, seed, shares)
+
+
+def synthetic_conditions(
+    regimes: Mapping[str, Regime], texts: int, seed: int
+) -> Iterator[tuple[str, Regime, Condition]]:
+    """Made-up texts with the papers' acceptance and exits; ours where `OWN_EXITS` marks them."""
+    requests = synthetic_requests(texts)
+    for name, regime in regimes.items():
+        full, bare = synthetic_models(regime, seed), synthetic_models(without_exits(regime), seed)
+        shares = {SIZES: regime.cloud_draft_share, **CLOUD_SHARES}
+        mark = OWN_EXITS if regime.exits.assumed else ""
+        yield f"{name}{mark}", regime, Condition(regime, full, bare, requests, seed, shares)
+
+
+def figures_of(
+    name: str, regime: Regime, condition: Condition, found: Mapping[str, Standing]
+) -> dict[str, Any]:
+    """What is written of a condition. `outrider_vs_best`: over the best of all others at each cost of a draft
+    beside the target, `_without_exits` where the target has none."""
+    synthetic = not name.endswith("shipped pair")
+    return {
+        "source": regime.source,
+        "shipped_pair": not synthetic,
+        "exits_assumed": synthetic and regime.exits.assumed,
+        "cloud_draft_shares": condition.cloud_shares,
+        "eagle_published": asdict(regime.eagle) if synthetic else None,
+        "strategies": {strategy: asdict(one) for strategy, one in found.items()},
+        "best_paper": best_of(found, PAPERS),
+        "outrider_vs_best": {cost: lead(found, cost, STRATEGY) for cost in condition.cloud_shares},
+        "outrider_vs_best_without_exits": {cost: lead(found, cost, BARE) for cost in condition.cloud_shares},
+    }
+
+
+def best_of(found: Mapping[str, Standing], among: tuple[str, ...]) -> str:
+    """The fastest of some, by name; those that were not measured do not count."""
+    return max((name for name in among if name in found), key=lambda name: found[name].speedup_vs_ar)
+
+
+def lead(found: Mapping[str, Standing], cost: str, ours: str) -> float:
+    """Our speed over that of the best other one, where a draft beside the target has this cost."""
+    best = best_of(found, ("ar", *PAPERS, f"csd {cost}", f"ssd {cost}"))
+    return found[ours].speedup_vs_ar / found[best].speedup_vs_ar
+
+
+def print_alternatives(
+    found: Mapping[str, Mapping[str, Standing]], conditions: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Two tables: speed over `ar`, and milliseconds of the cloud's devices a token."""
+    console = make_console()
+    speeds = figures_table("speed over ar, each tuned", "", "papers", *PLACES, "EAGLE", BARE, STRATEGY)
+    costs = figures_table("ms of GPUs a token", "", "ar", "papers", *PLACES, BARE, STRATEGY)
+    for name, row in found.items():
+        best, published = conditions[name]["best_paper"], conditions[name]["eagle_published"]
+        eagle = f"{published['speedup']:.2f}" if published else "-"
+        fast = [f"{row[place].speedup_vs_ar:.2f}" for place in (*PLACES, BARE, STRATEGY)]
+        speeds.add_row(name, f"{row[best].speedup_vs_ar:.2f} {best}", *fast[:-2], eagle, *fast[-2:])
+        columns = ("ar", best, *PLACES, BARE, STRATEGY)
+        costs.add_row(name, *(f"{row[column].gpu_ms_per_token:.1f}" for column in columns))
+    console.print(speeds)
+    console.print(costs)
+    console.print(LEGEND, highlight=False)
+
+
+LEGEND = """papers: the best of sd, dssd, fsd, picospec over draft lengths. csd: the draft beside the target.
+ssd: on a second device there, drafting ahead (arXiv 2603.03251). A draft token there takes what the paper
+prints or the models' sizes imply, or 5 % or 10 % of a step. EAGLE: what EAGLE-3 (arXiv 2503.01840) prints for
+a target of that size, on its own texts. *: the paper has no exits; those of `outrider` are an assumption."""

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drafting beside the target in the cloud, with no link within a round: small simulations on real texts.
+
+`csd`: drafts, then verifies, on one device. `ssd`: a second device drafts on during a verification from the
+outcomes that are likely (Saguaro, arXiv 2603.03251). Both see only `ranks`: for each token of the target's
+text the place that the draft gives it, 0 for its own choice. They accept what the engine accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+import torch
+
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.acceptance.coupled import Draw, draws_on
+from outrider.decoding.protocol.sampling_rules import Sampling
+from outrider.decoding.theory import expected_tokens
+
+
+@dataclass(frozen=True)
+class CloudCosts:
+    """Seconds in the cloud. `draft_branch_s`: what each further prefix of a batch adds to a draft token."""
+
+    step_s: float
+    verify_s: float
+    verify_token_s: float
+    draft_token_s: float
+    draft_branch_s: float
+
+    def forward_s(self, drafted: int) -> float:
+        """The target's time for this many drafts and a token of its own."""
+        return self.verify_s + drafted * self.verify_token_s if drafted else self.step_s
+
+    def drafts_s(self, length: int, branches: int = 1) -> float:
+        """The draft's time for a chunk on each of the branches."""
+        return length * (self.draft_token_s + (branches - 1) * self.draft_branch_s)
+
+
+class CloudRun(NamedTuple):
+    """Tokens, how long they took, and how long devices of the cloud worked for them."""
+
+    tokens: int = 0
+    elapsed_s: float = 0.0
+    device_s: float = 0.0
+
+
+def draft_ranks(
+    draft: LanguageModel, prompt: Prompt, token_ids: Sequence[int], sampling: Sampling
+) -> tuple[int, ...]:
+    """The rank of each token of a text among the draft's choices there, by the coupled choice."""
+    session = draft.open_session()
+    first = session.prefill(prompt)
+    later = session.forward(token_ids[:-1]) if len(token_ids) > 1 else first.new_zeros((0, len(first)))
+    rows = torch.cat([first.unsqueeze(0), later])
+    draws = [Draw(sampling, position) for position in range(len(token_ids))]
+    noisy = draws_on(torch.device("cpu"), draws, rows.shape[-1]).noisy(rows)
+    own = noisy.gather(1, torch.tensor(token_ids).unsqueeze(1))
+    return tuple((noisy > own).sum(1).tolist())
+
+
+def accepted(ranks: Sequence[int], place: int, drafted: int) -> int:
+    """How many drafts from a place on are what the target writes."""
+    return sum(1 for _ in takewhile(lambda rank: rank == 0, ranks[place : place + drafted]))
+
+
+def csd_run(ranks: Sequence[int], costs: CloudCosts, length: int) -> CloudRun:
+    """A text with chunks of `length` drafts. Its first token is the prefill's and costs nothing."""
+    place, elapsed_s = 1, 0.0
+    while place < len(ranks):
+        drafted = min(length, len(ranks) - place - 1)
+        elapsed_s += costs.drafts_s(drafted) + costs.forward_s(drafted)
+        place += accepted(ranks, place, drafted) + 1
+    return CloudRun(len(ranks), elapsed_s, elapsed_s)
+
+
+def ssd_run(ranks: Sequence[int], costs: CloudCosts, length: int, fan_out: int) -> CloudRun:
+    """The same while a second device drafts on from `fan_out` outcomes at each place of the chunk.
+
+    After a rejection those are the draft's next choices, after a whole chunk its first ones. A hit waits for
+    its drafts, or drafts anew where that is sooner.
+    """
+    anew_s, ahead_s = costs.drafts_s(length), costs.drafts_s(length, fan_out * (length + 1))
+    place, elapsed_s, device_s, ready_s = 1, 0.0, 0.0, anew_s
+    while place < len(ranks):
+        drafted = min(length, len(ranks) - place - 1)
+        verify_s = costs.forward_s(drafted)
+        elapsed_s += ready_s + verify_s
+        device_s += ready_s + verify_s + min(ahead_s, verify_s)
+        count = accepted(ranks, place, drafted)
+        place += count + 1
+        hit = ranks[place - 1] < fan_out + (count < drafted)
+        ready_s = min(anew_s, max(0.0, ahead_s - verify_s)) if hit else anew_s
+    return CloudRun(len(ranks), elapsed_s, device_s)
+
+
+def csd_tokens_per_s(rate: float, costs: CloudCosts, length: int) -> float:
+    """What `csd` yields where each draft is accepted with the same chance (Leviathan et al. 2023)."""
+    return expected_tokens(rate, length) / (costs.drafts_s(length) + costs.forward_s(length))
+
+
+def ssd_tokens_per_s(rate: float, hit_rate: float, costs: CloudCosts, length: int, fan_out: int) -> float:
+    """The same of `ssd`: a share `hit_rate` of rounds costs the longer of verification and drafts ahead, the
+    others both, one after the other (arXiv 2603.03251, section 4)."""
+    verify_s, anew_s = costs.forward_s(length), costs.drafts_s(length)
+    hit_s = min(max(verify_s, costs.drafts_s(length, fan_out * (length + 1))), verify_s + anew_s)
+    return expected_tokens(rate, length) / (hit_rate * hit_s + (1.0 - hit_rate) * (verify_s + anew_s))

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast every alternative is in one condition, each at the best of its own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+
+from outrider.core.values import Decoded, DecodeRequest
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.simulation.timeline import TimelineEvent
+from outrider.evaluation.alternatives.colocated import CloudCosts, CloudRun, csd_run, draft_ranks, ssd_run
+from outrider.evaluation.decoding.comparison import configuration, decode_all, world_of
+from outrider.evaluation.decoding.regimes import BRANCH_COST, Regime, without_exits
+from outrider.runtime.datasets.held_out import Pair
+
+PAPERS = ("sd", "dssd", "fsd", "picospec")
+PAPER_LENGTHS = (1, 2, 3, 4, 6, 8)
+CLOUD_LENGTHS = tuple(range(1, 13))
+FAN_OUTS = (1, 2, 3, 4, 6)
+CLOUD_SHARES = {"5%": 0.05, "10%": 0.10}
+"""What a draft token beside the target takes, of a step, besides what a paper prints or sizes imply."""
+SHIPPED_SHARE = 0.12
+"""The shipped draft's parameters over the target's, with vision encoders: 0.57 of 5.1 million, rounded."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A regime with the texts that are written in it. `bare`: the same pair, its target without exits.
+
+    `cloud_shares`: costs of a draft token beside the target, of a step, by name.
+    """
+
+    regime: Regime
+    pair: Pair
+    bare: Pair
+    requests: Sequence[DecodeRequest]
+    seed: int
+    cloud_shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One way to write the texts. `gpu_ms_per_token`: how long devices of the cloud work for a token, drafts
+    there included. `settings`: the best ones, where there is a choice."""
+
+    speedup_vs_ar: float
+    gpu_ms_per_token: float
+    settings: str = ""
+
+
+class TargetTime:
+    """An observer that sums up how long the target worked."""
+
+    def __init__(self) -> None:
+        self.busy_s = 0.0
+
+    def __call__(self, event: TimelineEvent) -> None:
+        if event.kind in ("verify", "step"):
+            self.busy_s += event.end_s - event.start_s
+
+
+def engine_run(
+    regime: Regime, pair: Pair, condition: Condition, config: DecodingConfig
+) -> tuple[CloudRun, list[Decoded]]:
+    """All texts by a strategy of the engine on the virtual clock."""
+    target = TargetTime()
+    texts = decode_all(
+        config, pair, world_of(regime, config.scheme, condition.seed), condition.requests, target
+    )
+    tokens = sum(len(text.token_ids) for text in texts)
+    return CloudRun(tokens, sum(text.elapsed_s for text in texts), target.busy_s), texts
+
+
+def measure(condition: Condition) -> dict[str, Standing]:
+    """Every alternative, `ar` first and `outrider` last, over `ar`."""
+    bare = without_exits(condition.regime)
+    ar, texts = engine_run(bare, condition.bare, condition, configuration(bare, "ar"))
+    found = {"ar": _standing(ar, ar)}
+    for paper in papers_of(condition.regime):
+        found[paper] = _best(_paper_runs(condition, paper), ar)
+    ranks = _ranks(condition, texts)
+    for name, share in condition.cloud_shares.items():
+        costs = cloud_costs(bare, share)
+        found[f"csd {name}"] = _best(_csd_runs(ranks, costs, bare.round_trip_s), ar)
+        found[f"ssd {name}"] = _best(_ssd_runs(ranks, costs, bare.round_trip_s), ar)
+    plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"))
+    found["outrider without exits"] = _standing(plain, ar)
+    full, _ = engine_run(
+        condition.regime, condition.pair, condition, configuration(condition.regime, "outrider")
+    )
+    found["outrider"] = _standing(full, ar)
+    return found
+
+
+def papers_of(regime: Regime) -> tuple[str, ...]:
+    """The papers' strategies that differ: at temperature 0 `dssd` is `sd`."""
+    return tuple(paper for paper in PAPERS if paper != "dssd" or regime.temperature > 0.0)
+
+
+def cloud_costs(bare: Regime, share: float) -> CloudCosts:
+    """Costs in the cloud of a regime without exits. A draft there is never slower than the robot's."""
+    compute = bare.compute()
+    token_s = min(share * bare.step_s, compute.draft_token_s)
+    return CloudCosts(
+        step_s=bare.step_s,
+        verify_s=compute.verify_s,
+        verify_token_s=compute.verify_token_s,
+        draft_token_s=token_s,
+        draft_branch_s=BRANCH_COST * token_s,
+    )
+
+
+def _paper_runs(condition: Condition, paper: str) -> Iterator[tuple[str, CloudRun]]:
+    """Only `fsd` asks exits; for the others the target has none."""
+    asks = paper == "fsd"
+    regime = condition.regime if asks else without_exits(condition.regime)
+    pair = condition.pair if asks else condition.bare
+    for length in sorted({*PAPER_LENGTHS, regime.num_draft_tokens}):
+        config = replace(configuration(regime, paper), num_draft_tokens=length)
+        yield f"{length} drafts", engine_run(regime, pair, condition, config)[0]
+
+
+def _ranks(condition: Condition, texts: Sequence[Decoded]) -> list[tuple[int, ...]]:
+    config = configuration(condition.regime, "outrider")
+    return [
+        draft_ranks(condition.pair.draft, one.prompt, text.token_ids, config.sampling_for(one.prompt))
+        for one, text in zip(condition.requests, texts, strict=True)
+    ]
+
+
+def _csd_runs(
+    ranks: Sequence[Sequence[int]], costs: CloudCosts, round_trip_s: float
+) -> Iterator[tuple[str, CloudRun]]:
+    for length in CLOUD_LENGTHS:
+        yield f"{length} drafts", _total(ranks, partial(csd_run, costs=costs, length=length), round_trip_s)
+
+
+def _ssd_runs(
+    ranks: Sequence[Sequence[int]], costs: CloudCosts, round_trip_s: float
+) -> Iterator[tuple[str, CloudRun]]:
+    for length, fan_out in product(CLOUD_LENGTHS, FAN_OUTS):
+        total = _total(ranks, partial(ssd_run, costs=costs, length=length, fan_out=fan_out), round_trip_s)
+        yield f"{length} drafts, {fan_out} outcomes a place", total
+
+
+def _total(
+    ranks: Sequence[Sequence[int]], run: Callable[[Sequence[int]], CloudRun], round_trip_s: float
+) -> CloudRun:
+    """Of all texts, each of which crosses the link once each way."""
+    runs = [run(one) for one in ranks]
+    tokens, elapsed_s, device_s = (sum(column) for column in zip(*runs, strict=True))
+    return CloudRun(int(tokens), elapsed_s + len(runs) * round_trip_s, device_s)
+
+
+def _best(runs: Iterable[tuple[str, CloudRun]], ar: CloudRun) -> Standing:
+    return max(
+        (_standing(run, ar, settings) for settings, run in runs), key=lambda standing: standing.speedup_vs_ar
+    )
+
+
+def _standing(run: CloudRun, ar: CloudRun, settings: str = "") -> Standing:
+    speedup = run.tokens / run.elapsed_s * ar.elapsed_s / ar.tokens
+    return Standing(speedup, 1e3 * run.device_s / run.tokens, settings)

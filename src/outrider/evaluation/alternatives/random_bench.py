@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider bench decoding --random-regimes`: the engine under conditions that nothing was tuned on."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.evaluation.alternatives.measuring import CLOUD_SHARES, PAPERS, Condition, measure
+from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
+from outrider.evaluation.decoding.mechanisms import STRATEGY, figures_table, rounded, tenth_percentile
+from outrider.evaluation.decoding.random_regimes import random_regimes
+from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
+from outrider.runtime.common.json_figures import write_figures
+
+RIVALS: dict[str, tuple[str, ...]] = {"ar": ("ar",), "the best paper": PAPERS}
+for _cost in CLOUD_SHARES:
+    RIVALS[f"csd at {_cost}"] = (f"csd {_cost}",)
+    RIVALS[f"csd or ssd at {_cost}"] = (f"csd {_cost}", f"ssd {_cost}")
+    RIVALS[f"the best, csd and ssd at {_cost}"] = ("ar", *PAPERS, f"csd {_cost}", f"ssd {_cost}")
+"""What `outrider` is compared with: the fastest of these in the same condition."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of the speed of `outrider` over another's, over all conditions."""
+
+    median: float
+    tenth_percentile: float
+
+
+def bench_random(
+    number: int, variant: str | None, texts: int, seed: int, json_file: Path | None = None
+) -> dict[str, Any]:
+    """All alternatives, each tuned, under random regimes; prints the spread, writes JSON as it goes.
+
+    Raises ConfigError for numbers out of range or an unknown variant.
+    """
+    if texts < 1 or seed < 0:
+        raise ConfigError("texts must be at least 1 and seed at least 0")
+    regimes = varied(random_regimes(number, seed), variant)
+    result: dict[str, Any] = {"texts": texts, "seed": seed, "variant": variant, "regimes": {}}
+    speeds: dict[str, dict[str, float]] = {}
+    for name, regime in tracked(regimes.items(), "regimes"):
+        found = measure(random_condition(regime, texts, seed))
+        speeds[name] = {strategy: one.speedup_vs_ar for strategy, one in found.items()}
+        result["regimes"][name] = {"source": regime.source, "speedup_vs_ar": speeds[name]}
+        write_figures(json_file, rounded(result))
+    spreads = spreads_of(speeds.values())
+    result["outrider_over"] = {rival: vars(spread) for rival, spread in spreads.items()}
+    write_figures(json_file, rounded(result))
+    print_random(make_console(), regimes, speeds, spreads)
+    return result
+
+
+def random_condition(regime: Regime, texts: int, seed: int) -> Condition:
+    """Synthetic texts under a regime of which no paper prints the draft's cost in the cloud."""
+    full, bare = synthetic_models(regime, seed), synthetic_models(without_exits(regime), seed)
+    return Condition(regime, full, bare, synthetic_requests(texts), seed, dict(CLOUD_SHARES))
+
+
+def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
+    """By rival. `speeds`: of each regime, those of all strategies over `ar`."""
+    rows = list(speeds)
+    return {rival: _spread([_lead(row, names) for row in rows]) for rival, names in RIVALS.items()}
+
+
+def _lead(row: Mapping[str, float], names: tuple[str, ...]) -> float:
+    return row[STRATEGY] / max(row[name] for name in names if name in row)
+
+
+def _spread(leads: list[float]) -> Spread:
+    return Spread(statistics.median(leads), tenth_percentile(leads))
+
+
+def print_random(
+    console: Console,
+    regimes: Mapping[str, Regime],
+    speeds: Mapping[str, Mapping[str, float]],
+    spreads: Mapping[str, Spread],
+) -> None:
+    """Every speed, what was drawn, and the spread over each rival."""
+    table = figures_table("speed over ar, each tuned", "", *next(iter(speeds.values())))
+    for name, row in speeds.items():
+        table.add_row(name, *(f"{speed:.2f}x" for speed in row.values()))
+    console.print(table)
+    for name, regime in regimes.items():
+        console.print(f"  {name} {regime.source}", highlight=False)
+    for rival, spread in spreads.items():
+        over = f"median {spread.median:.2f}x, 10th percentile {spread.tenth_percentile:.2f}x"
+        console.print(f"outrider over {rival}: {over}", highlight=False)
