@@ -10,14 +10,13 @@ from typer.testing import CliRunner
 from outrider.cli.benchmarks import app
 from outrider.core.errors import ConfigError
 from outrider.decoding.fakes.replay import ReplayModel
+from outrider.decoding.theory import expected_tokens
 from outrider.evaluation.alternatives import bench, measuring
 from outrider.evaluation.alternatives.colocated import (
     CloudCosts,
     csd_run,
-    csd_tokens_per_s,
     draft_ranks,
     ssd_run,
-    ssd_tokens_per_s,
 )
 from outrider.evaluation.alternatives.measuring import Standing
 from outrider.evaluation.decoding import comparison
@@ -32,6 +31,19 @@ RATE, SECOND = 0.7, 0.5
 def drawn_ranks(number: int) -> list[int]:
     rng = random.Random(3)
     return [0 if rng.random() < RATE else 1 if rng.random() < SECOND else 9 for _ in range(number)]
+
+
+def csd_tokens_per_s(rate: float, costs: CloudCosts, length: int) -> float:
+    """What `csd` yields where each draft is accepted with the same chance (Leviathan et al. 2023)."""
+    return expected_tokens(rate, length) / (costs.drafts_s(length) + costs.forward_s(length))
+
+
+def ssd_tokens_per_s(rate: float, hit_rate: float, costs: CloudCosts, length: int, fan_out: int) -> float:
+    """The same of `ssd`: a share `hit_rate` of rounds costs the longer of verification and drafts ahead, the
+    others both, one after the other (arXiv 2603.03251)."""
+    verify_s, anew_s = costs.forward_s(length), costs.drafts_s(length)
+    hit_s = min(max(verify_s, costs.drafts_s(length, fan_out * (length + 1))), verify_s + anew_s)
+    return expected_tokens(rate, length) / (hit_rate * hit_s + (1.0 - hit_rate) * (verify_s + anew_s))
 
 
 @pytest.mark.parametrize("length", [1, 4, 7])

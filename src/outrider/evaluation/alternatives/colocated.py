@@ -19,7 +19,6 @@ from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.coupled import Draw, draws_on
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.theory import expected_tokens
 
 
 @dataclass(frozen=True)
@@ -96,16 +95,3 @@ def ssd_run(ranks: Sequence[int], costs: CloudCosts, length: int, fan_out: int) 
         hit = ranks[place - 1] < fan_out + (count < drafted)
         ready_s = min(anew_s, max(0.0, ahead_s - verify_s)) if hit else anew_s
     return CloudRun(len(ranks), elapsed_s, device_s)
-
-
-def csd_tokens_per_s(rate: float, costs: CloudCosts, length: int) -> float:
-    """What `csd` yields where each draft is accepted with the same chance (Leviathan et al. 2023)."""
-    return expected_tokens(rate, length) / (costs.drafts_s(length) + costs.forward_s(length))
-
-
-def ssd_tokens_per_s(rate: float, hit_rate: float, costs: CloudCosts, length: int, fan_out: int) -> float:
-    """The same of `ssd`: a share `hit_rate` of rounds costs the longer of verification and drafts ahead, the
-    others both, one after the other (arXiv 2603.03251, section 4)."""
-    verify_s, anew_s = costs.forward_s(length), costs.drafts_s(length)
-    hit_s = min(max(verify_s, costs.drafts_s(length, fan_out * (length + 1))), verify_s + anew_s)
-    return expected_tokens(rate, length) / (hit_rate * hit_s + (1.0 - hit_rate) * (verify_s + anew_s))
