@@ -278,12 +278,12 @@ def test_the_report_is_there_before_the_film_which_a_signal_breaks_off(
 ) -> None:
     stopping, seen = threading.Event(), []
 
-    def film(*arguments: Any) -> None:
-        seen.append((tmp_path / "report.json").is_file())
+    def film(run: Any, folder: Path, stopped: Callable[[], bool], *arguments: Any) -> None:
+        seen.append((folder / "report.json").is_file())
         stopping.set()
-        seen.append(arguments[-1]())
+        seen.append(stopped())
 
-    monkeypatch.setattr("outrider.runtime.reports.report.write_film", film)
+    monkeypatch.setattr("outrider.nodes.navigator.mission_node.write_pictures", film)
     navigator.answer.set()
     mission = mission_of(tmp_path)
     threading.Thread(target=lambda: (navigator.asked.wait(30.0), navigator.leave())).start()

@@ -3,6 +3,7 @@ import sys
 import time
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from outrider import cli
@@ -33,6 +34,17 @@ COMMANDS = [
     ["memory", "forget"],
     ["memory", "export"],
 ]
+
+
+def every_command() -> list[tuple[list[str], typer.core.TyperCommand]]:
+    """The words and the command of each command of the command line."""
+
+    def below(words, command):
+        if not hasattr(command, "commands"):
+            return [(words, command)]
+        return [one for name, inner in command.commands.items() for one in below([*words, name], inner)]
+
+    return below([], typer.main.get_command(cli.app))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -98,6 +110,25 @@ def test_an_unknown_option_is_refused():
 def test_a_seed_that_no_generator_takes_is_refused():
     result = CliRunner().invoke(cli.app, ["train", "exits", "data", "--seed", str(2**64)])
     assert result.exit_code == 2 and "--seed" in result.output
+
+
+def commands_with_models() -> list[list[str]]:
+    """Every command that takes --models, with an argument where it wants one."""
+    found = []
+    for group, command in every_command():
+        options = {option for parameter in command.params for option in parameter.opts}
+        if "--models" in options and group[0] != "train":  # which writes there
+            wanted = ["x" for parameter in command.params if parameter.param_type_name == "argument"]
+            found.append([*group, *wanted[:1]])
+    return found
+
+
+@pytest.mark.parametrize("command", commands_with_models(), ids=" ".join)
+def test_a_models_folder_that_is_missing_is_a_wrong_option(command, tmp_path):
+    missing = tmp_path / "no-models"
+    result = CliRunner().invoke(cli.app, [*command, "--models", str(missing)])
+    assert isinstance(result.exception, ConfigError), result.output
+    assert "x holds no step" in str(result.exception) or str(missing) in str(result.exception)
 
 
 def test_keys_are_made_once(tmp_path):

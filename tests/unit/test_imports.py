@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"wiring"},
         {"mission"},
         {"datasets", "reports"},
-        {"node_graph"},
+        {"node_graph", "pictures"},
         {"diagnosis", "no_ros"},
     ),
     "evaluation": (
@@ -83,6 +83,7 @@ OWNERS = {
     "launch": {"nodes"},
     "launch_ros": {"nodes"},
     "cv2": {"navigation", "simulation", "models", "training", "nodes", "runtime", "evaluation"},
+    "av": {"runtime"},
     "mcap": {"runtime", "nodes", "evaluation"},
     "mcap_ros2": {"runtime"},
     "apsw": {"memory"},

@@ -80,6 +80,10 @@ def demo(
         ),
     ] = None,
     video: Annotated[bool, typer.Option("--video/--no-video", help="Make a video of the run.")] = True,
+    animation: Annotated[
+        Path | None,
+        typer.Option(help="Also animate the run in this .webp file of at most 3 MB, as for a README."),
+    ] = None,
     namespace: Namespace = "",
     no_ros: Annotated[
         bool,
@@ -124,6 +128,7 @@ def demo(
                 models=models,
                 legs=legs,
                 video=video,
+                animation=animation,
             )
         )
     from outrider.runtime.node_graph.supervisor import run_demo
@@ -152,6 +157,7 @@ def demo(
             console=console,
             console_port=port,
             video=video,
+            animation=animation,
             namespace=namespace,
         )
     )

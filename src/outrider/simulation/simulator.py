@@ -176,16 +176,21 @@ class Simulator:
     def _renderer(self, width: int, height: int) -> mujoco.Renderer:
         key = (width, height)
         if key not in self._renderers:
-            _load_triton()
-            self.model.vis.global_.offwidth = max(width, self.model.vis.global_.offwidth)
-            self.model.vis.global_.offheight = max(height, self.model.vis.global_.offheight)
-            self.model.vis.quality.offsamples = 0
+            prepare_rendering(self.model, width, height, samples=0)
             renderer = mujoco.Renderer(self.model, height, width, max_geom=MAX_GEOMS)
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = 0
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
             renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SKYBOX] = 0
             self._renderers[key] = renderer
         return self._renderers[key]
+
+
+def prepare_rendering(model: mujoco.MjModel, width: int, height: int, samples: int) -> None:
+    """Make room for pictures of this size, smoothed by so many samples a pixel. Goes before each renderer."""
+    _load_triton()
+    model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
+    model.vis.global_.offheight = max(height, model.vis.global_.offheight)
+    model.vis.quality.offsamples = samples
 
 
 def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool) -> Simulator:

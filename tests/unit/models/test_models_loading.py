@@ -114,7 +114,7 @@ def test_a_damaged_folder_names_its_file(
 
 
 def test_a_missing_folder_and_bad_options_are_refused(tiny_model_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is no folder"):
         load_model(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="threads"):
         load_model(tiny_model_folder / "target", threads=0)

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
-from outrider.core.errors import ModelError, OutOfMemoryError
+from outrider.core.errors import ConfigError, ModelError, OutOfMemoryError
 from outrider.core.model_options import PRECISIONS
 from outrider.decoding.protocol.refusals import reason_of
 from outrider.models import ReferenceGenerator, load_model
@@ -69,9 +69,9 @@ def test_a_name_that_cannot_be_downloaded_says_what_to_do(monkeypatch: pytest.Mo
         raise OSError("no network\nlong story")
 
     monkeypatch.setattr(hub, "snapshot_download", unreachable)
-    with pytest.raises(ModelError, match=r"no model folder Qwen/Qwen2-VL-7B.*\(no network\).*hf download"):
+    with pytest.raises(ConfigError, match=r"no model folder Qwen/Qwen2-VL-7B.*\(no network\).*hf download"):
         model_folder("Qwen/Qwen2-VL-7B-Instruct")
-    with pytest.raises(ModelError, match=r"config\.json"):
+    with pytest.raises(ConfigError, match=r"config\.json"):
         model_folder("no/such/folder")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError
 from outrider.runtime.common import paths
 
 
@@ -43,7 +43,7 @@ def test_the_workspace_s_prefix_comes_before_python_s(elsewhere: Path) -> None:
 
 
 def test_what_is_nowhere_is_named_with_the_folders_looked_in(elsewhere: Path) -> None:
-    with pytest.raises(ModelError, match=r"no models found .*user/share/outrider/models"):
+    with pytest.raises(ConfigError, match=r"no models found .*user/share/outrider/models"):
         paths.models_folder()
     with pytest.raises(ConfigError, match=r"config/links.yaml is not installed"):
         paths.config_file("links.yaml")

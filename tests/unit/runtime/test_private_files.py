@@ -16,8 +16,8 @@ from outrider.core.errors import ConfigError, MemoryStoreError
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.node_graph.supervisor import Supervisor
-from outrider.runtime.reports.film import Shot
-from outrider.runtime.reports.report import RunRecord, write_report
+from outrider.runtime.pictures.run_pictures import write_pictures
+from outrider.runtime.reports.report import RunRecord, Shot, write_summary
 from outrider.runtime.wiring.memory_stores import export_memory
 from outrider.wire.keys import create_keys
 
@@ -100,9 +100,10 @@ def test_the_console_leaves_its_folder_in_the_home_private(
 
 
 def test_a_report_with_its_film_and_map_is_private(tmp_path: Path, umask: None) -> None:
-    shot = Shot(0.0, b"no picture", 1, "stop", "stop")
+    shot = Shot(0.0, b"no picture")
     run = RunRecord("find my keys", False, "cancelled", "", "outrider", 1.0, shots=[shot])
-    write_report(run, tmp_path / "out" / "run")
+    write_summary(run, tmp_path / "out" / "run")
+    write_pictures(run, tmp_path / "out" / "run")
     found = modes(tmp_path)
     assert found.pop("out") == found.pop("run") == 0o700
     assert found == dict.fromkeys(["report.json", "rounds.jsonl", "run.mp4", "trajectory.png"], 0o600)
@@ -112,8 +113,10 @@ def test_a_report_over_an_earlier_one_open_to_all_is_private(tmp_path: Path) -> 
     for name in ("report.json", "rounds.jsonl", "run.mp4", "trajectory.png"):
         (tmp_path / name).write_text("an earlier run")
         (tmp_path / name).chmod(0o666)
-    shot = Shot(0.0, b"no picture", 1, "stop", "stop")
-    write_report(RunRecord("", False, "", "", "", 1.0, shots=[shot]), tmp_path)
+    shot = Shot(0.0, b"no picture")
+    run = RunRecord("", False, "", "", "", 1.0, shots=[shot])
+    write_summary(run, tmp_path)
+    write_pictures(run, tmp_path)
     assert set(modes(tmp_path).values()) == {0o600}
 
 

@@ -44,7 +44,7 @@ def test_repetitions_change_nothing_and_each_moment_is_the_first() -> None:
     (step,) = record.steps
     assert (step.frame_s, step.action_s, step.finished_s, step.moved_s) == (1.0, 1.2, 1.5, 2.0)
     assert (step.text, step.tokens, step.tokens_per_s, step.note) == (TEXT, 9, 50.0, "blocked: 0.1 of 0.25 m")
-    assert record.link_states == ("connected", "lost", "connected")
+    assert [state for _, state in record.link_states] == ["connected", "lost", "connected"]
     assert (record.strategy, record.outcome, record.collisions) == ("sd", "arrived", 1)
 
 

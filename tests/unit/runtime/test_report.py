@@ -1,21 +1,29 @@
 import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
+import av
 import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
-from outrider.core.values import Pose2D, RoundStats
-from outrider.runtime.reports.drawing import fit_view
-from outrider.runtime.reports.film import FRAMES_PER_S, SPEED, Shot
+from outrider.core.errors import OutriderError
+from outrider.core.values import Pose2D, RoundStats, TokenFate
+from outrider.runtime.pictures import video_file
+from outrider.runtime.pictures.drawing import fit_view
+from outrider.runtime.pictures.film import FRAMES_PER_S, HEIGHT, WIDTH, Film
+from outrider.runtime.pictures.run_pictures import write_pictures
 from outrider.runtime.reports.report import (
     PoseRecord,
     RoundRecord,
     RunRecord,
+    Shot,
     StepRecord,
+    pose_at,
     summary,
-    write_pictures,
-    write_report,
+    write_summary,
 )
 from outrider.simulation.homes import generate_home
 
@@ -36,15 +44,22 @@ def run_record() -> RunRecord:
         strategy="sd",
         duration_s=2.0,
         target_distance_m=0.9,
-        link_states=("connected",),
+        link_states=((0.0, "connected"),),
         home=HOME,
         checked=True,
         conditions={"seed": 7, "link": None},
         steps=[step],
-        shots=[Shot(0.2 * i, JPEG, 1, step.text, "stop") for i in range(11)],
+        shots=[Shot(0.2 * i, JPEG) for i in range(11)],
         poses=[PoseRecord(0.1 * i, pose, pose) for i, pose in enumerate(path)],
         rounds=[RoundRecord(1, stats), RoundRecord(1, replace(stats, index=1, emitted=5))],
+        tokens={1: [("stop", TokenFate.ACCEPTED), ("go", TokenFate.REJECTED), ("\n", TokenFate.WRITTEN)]},
     )
+
+
+def write_report(run: RunRecord, folder: Path) -> Path:
+    report = write_summary(run, folder)
+    write_pictures(run, folder)
+    return report
 
 
 def test_a_run_leaves_its_four_files(tmp_path):
@@ -62,20 +77,66 @@ def test_a_run_leaves_its_four_files(tmp_path):
 def test_the_map_shows_the_path_and_the_target_in_its_colour(tmp_path):
     write_report(run_record(), tmp_path)
     picture = cv2.imread(str(tmp_path / "trajectory.png"))
-    assert picture.shape == (1096, 1200, 3)
+    assert picture.shape == (1124, 1200, 3)
     bare = replace(run_record(), poses=[], shots=[])
     write_report(bare, tmp_path / "bare")
     assert np.any(cv2.imread(str(tmp_path / "bare" / "trajectory.png")) != picture)
 
 
-def test_the_film_has_the_length_of_the_run_and_is_wide_enough(tmp_path):
+def test_the_film_is_h264_in_an_mp4_that_plays_everywhere(tmp_path):
     write_report(run_record(), tmp_path)
-    film = cv2.VideoCapture(str(tmp_path / "run.mp4"))
-    assert film.get(cv2.CAP_PROP_FRAME_WIDTH) >= 960
-    frames = 0
-    while film.read()[0]:
-        frames += 1
-    assert frames == pytest.approx((2.0 + 4.0) / SPEED * FRAMES_PER_S, abs=1)
+    with av.open(str(tmp_path / "run.mp4")) as film:
+        stream = film.streams.video[0]
+        assert stream.codec_context.name == "h264" and stream.codec_context.pix_fmt == "yuv420p"
+        assert (stream.codec_context.width, stream.codec_context.height) == (WIDTH, HEIGHT)
+        frames = sum(1 for _ in film.decode(stream))
+    assert frames == len(Film(run_record())) > 2.0 * FRAMES_PER_S
+
+
+@pytest.mark.parametrize("missing", [2, 3, 4])
+def test_a_film_without_h264_is_written_and_says_so(missing, tmp_path, monkeypatch, caplog):
+    left = set(video_file.CODECS[missing:])
+    monkeypatch.setattr(video_file, "codecs_available", left)
+    run = replace(run_record(), shots=run_record().shots[:2])
+    if not left:
+        with pytest.raises(OutriderError, match="pip install"):
+            write_pictures(run, tmp_path)
+        assert not list(tmp_path.glob("*.mp4"))
+        return
+    write_pictures(run, tmp_path)
+    assert "lacks H.264" in caplog.text and (tmp_path / "run.mp4").stat().st_size > 1000
+
+
+def test_a_film_that_is_stopped_leaves_none(tmp_path):
+    asked = iter([False] * 6)
+    write_pictures(run_record(), tmp_path, lambda: next(asked, True))
+    assert {file.name for file in tmp_path.iterdir()} == {"trajectory.png"}
+
+
+def test_the_animation_is_the_film_at_a_smaller_size(tmp_path):
+    write_pictures(run_record(), tmp_path, video=False, animation=tmp_path / "demo.webp")
+    with Image.open(tmp_path / "demo.webp") as animation:
+        assert animation.size == (960, 540) and animation.n_frames > 5
+    assert not (tmp_path / "run.mp4").exists()
+
+
+def test_an_animation_that_is_too_large_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(video_file, "MAX_ANIMATION_BYTES", 100)
+    with pytest.raises(OutriderError, match="has over 3 MB; try a shorter run"):
+        write_pictures(run_record(), tmp_path, video=False, animation=tmp_path / "demo.webp")
+
+
+def test_a_home_that_is_unknown_is_filmed_by_the_robot_s_camera_alone():
+    pictures = list(Film(replace(run_record(), home=None)).pictures())
+    assert {picture.shape for picture in pictures} == {(HEIGHT, WIDTH, 3)}
+
+
+def test_the_robot_is_between_two_recorded_poses_at_a_time_between_them():
+    start = HOME.start
+    poses = [PoseRecord(t, start, Pose2D(t, 0.0, yaw)) for t, yaw in ((0.0, 3.0), (1.0, -3.0))]
+    half = pose_at(poses, 0.5)
+    assert half.x == pytest.approx(0.5) and abs(half.yaw) == pytest.approx(math.pi)
+    assert pose_at(poses, -1.0) == poses[0].truth and pose_at(poses, 9.0) == poses[1].truth
 
 
 def test_a_run_that_recorded_nothing_still_reports(tmp_path):

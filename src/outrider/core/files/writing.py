@@ -12,6 +12,8 @@ from pathlib import Path
 from outrider.core.errors import ConfigError
 from outrider.core.files.private_files import keep_private, make_private_folder, open_private
 
+ANIMATION_SUFFIX = ".webp"
+
 
 @contextlib.contextmanager
 def writing_to(path: Path) -> Iterator[None]:
@@ -70,6 +72,13 @@ def checked_file(file: Path | None) -> Path | None:
                 make_private_folder(file.parent)
                 checked_folder(file.parent)
     return file
+
+
+def checked_animation(file: Path | None) -> Path | None:
+    """As `checked_file`, for a file that an animation is to be written to."""
+    if file is not None and file.suffix != ANIMATION_SUFFIX:
+        raise ConfigError(f"the animation {file} must end in {ANIMATION_SUFFIX}: name another file")
+    return checked_file(file)
 
 
 def checked_folder(folder: Path | None) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-from outrider.core.errors import ModelError
+from outrider.core.errors import ConfigError, ModelError
 from outrider.models.checkpoint.files import hub_name, is_whole
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -27,16 +27,20 @@ def model_name(folder: Path) -> str:
 
 
 def fetch_checkpoint(name: str) -> Path:
-    """The folder of a checkpoint `owner/name`; downloads what is not cached. Raises ModelError."""
+    """The folder of a checkpoint `owner/name`; downloads what is not cached.
+
+    Raises ConfigError where there is none, ModelError where the cache holds a part and there is no network.
+    """
     cached = _cached(name)
     if cached is not None and is_whole(cached):
         return cached
-    state = "there is no model folder" if cached is None else f"the cache, {cached}, holds only a part of"
+    is_missing = cached is None
+    state = "there is no model folder" if is_missing else f"the cache, {cached}, holds only a part of"
     try:
         return Path(snapshot_download(name, allow_patterns=FILES))
     except (OSError, HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).splitlines()[0]
-        raise ModelError(
+        raise (ConfigError if is_missing else ModelError)(
             f"{state} {name}, and it cannot be downloaded ({reason}): "
             f"give a folder, or run `hf download {name}` where there is a network"
         ) from error

@@ -103,6 +103,13 @@ def tokens_message(update: StepUpdate, trace: Trace, header: Header) -> DecodedT
     )
 
 
+def tokens_of(message: DecodedTokens) -> list[tuple[str, TokenFate]]:
+    """The words and fates of a message; none of a fate that another version knows."""
+    known = {fate.value for fate in TokenFate}
+    pairs = zip(message.pieces, message.fates, strict=False)
+    return [(piece, TokenFate(fate)) for piece, fate in pairs if fate in known]
+
+
 def report_message(end: MotionEnd, header: Header) -> MotionReport:
     """Returns the end of a motion as a message."""
     fields = {name: getattr(end, name) for name in _END_FIELDS}

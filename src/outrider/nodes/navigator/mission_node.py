@@ -15,7 +15,13 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import MotionReport, SimulationState, SpeculationStats, VerifiedText
+from outrider_interfaces.msg import (
+    DecodedTokens,
+    MotionReport,
+    SimulationState,
+    SpeculationStats,
+    VerifiedText,
+)
 from rclpy.action import ActionClient
 from rclpy.node import Node
 from sensor_msgs.msg import Image
@@ -33,10 +39,11 @@ from outrider.runtime.mission.goal_run import GoalError, GoalResult
 from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
 from outrider.runtime.node_graph.node_specs import MISSION
 from outrider.runtime.node_graph.parameters import Value
+from outrider.runtime.pictures.run_pictures import write_pictures
 from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
-from outrider.runtime.reports.report import RunRecord, write_pictures, write_summary
+from outrider.runtime.reports.report import RunRecord, write_summary
 from outrider.runtime.reports.verdict import Judgement, judge
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
@@ -94,6 +101,7 @@ class MissionNode(Node):
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
         self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
+        self.create_subscription(DecodedTokens, "decoded_tokens", self._on_tokens, qos.EVENTS)
         self.create_subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
         self.create_subscription(SimulationState, "simulation_state", self._on_truth, qos.EVENTS)
         self.create_subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
@@ -125,10 +133,11 @@ class MissionNode(Node):
 
     def film(self, stopped: Callable[[], bool]) -> None:
         """Draw the pictures of the run; `stopped` breaks the video off."""
-        if self._record is not None and self._values["out"]:
-            write_pictures(
-                self._record, Path(str(self._values["out"])), stopped, video=bool(self._values["video"])
-            )
+        if self._record is None or not self._values["out"]:
+            return
+        animation = Path(str(self._values["animation"])) if self._values["animation"] else None
+        folder, video = Path(str(self._values["out"])), bool(self._values["video"])
+        write_pictures(self._record, folder, stopped, video, animation)
 
     def _report(self, view: LiveView, result: GoalResult, duration_s: float | None = None) -> Judgement:
         """Judge the run, write what was recorded where a folder is given, and print both."""
@@ -280,6 +289,9 @@ class MissionNode(Node):
 
     def _on_round(self, message: SpeculationStats) -> None:
         self._recorder.on_round(message.step, message.strategy, step_messages.round_of(message))
+
+    def _on_tokens(self, message: DecodedTokens) -> None:
+        self._recorder.on_tokens(message.step, step_messages.tokens_of(message))
 
     def _on_motion(self, message: MotionReport) -> None:
         self._travelled_m += message.distance_m

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CHECKOUT = _PACKAGE.parents[1]
@@ -18,14 +18,14 @@ _CHECKOUT = _PACKAGE.parents[1]
 def models_folder(given: Path | None = None) -> Path:
     """The folder with target/, draft/ and tokenizer/: the given, else the checkout's or the installed one.
 
-    Raises ModelError naming where it was looked for.
+    Raises ConfigError naming where it was looked for.
     """
     candidates = [given] if given is not None else _default_folders()
     for folder in candidates:
         if (folder / "tokenizer").is_dir():
             return folder
     looked = ", ".join(str(folder) for folder in candidates)
-    raise ModelError(
+    raise ConfigError(
         f"no models found (looked in {looked}): give the folder that holds tokenizer/ and target/"
     )
 
@@ -34,7 +34,7 @@ def model_folder(name: str) -> Path:
     """A model's folder, or its GGUF file: as given where it exists, else beside the models that come with the
     package, else of the checkpoint that has this name on the Hugging Face Hub (cached, or downloaded).
 
-    Raises ModelError where there is none.
+    Raises ConfigError where there is none, ModelError where only a part of it can be had.
     """
     given = Path(name)
     folder = given if given.exists() or given.is_absolute() else models_folder().parent / name
@@ -43,7 +43,7 @@ def model_folder(name: str) -> Path:
     from outrider.models.checkpoint.hub import fetch_checkpoint, is_hub_name  # only where it is needed
 
     if not is_hub_name(name):
-        raise ModelError(f"there is no model folder {name}: give one with config.json, or a GGUF file")
+        raise ConfigError(f"there is no model folder {name}: give one with config.json, or a GGUF file")
     return fetch_checkpoint(name)
 
 

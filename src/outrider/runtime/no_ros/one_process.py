@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import checked_animation, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.language.utterances import Ask, AskSeen, Remember, understand
@@ -51,6 +51,7 @@ def run_in_one_process(
     models: Path | None = None,
     legs: bool = False,
     video: bool = True,
+    animation: Path | None = None,
 ) -> int:
     """From instruction to report: 0 where the goal was reached, 1 where not, 130 where a signal asked for the
     end. The files are those of `run_demo`.
@@ -60,18 +61,18 @@ def run_in_one_process(
     asked = {"seed": seed, "placement": placement, "holds": holds, "legs": legs}
     world = SIMULATION.checked({name: value for name, value in asked.items() if value is not None})
     folder = models_folder(models)
-    demo = _Demo(instruction, config, world, folder, vocabulary_of(str(folder / "draft")), video)
+    is_filmed = video or animation is not None
+    demo = _Demo(instruction, config, world, folder, vocabulary_of(str(folder / "draft")), is_filmed)
     demo.check()
+    checked_animation(animation)
     report, stopping = out / REPORT_FILE, threading.Event()
     # That of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
-        from outrider.runtime.reports.report import (  # slow to import, as all of a run
-            write_pictures,
-            write_summary,
-        )
+        from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all of a run
+        from outrider.runtime.reports.report import write_summary
 
         try:
             record = demo.run(view, stopping.is_set)
@@ -82,7 +83,7 @@ def run_in_one_process(
         view.close()
         view.say(f"{record.verdict.words}: {record.message}")
         view.say(f"report: {report}")
-        write_pictures(record, out, stopping.is_set, video)
+        write_pictures(record, out, stopping.is_set, video, animation)
     if stopping.is_set() and not record.success:
         return STOPPED
     return 0 if record.success else NOT_REACHED

@@ -53,6 +53,7 @@ class SimulatedSide:
     def tell(self, update: StepUpdate) -> None:
         """Move once the whole text is there, for both models run in this thread."""
         self._recorder.on_text(update, LinkState.LOCAL.value, self.now_s())
+        self._recorder.on_tokens(update.step, update.trace)
         self._show()
         key = (update.session_id, update.step)
         if update.action_complete and update.state is StepState.FINISHED and key not in self._ends:

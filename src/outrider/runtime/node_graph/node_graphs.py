@@ -56,6 +56,7 @@ ARGUMENTS = {
         Argument("home", (("memory", "home"), ("navigator", "home"))),
         Argument("out", (("mission", "out"),)),
         Argument("video", (("mission", "video"),)),
+        Argument("animation", (("mission", "animation"),)),
         Argument("record", (("record", "file"), ("mission", "recording"))),
         Argument("markers", (("markers", "draw"),)),
         Argument("seed", (("simulation", "seed"), ("gazebo", "seed"))),
@@ -121,6 +122,7 @@ SIM_GRAPH = Graph(
         "answer_model",
         "out",
         "video",
+        "animation",
         "record",
         "markers",
         "seed",
@@ -167,6 +169,7 @@ ROBOT_GRAPH = Graph(
         "home",
         "out",
         "video",
+        "animation",
         "record",
         "markers",
         "endpoint",
@@ -203,7 +206,7 @@ _MUJOCO_ARGUMENTS = ("legs", "real_time_factor", "command_interface", "robot_avo
 TELEOP_GRAPH = Graph(
     (*(name for name in ROBOT_GRAPH.nodes if name != "mission"), "console"),
     (
-        *(name for name in ROBOT_GRAPH.arguments if name not in ("instruction", "out", "video")),
+        *(name for name in ROBOT_GRAPH.arguments if name not in ("instruction", "out", "video", "animation")),
         "console_host",
         "console_port",
     ),

@@ -318,6 +318,7 @@ MISSION = NodeSpec(
         Parameter("instruction", DEFAULT_INSTRUCTION, "what the robot is told"),
         Parameter("out", "", "folder for the report; empty for none"),
         Parameter("video", True, "make a video of the run beside the report"),
+        Parameter("animation", "", "file for an animation of the run, .webp; empty for none"),
         Parameter("recording", "", "file that the run is recorded in: the goal waits for the recorder"),
         Parameter("server_wait_s", 120.0, "how long to wait for the other nodes", 1.0, 3600.0),
         Parameter("time_limit_s", 600.0, "the goal is cancelled after this", 5.0, 86_400.0),

@@ -18,7 +18,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.private_files import make_private_folder, open_private
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import checked_animation, writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.runtime.common.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE, amend_figures
@@ -187,6 +187,7 @@ def run_demo(
     models: Path | None = None,
     memory_store: str = "",
     record: Path | None = None,
+    animation: Path | None = None,
     namespace: str = "",
     **arguments: Any,
 ) -> int:
@@ -207,6 +208,7 @@ def run_demo(
         "out": str(out.resolve()),
         "memory_store": str((Path(memory_store) if memory_store else out / OWN_STORE).resolve()),
         "record": str(record.resolve()) if record else None,
+        "animation": str(animation.resolve()) if animation else None,
         "endpoint": arguments.get("endpoint") or f"tcp://127.0.0.1:{free_port()}",
         "console_port": _console_port(arguments.get("console_port"), namespace),
     }
@@ -214,6 +216,7 @@ def run_demo(
     given = {name: value for name, value in arguments.items() if value is not None}
     parameters = _parameters_of(SIM_GRAPH, given, namespace)
     _check_values(parameters, record)
+    checked_animation(animation)
     with writing_to(out / REPORT_FILE):
         (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from outrider.core.values import Pose2D, RoundStats
+from outrider.core.values import Pose2D, RoundStats, TokenFate
 from outrider.navigation.motion.pilot import MotionEnd
 from outrider.runtime.mission.goal_run import GoalResult, StepState, StepUpdate
-from outrider.runtime.reports.film import Shot
-from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, StepRecord
+from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
 from outrider.runtime.reports.verdict import Judgement
 from outrider.simulation.homes import Home
 
@@ -41,12 +41,13 @@ class Recorder:
         self._shots: list[Shot] = []
         self._poses: list[PoseRecord] = []
         self._rounds: list[RoundRecord] = []
-        self._link_states: list[str] = []
+        self._tokens: defaultdict[int, list[tuple[str, TokenFate]]] = defaultdict(list)
+        self._link_states: list[tuple[float, str]] = []
 
     def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
         """A verified text or its repetition."""
-        if not self._link_states or self._link_states[-1] != link_state:
-            self._link_states.append(link_state)
+        if not self._link_states or self._link_states[-1][1] != link_state:
+            self._link_states.append((time_s, link_state))
         if update.state is StepState.WITHDRAWN:
             return
         self.latest = update
@@ -70,8 +71,12 @@ class Recorder:
         self.strategy = strategy
         self._rounds.append(RoundRecord(step, stats))
 
+    def on_tokens(self, step: int, tokens: Sequence[tuple[str, TokenFate]]) -> None:
+        """What became of a step's next tokens; those ahead will be told again."""
+        self._tokens[step] += [token for token in tokens if token[1] is not TokenFate.AHEAD]
+
     def on_frame(self, jpeg: bytes, time_s: float) -> None:
-        self._shots.append(Shot(time_s, jpeg, self.latest.step, self.latest.text, self.latest.action))
+        self._shots.append(Shot(time_s, jpeg))
 
     def wants_frame(self, time_s: float) -> bool:
         return not self._shots or time_s - self._shots[-1].time_s >= SHOT_PERIOD_S
@@ -107,6 +112,7 @@ class Recorder:
             shots=self._shots,
             poses=self._poses,
             rounds=self._rounds,
+            tokens=self._tokens,
         )
 
 

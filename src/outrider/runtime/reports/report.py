@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves behind: report.json, rounds.jsonl, trajectory.png, run.mp4; from recorded data alone."""
+"""What was recorded of a run, and what of it is written: report.json, rounds.jsonl."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -12,10 +13,8 @@ from typing import Any
 
 from outrider.core.files.private_files import make_private_folder
 from outrider.core.files.writing import replace_file
-from outrider.core.values import Pose2D, RoundStats
+from outrider.core.values import Pose2D, RoundStats, TokenFate, wrap_angle
 from outrider.runtime.common.json_figures import REPORT_FILE, write_figures
-from outrider.runtime.reports.drawing import draw_trajectory
-from outrider.runtime.reports.film import Shot, write_film
 from outrider.runtime.reports.verdict import Verdict
 from outrider.simulation.homes import Home
 
@@ -44,6 +43,14 @@ class StepRecord:
 
 
 @dataclass(frozen=True)
+class Shot:
+    """One camera picture (JPEG), in seconds since the goal was given."""
+
+    time_s: float
+    jpeg: bytes
+
+
+@dataclass(frozen=True)
 class PoseRecord:
     """Where the robot was: by its odometry and in truth (the same where the truth is unknown)."""
 
@@ -65,7 +72,8 @@ class RunRecord:
     """All that was recorded of one run. `home` is None where the surroundings are unknown (a real robot).
 
     `checked`: whether `success` was measured; else it is the robot's own account. `conditions` are what the
-    figures depend on: seed, link, versions, machine.
+    figures depend on: seed, link, versions, machine. `link_states` are with the time of each change; `tokens`
+    are those of each step by its index, kept and rejected, in the order of the text.
     """
 
     instruction: str
@@ -76,7 +84,7 @@ class RunRecord:
     duration_s: float
     target_distance_m: float | None = None
     collisions: int = 0
-    link_states: tuple[str, ...] = ()
+    link_states: tuple[tuple[float, str], ...] = ()
     home: Home | None = None
     checked: bool = False
     conditions: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +92,7 @@ class RunRecord:
     shots: list[Shot] = field(default_factory=list)
     poses: list[PoseRecord] = field(default_factory=list)
     rounds: list[RoundRecord] = field(default_factory=list)
+    tokens: Mapping[int, Sequence[tuple[str, TokenFate]]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -119,7 +128,7 @@ def summary(run: RunRecord) -> dict[str, Any]:
         "rounds": len(run.rounds),
         "bytes_up": sum(record.stats.bytes_up for record in run.rounds),
         "bytes_down": sum(record.stats.bytes_down for record in run.rounds),
-        "link_states": list(run.link_states),
+        "link_states": [state for _, state in run.link_states],
         **run.conditions,
         "step_log": [asdict(step) for step in run.steps],
     }
@@ -129,13 +138,6 @@ def path_length_m(poses: list[PoseRecord]) -> float:
     """Length of the true path."""
     pairs = pairwise(poses)
     return sum(before.truth.distance_to(after.truth.x, after.truth.y) for before, after in pairs)
-
-
-def write_report(run: RunRecord, folder: Path) -> Path:
-    """Write all four files; the path of report.json. Files of an earlier run are replaced."""
-    report = write_summary(run, folder)
-    write_pictures(run, folder)
-    return report
 
 
 def write_summary(run: RunRecord, folder: Path) -> Path:
@@ -148,17 +150,19 @@ def write_summary(run: RunRecord, folder: Path) -> Path:
     return report
 
 
-def write_pictures(
-    run: RunRecord, folder: Path, stopped: Callable[[], bool] = lambda: False, video: bool = True
-) -> None:
-    """Draw trajectory.png and the film, which takes long: it is given up once `stopped` says so."""
-    odometry, truth = [p.odometry for p in run.poses], [p.truth for p in run.poses]
-    draw_trajectory(folder / "trajectory.png", run.instruction, run.success, odometry, truth, run.home)
-    path = [(p.time_s, p.truth) for p in run.poses]
-    (folder / "run.mp4").unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
-    if not video:
-        return
-    write_film(folder / "run.mp4", run.instruction, run.shots, path, run.home, stopped)
+def pose_at(poses: Sequence[PoseRecord], time_s: float) -> Pose2D:
+    """Where the robot truly was at a time; between two records, on the way from one to the other."""
+    after = bisect_right(poses, time_s, key=lambda record: record.time_s)
+    if after in (0, len(poses)):
+        return poses[min(after, len(poses) - 1)].truth
+    a, b = poses[after - 1], poses[after]
+    share = (time_s - a.time_s) / (b.time_s - a.time_s)
+    turned = wrap_angle(b.truth.yaw - a.truth.yaw)
+    return Pose2D(
+        a.truth.x + share * (b.truth.x - a.truth.x),
+        a.truth.y + share * (b.truth.y - a.truth.y),
+        wrap_angle(a.truth.yaw + share * turned),
+    )
 
 
 def _mean(values: list[int] | list[float]) -> float | None:

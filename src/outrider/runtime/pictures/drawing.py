@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of a run, drawn with OpenCV: walls, furniture, things in their colours, the path, start and stop.
+"""The map of a run: walls, furniture, things in their colours, ways, steps, a scale.
 
 Pictures are uint8 (H, W, 3) in OpenCV's BGR order.
 """
@@ -9,20 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from itertools import pairwise
 
 import cv2
 import numpy as np
 
-from outrider.core.files.writing import replace_file
 from outrider.core.values import Pose2D
 from outrider.navigation.limits import Footprint
+from outrider.runtime.pictures.lettering import Colour, Picture, text_width, write_text
 from outrider.simulation.homes import Home, HomeObject, Rect
+from outrider.simulation.shortest_path import Point
 from outrider.simulation.vocabulary import COLOUR_RGB
-
-Picture = np.ndarray[Any, Any]
-Colour = tuple[int, int, int]
 
 PAPER, FLOOR, WALL, FURNITURE, INK = (
     (247, 246, 244),
@@ -34,7 +31,8 @@ PAPER, FLOOR, WALL, FURNITURE, INK = (
 FAINT, PATH, ODOMETRY, START = (160, 152, 144), (190, 92, 24), (150, 190, 232), (130, 120, 110)
 GOOD, BAD, HALO = (80, 150, 40), (50, 50, 210), (30, 170, 250)
 MARGIN_M = 0.35
-_FONT = cv2.FONT_HERSHEY_SIMPLEX
+SHORTEST = (150, 60, 140)
+DASH_M, NEAR_M, STEP_PX = 0.1, 0.15, 17
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def draw_map(view: MapView, home: Home | None) -> Picture:
         _fill(picture, view, room, FLOOR)
     for piece in home.furniture:
         _fill(picture, view, piece.rect, FURNITURE)
-        _centred(picture, piece.kind, view.pixel(*piece.rect.centre), 0.0042 * view.px_per_m, FAINT)
+        _centred(picture, piece.kind, view.pixel(*piece.rect.centre), max(11.0, 0.14 * view.px_per_m), FAINT)
     for wall in home.walls:
         _fill(picture, view, wall, WALL)
     for thing in home.objects:
@@ -94,6 +92,50 @@ def draw_path(
         cv2.polylines(picture, [np.array(points, np.int32)], False, colour, thickness, cv2.LINE_AA)
 
 
+def draw_dashes(
+    picture: Picture, view: MapView, points: Sequence[Point], colour: Colour, thickness: int
+) -> None:
+    """A dashed line through points (x, y) in metres, drawn in place."""
+    for (ax, ay), (bx, by) in pairwise(points):
+        length_m = max(1e-6, math.hypot(bx - ax, by - ay))
+        for index in range(math.ceil(length_m / (2 * DASH_M))):
+            ends = (2 * index * DASH_M / length_m, min(1.0, (2 * index + 1) * DASH_M / length_m))
+            a, b = (view.pixel(ax + share * (bx - ax), ay + share * (by - ay)) for share in ends)
+            cv2.line(picture, a, b, colour, thickness, cv2.LINE_AA)
+
+
+def draw_steps(picture: Picture, view: MapView, steps: Sequence[tuple[int, Pose2D]]) -> None:
+    """The number of each step where it began; steps at one place share a mark, such as 1-4."""
+    for numbers, pose in _by_place(steps):
+        x, y = view.pixel(pose.x, pose.y)
+        label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        half = max(11, text_width(label, STEP_PX) // 2 + 6)
+        at = x + 26, y - 26
+        cv2.line(picture, (x, y), at, FAINT, 2, cv2.LINE_AA)
+        cv2.ellipse(picture, at, (half, 11), 0, 0, 360, FAINT, -1, cv2.LINE_AA)
+        _centred(picture, label, at, STEP_PX, (255, 255, 255))
+
+
+def _by_place(steps: Sequence[tuple[int, Pose2D]]) -> list[tuple[list[int], Pose2D]]:
+    """Steps that follow each other nearer than NEAR_M, together."""
+    places: list[tuple[list[int], Pose2D]] = []
+    for number, pose in steps:
+        if places and places[-1][1].distance_to(pose.x, pose.y) < NEAR_M:
+            places[-1][0].append(number)
+        else:
+            places.append(([number], pose))
+    return places
+
+
+def draw_scale(picture: Picture, view: MapView) -> None:
+    """A bar of one metre at the lower left."""
+    left, y, length = 24, picture.shape[0] - 14, round(view.px_per_m)
+    cv2.line(picture, (left, y), (left + length, y), INK, 3)
+    for x in (left, left + length):
+        cv2.line(picture, (x, y - 6), (x, y + 6), INK, 3)
+    _centred(picture, "1 m", (left + length // 2, y - 14), STEP_PX, INK)
+
+
 def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour, filled: bool = True) -> None:
     """The body to scale, with a nose where it looks."""
     body = Footprint()
@@ -105,6 +147,7 @@ def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour, fi
     cv2.fillPoly(picture, [nose], INK, cv2.LINE_AA)
 
 
+<<<<<<< HEAD:src/outrider/runtime/reports/drawing.py
 def draw_trajectory(
     file: Path,
     instruction: str,
@@ -156,6 +199,8 @@ def _legend(title: Picture, success: bool) -> None:
         x += 22 + text_width(name, 0.55) + 30
 
 
+=======
+>>>>>>> c09adb0 (Film the robot from behind, with the fates of its tokens, as H.264):src/outrider/runtime/pictures/drawing.py
 def _fill(picture: Picture, view: MapView, rect: Rect, colour: Colour) -> None:
     cv2.rectangle(picture, view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1), colour, -1)
 
@@ -168,13 +213,13 @@ def _draw_thing(picture: Picture, view: MapView, thing: HomeObject, is_target: b
         cv2.circle(picture, at, radius + max(3, radius // 3), HALO, max(2, radius // 6), cv2.LINE_AA)
     cv2.circle(picture, at, radius, (blue, green, red), -1, cv2.LINE_AA)
     cv2.circle(picture, at, radius, INK, 1, cv2.LINE_AA)
-    scale = max(0.3, 0.0046 * view.px_per_m)
-    label_y = at[1] + radius + round(36 * scale)
-    _centred(picture, thing.spec.phrase, (at[0], label_y), scale, INK)
+    size_px = max(11.0, 0.15 * view.px_per_m)
+    _centred(picture, thing.spec.phrase, (at[0], at[1] + radius + round(size_px)), size_px, INK)
 
 
-def _centred(picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour) -> None:
-    write_text(picture, text, (at[0] - text_width(text, scale) // 2, at[1] + round(8 * scale)), scale, colour)
+def _centred(picture: Picture, text: str, at: tuple[int, int], size_px: float, colour: Colour) -> None:
+    left = at[0] - text_width(text, size_px) // 2
+    write_text(picture, text, (left, at[1] + round(0.35 * size_px)), size_px, colour)
 
 
 def _placed(view: MapView, pose: Pose2D, shares: Sequence[tuple[float, float]], body: Footprint) -> Picture:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the pictures of a run: trajectory.png, run.mp4, and an animation where one is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+
+from outrider.core.files.private_files import make_private_folder
+from outrider.core.files.terminal import tracked
+from outrider.runtime.pictures.film import FRAMES_PER_S, HEIGHT, WIDTH, Film
+from outrider.runtime.pictures.lettering import Picture
+from outrider.runtime.pictures.trajectory import draw_trajectory
+from outrider.runtime.pictures.video_file import write_animation, write_video
+from outrider.runtime.reports.report import RunRecord
+
+FILM_FILE, MAP_FILE = "run.mp4", "trajectory.png"
+ANIMATION_SHARE, ANIMATED_OF = 0.75, 2
+"""Size of an animation's pictures, and how many of the film's pictures are there for each of its own."""
+
+
+def write_pictures(
+    run: RunRecord,
+    folder: Path,
+    stopped: Callable[[], bool] = lambda: False,
+    video: bool = True,
+    animation: Path | None = None,
+) -> None:
+    """Draw the map, and the film, which takes long: its progress is shown, and it is given up once `stopped`.
+
+    A film is there once it is whole. Raises OutriderError where this machine cannot write one.
+    """
+    make_private_folder(folder)
+    draw_trajectory(folder / MAP_FILE, run)
+    (folder / FILM_FILE).unlink(missing_ok=True)  # of an earlier run; without pictures there is no new one
+    film = Film(run)
+    if video and len(film) and not stopped():
+        _write_film(folder / FILM_FILE, film, stopped)
+    if animation is not None and len(film) and not stopped():
+        _write_animation(animation, film, stopped)
+
+
+def _write_film(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
+    partial = file.with_stem(f"{file.stem}.partial")
+    try:
+        write_video(partial, tracked(film.pictures(stopped), f"video {file.name}", len(film)), FRAMES_PER_S)
+        if not stopped():
+            partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _write_animation(file: Path, film: Film, stopped: Callable[[], bool]) -> None:
+    pictures = tracked(film.pictures(stopped), f"animation {file.name}", len(film))
+    kept = [_small(picture) for index, picture in enumerate(pictures) if index % ANIMATED_OF == 0]
+    if not stopped():
+        write_animation(file, kept, FRAMES_PER_S / ANIMATED_OF)
+
+
+def _small(picture: Picture) -> Picture:
+    size = round(ANIMATION_SHARE * WIDTH), round(ANIMATION_SHARE * HEIGHT)
+    return cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
