@@ -8,7 +8,7 @@ from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 
-from outrider.core.errors import ModelError
+from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import Precision
 from outrider.models.backbone.mrope import RotaryTable, axes_in_sections, axes_in_turn
 from outrider.models.backbone.text_stack import TextShape
@@ -41,9 +41,11 @@ SHARED_SIZES = (("hidden_size", "num_attention_heads"), ("num_attention_heads", 
 
 
 def check_checkpoint(folder: Path) -> None:
-    """Raises ModelError naming the file that is missing, corrupt or of another architecture."""
+    """Raises ConfigError without a folder, ModelError naming a file that is missing, corrupt or of another
+    architecture.
+    """
     if gguf_of(folder) is None and not folder.is_dir():
-        raise ModelError(
+        raise ConfigError(
             f"{folder} is no folder: give a model folder with {CONFIG_FILE} and {WEIGHTS_FILE}, or a GGUF"
         )
     path = config_file(folder)

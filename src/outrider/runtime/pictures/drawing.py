@@ -147,60 +147,6 @@ def draw_robot(picture: Picture, view: MapView, pose: Pose2D, colour: Colour, fi
     cv2.fillPoly(picture, [nose], INK, cv2.LINE_AA)
 
 
-<<<<<<< HEAD:src/outrider/runtime/reports/drawing.py
-def draw_trajectory(
-    file: Path,
-    instruction: str,
-    success: bool,
-    odometry: Sequence[Pose2D],
-    truth: Sequence[Pose2D],
-    home: Home | None,
-) -> None:
-    """The whole run as one PNG with a legend."""
-    width, height, header = 1200, 1000, 96
-    view = fit_view(width, height, home, truth)
-    picture = draw_map(view, home)
-    draw_path(picture, view, odometry, ODOMETRY, 3)
-    draw_path(picture, view, truth, PATH, 4)
-    if truth:
-        draw_robot(picture, view, truth[0], START, filled=False)
-        draw_robot(picture, view, truth[-1], GOOD if success else BAD)
-    title = np.full((header, width, 3), PAPER, np.uint8)
-    write_text(title, instruction, (24, 40), 0.95, INK, 2)
-    _legend(title, success)
-    replace_file(file, cv2.imencode(".png", np.vstack([title, picture]))[1].tobytes())
-
-
-def write_text(
-    picture: Picture, text: str, at: tuple[int, int], scale: float, colour: Colour, thickness: int = 1
-) -> None:
-    """A line of text with its baseline at `at`; characters the font lacks become question marks."""
-    printable = text.encode("ascii", "replace").decode()
-    cv2.putText(picture, printable, at, _FONT, scale, colour, thickness, cv2.LINE_AA)
-
-
-def text_width(text: str, scale: float, thickness: int = 1) -> int:
-    """Returns the width of a line of text in pixels."""
-    return int(cv2.getTextSize(text, _FONT, scale, thickness)[0][0])
-
-
-def _legend(title: Picture, success: bool) -> None:
-    entries = [
-        ("path", PATH),
-        ("path by odometry", ODOMETRY),
-        ("start", START),
-        ("stopped at the target" if success else "end, not at the target", GOOD if success else BAD),
-        ("target", HALO),
-    ]
-    x = 24
-    for name, colour in entries:
-        cv2.circle(title, (x + 7, 72), 7, colour, -1, cv2.LINE_AA)
-        write_text(title, name, (x + 22, 78), 0.55, INK)
-        x += 22 + text_width(name, 0.55) + 30
-
-
-=======
->>>>>>> c09adb0 (Film the robot from behind, with the fates of its tokens, as H.264):src/outrider/runtime/pictures/drawing.py
 def _fill(picture: Picture, view: MapView, rect: Rect, colour: Colour) -> None:
     cv2.rectangle(picture, view.pixel(rect.x0, rect.y0), view.pixel(rect.x1, rect.y1), colour, -1)
 

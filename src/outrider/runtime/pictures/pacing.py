@@ -39,7 +39,7 @@ def stretches(start_s: float, end_s: float, texts: Iterable[tuple[float, float]]
         parts.append(Stretch(began_s, done_s, min(SPEED, (done_s - began_s) / read_s)))
         now_s = done_s
     parts.append(Stretch(now_s, max(now_s, end_s), SPEED))
-    return [part for part in parts if part.end_s > part.start_s]
+    return [part for part in parts if part.end_s > part.start_s] or parts[-1:]
 
 
 def instants(parts: list[Stretch], frames_per_s: float) -> Iterator[tuple[float, float]]:
