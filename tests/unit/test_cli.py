@@ -128,7 +128,8 @@ def test_a_models_folder_that_is_missing_is_a_wrong_option(command, tmp_path):
     missing = tmp_path / "no-models"
     result = CliRunner().invoke(cli.app, [*command, "--models", str(missing)])
     assert isinstance(result.exception, ConfigError), result.output
-    assert "x holds no step" in str(result.exception) or str(missing) in str(result.exception)
+    if command[-1] != "x":  # which is no file either, and may be looked at first
+        assert str(missing) in str(result.exception)
 
 
 def test_keys_are_made_once(tmp_path):
