@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import Frames, Json, Models, Plots, Seed, showing_life
+from outrider.cli.options import Frames, Json, Models, Plots, Precision, Seed, Temperature, showing_life
 
 app = typer.Typer(help="Measure speed.", no_args_is_help=True)
 app.callback()(showing_life("bench"))
@@ -208,3 +208,19 @@ def bench_models(
     from outrider.evaluation.models.bench import bench_models
 
     bench_models(frames, seed, models, json_file, plots, graph_layers, device, step_layers)
+
+
+@app.command("weights", epilog="Example:  outrider bench weights --target-precision int8 --json weights.json")
+def bench_weights(
+    prompts: Annotated[int, typer.Option(min=1, help="How many prompts of benchmarks/prompts.yaml.")] = 8,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
+    target_precision: Precision = "bf16",
+    draft_precision: Precision = "bf16",
+    temperature: Temperature = 0.0,
+    seed: Seed = 0,
+    json_file: Json = None,
+) -> None:
+    """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
+    from outrider.evaluation.pair.real_pair import bench_weights
+
+    bench_weights(prompts, tokens, target_precision, draft_precision, temperature, seed, json_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -47,6 +47,10 @@ TopK = Annotated[
 SamplingSeed = Annotated[
     int,
     typer.Option(min=0, max=2**63 - 1, help="Of the draws: the same one writes the same texts."),
+]
+
+Precision = Annotated[
+    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the model's weights are kept in.")
 ]
 
 Corpus = Annotated[

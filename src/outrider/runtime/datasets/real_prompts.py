@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prompts of our own for real language models, from benchmarks/prompts.yaml, as Qwen2.5 is asked."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import msgspec
+
+from outrider.core.errors import ConfigError
+from outrider.core.language.prompt import PROMPT_SUFFIX
+from outrider.core.values import Prompt
+from outrider.runtime.common.paths import benchmark_file
+
+PROMPTS_FILE = "prompts.yaml"
+_PREFIX = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+
+
+class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The head of the file explains the fields."""
+
+    coding: tuple[str, ...]
+    household: tuple[str, ...]
+    training: tuple[str, ...]
+
+
+def real_prompts(number: int) -> list[Prompt]:
+    """The first questions that are measured, of coding and of the household in turn.
+
+    Raises ConfigError where there are not so many.
+    """
+    questions = _read()
+    measured = list(chain.from_iterable(zip(questions.coding, questions.household, strict=True)))
+    if not 1 <= number <= len(measured):
+        raise ConfigError(f"{number} prompts were asked for: choose 1 to {len(measured)}")
+    return [Prompt(f"{_PREFIX}{question}{PROMPT_SUFFIX}", b"") for question in measured[:number]]
+
+
+def _read() -> _Questions:
+    path = benchmark_file(PROMPTS_FILE)
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=_Questions)
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} holds no prompts: {error}") from None
