@@ -22,6 +22,7 @@ COMMANDS = [
     ["keys", "list"],
     ["keys", "revoke"],
     ["doctor"],
+    ["plan"],
     ["eval", "navigation"],
     ["eval", "lossless"],
     ["eval", "kills"],

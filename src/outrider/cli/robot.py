@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of a run: demo, words, record, replay, console, verifier, graphs, ask, doctor."""
+"""The commands of a run: demo, record, replay, console, verifier, graphs, doctor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from outrider.cli.options import (
     Models,
     Namespace,
     SamplingSeed,
-    Store,
     StoreKey,
     Temperature,
     TopK,
@@ -161,18 +160,6 @@ def demo(
             namespace=namespace,
         )
     )
-
-
-@app.command(epilog="Example:  outrider words --model models/draft")
-def words(
-    model: Annotated[
-        str, typer.Option(help="The draft model: a folder, or its name on the Hub.")
-    ] = "models/draft",
-) -> None:
-    """List what can be said to a model."""
-    from outrider.runtime.mission.words import vocabulary_of, words_text
-
-    typer.echo(words_text(model, vocabulary_of(model)))
 
 
 @app.command(epilog="Example:  outrider record run.mcap")
@@ -338,31 +325,6 @@ def graphs(
     from outrider.runtime.wiring.prebuild_graphs import build_graphs
 
     build_graphs(model, precision, provider, max_length, threads)
-
-
-@app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')
-def ask(
-    question: Annotated[str, typer.Argument(help="What the robot is asked.")],
-    answers: Annotated[
-        str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
-    ] = "memory",
-    endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
-    key_file: KeyFile = None,
-    link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
-    answer_model: AnswerModel = "quotes",
-    store: Store = "",
-    store_key_file: StoreKey = "",
-) -> None:
-    """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
-    if answers == "aggregate":  # first, for what answers takes seconds to import
-        from outrider.runtime.wiring.probe import probe_verifier
-
-        probe_verifier(endpoint, timeout_s=1.5, key_file=key_file)
-    from outrider.runtime.mission.answers import ask_once
-
-    typer.echo(
-        ask_once(question, answers, endpoint, str(key_file or ""), link, answer_model, store, store_key_file)
-    )
 
 
 @app.command(epilog="Example:  outrider doctor --endpoint tcp://127.0.0.1:5757")

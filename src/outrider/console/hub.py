@@ -20,6 +20,7 @@ from outrider.console.mailbox import Mailbox
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Seat
 from outrider.core.errors import ProtocolError
+from outrider.core.language.planner import says_to_stop
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
 HOLD_S = 0.15
@@ -34,7 +35,6 @@ MAX_VIEWERS, MAX_NAMES = 32, 256
 WARNING_PERIOD_S = 1.0
 MAX_MESSAGES_PER_S = 200
 KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
-STOP_WORDS = ("stop", "halt", "cancel")
 
 
 @dataclass(eq=False)
@@ -81,6 +81,7 @@ class Hub:
         self._sights, self._memories = m.Sights(), m.Memories()
         self._floor = FloorSketch()
         self._picture = 0
+        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
 
     @property
     def num_viewers(self) -> int:
@@ -327,7 +328,7 @@ class Hub:
             self._robot.drive(Velocity())
 
     def _say(self, viewer: Viewer, text: str) -> None:
-        if text.strip(" .!").lower() in STOP_WORDS:
+        if says_to_stop(text):
             self._cancel()
         elif self._claims(viewer):
             self._next = _Command(viewer.secret, text)

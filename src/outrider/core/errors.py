@@ -23,7 +23,14 @@ class RoomError(ConfigError):
 
 
 class InstructionError(OutriderError):
-    """An instruction is empty, too long or uses words the model was not made for."""
+    """A sentence is no plan, or uses words the model was not made for.
+
+    `meant` is the sentence that was probably meant, for the person to confirm; empty where there is none.
+    """
+
+    def __init__(self, message: str, meant: str = "") -> None:
+        super().__init__(message)
+        self.meant = meant
 
 
 class FrameError(OutriderError):

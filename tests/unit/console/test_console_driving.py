@@ -203,7 +203,15 @@ def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
     page.read("state", goal="")
 
 
-@pytest.mark.parametrize("message", [{"do": "cancel"}, {"do": "say", "text": "Stop!"}])
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"do": "cancel"},
+        {"do": "say", "text": "Stop!"},
+        {"do": "say", "text": "stpo"},
+        {"do": "say", "text": "arrête-toi, vite"},
+    ],
+)
 def test_anybody_may_cancel(robot: FakeRobot, open_page: Open, message: dict[str, str]) -> None:
     driver, watcher = open_page(), open_page()
     driver.send(do="say", text="find the red chair")

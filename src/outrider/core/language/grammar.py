@@ -194,7 +194,7 @@ def example(sentence: str, vocabulary: Vocabulary) -> str:
     """
     if not all(vocabulary.words(slot) for slot in THING):
         return "move forward"
-    said = [_closest(word, vocabulary.words(slot)) for word in _words(sentence.lower()) for slot in THING]
+    said = [closest(word, vocabulary.words(slot)) for word in _words(sentence.lower()) for slot in THING]
     filled = {}
     for slot in THING:
         known = [word for word in said if word in vocabulary.words(slot)]
@@ -293,18 +293,25 @@ def _price(word: str, token: str, vocabulary: Vocabulary) -> tuple[float, str]:
         return 0.0, word
     if not slot and token in _ARTICLES and word in _ARTICLES:
         return _MISSING_ARTICLE, token
-    close = _closest(word, choices)
+    close = closest(word, choices)
     if close:
         return _TYPO, close
     return (_OTHER_WORD, word) if slot else (2.0 * _EXTRA_WORD, token)
 
 
-def _closest(word: str, choices: Iterable[str]) -> str:
-    """The choice that the word is a slip of the keyboard away from; empty where there is none."""
+def closest(word: str, choices: Iterable[str]) -> str:
+    """The choice that the word is a slip of the keyboard away from; empty where there is none.
+
+    Of several the one with the same first and last letter: few slip there.
+    """
     slips = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
-    near = [(num_slips(word, c), c) for c in choices if abs(len(c) - len(word)) <= slips]
-    least = min(near, default=(slips + 1, ""), key=lambda one: one[0])
-    return least[1] if least[0] <= slips else ""
+    near = [
+        (num_slips(word, c), (c[0] != word[0]) + (c[-1] != word[-1]), c)
+        for c in choices
+        if abs(len(c) - len(word)) <= slips
+    ]
+    least = min(near, default=(slips + 1, 0, ""), key=lambda one: one[:2])
+    return least[2] if least[0] <= slips else ""
 
 
 def num_slips(one: str, other: str) -> int:

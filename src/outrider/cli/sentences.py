@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands about what people say: plan, words, ask."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from outrider.cli.options import AnswerModel, KeyFile, Store, StoreKey
+from outrider.core.errors import InstructionError
+
+app = typer.Typer()
+Draft = Annotated[str, typer.Option("--model", help="The draft model: a folder, or its name on the Hub.")]
+
+
+def confirmed(sentence: str, check: Callable[[str], object]) -> str:
+    """The sentence, or the one that was meant, if a person at a terminal says so. Raises InstructionError."""
+    try:
+        check(sentence)
+    except InstructionError as error:
+        if not error.meant or not sys.stdin.isatty():
+            raise
+        typer.secho(str(error), err=True)
+        if not typer.confirm(f'Go on with "{error.meant}"?', err=True):
+            raise
+        return error.meant
+    return sentence
+
+
+@app.command(epilog='Example:  outrider plan "find the red chair, then come back"')
+def plan(
+    sentence: Annotated[str, typer.Argument(help="What the robot would be told.")],
+    model: Draft = "models/draft",
+) -> None:
+    """Print the plan of a sentence, or why it is refused. Nothing moves; `demo` takes single instructions."""
+    from outrider.core.language.planner import plan_of
+    from outrider.runtime.mission.words import vocabulary_of
+
+    vocabulary = vocabulary_of(model)
+    sentence = confirmed(sentence, lambda said: plan_of(said, vocabulary))
+    typer.echo(plan_of(sentence, vocabulary).text())
+
+
+@app.command(epilog="Example:  outrider words --model models/draft")
+def words(
+    model: Draft = "models/draft",
+) -> None:
+    """List what can be said to a model."""
+    from outrider.runtime.mission.words import vocabulary_of, words_text
+
+    typer.echo(words_text(model, vocabulary_of(model)))
+
+
+@app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')
+def ask(
+    question: Annotated[str, typer.Argument(help="What the robot is asked.")],
+    answers: Annotated[
+        str, typer.Option(help="memory: by the robot alone; aggregate: in one text with the cloud.")
+    ] = "memory",
+    endpoint: Annotated[str, typer.Option(help="A verifier with a corpus.")] = "tcp://127.0.0.1:5757",
+    key_file: KeyFile = None,
+    link: Annotated[str, typer.Option(help="Network to emulate, as for `demo`.")] = "",
+    answer_model: AnswerModel = "quotes",
+    store: Store = "",
+    store_key_file: StoreKey = "",
+) -> None:
+    """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
+    if answers == "aggregate":  # first, for what answers takes seconds to import
+        from outrider.runtime.wiring.probe import probe_verifier
+
+        probe_verifier(endpoint, timeout_s=1.5, key_file=key_file)
+    from outrider.runtime.mission.answers import ask_once
+
+    typer.echo(
+        ask_once(question, answers, endpoint, str(key_file or ""), link, answer_model, store, store_key_file)
+    )

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One clause of a sentence as a step of a plan, by the phrases of one language and the words of one model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from outrider.core.language import plan as p
+from outrider.core.language.grammar import THING, Vocabulary, parse
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook, Token, joined
+from outrider.core.language.statements import statement
+
+TURN_DEG = {"small": 15.0, "": 30.0, "large": 45.0}
+MOVE_M = {"small": 0.25, "": 0.5, "large": 0.75}
+PAUSE_S = 5.0
+_EITHER_SIDE_DEG = (180.0, 360.0)
+_CORRECTED = "_corrected"
+_LEAST_DESCRIBED, _MOST_DESCRIBED = 4, 40
+
+
+@dataclass
+class Clauses:
+    """Reads clauses. `knows`: whether the robot can go to a thing that no model knows, by its memory.
+
+    What kept a clause from being a step is added to `problems`; what was assumed, to `notes`.
+    """
+
+    book: Phrasebook
+    vocabulary: Vocabulary | None
+    knows: Callable[[str], bool]
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def read(
+        self,
+        tokens: Sequence[Token],
+        sentence: str,
+        previous: p.Step | None,
+        corrected: bool,
+        described: bool,
+    ) -> p.Step | None:
+        """The step, or None. `described`: may it be a way that only a general model understands?"""
+        words = self._bare(tokens)
+        if not words:
+            return None
+        said = _Said(words, sentence)
+        for group, pattern in self.book.patterns:
+            if not self._counts(group, previous, corrected, described):
+                continue
+            match = pattern.fullmatch(said.text)
+            step = self._step(group.removesuffix(_CORRECTED), match, said) if match else None
+            if step is not None:
+                return step
+        return None
+
+    def _bare(self, tokens: Sequence[Token]) -> list[Token]:
+        """The words without politeness and punctuation."""
+        words = [token for token in tokens if token.word not in PUNCTUATION]
+        return self.book.without(
+            self.book.polite_after, self.book.without(self.book.polite_before, words), True
+        )
+
+    def _counts(self, group: str, previous: p.Step | None, corrected: bool, described: bool) -> bool:
+        if group == "again":
+            return corrected or (previous is not None and previous.intent.startswith("find("))
+        if group == "described":
+            return described
+        return corrected or not group.endswith(_CORRECTED)
+
+    def _step(self, group: str, match: re.Match[str], said: _Said) -> p.Step | None:
+        return _BUILDERS[group](self, match.groupdict(), said)
+
+    # One builder for each group of phrases; None where the slots make no step.
+
+    def remember(self, slots: _Slots, said: _Said) -> p.Step | None:
+        return statement(said.original(slots["text"]))
+
+    def forget(self, slots: _Slots, said: _Said) -> p.Step | None:
+        about = self._name_of(slots["thing"])
+        return p.Forget(about) if about else None
+
+    def where(self, slots: _Slots, said: _Said) -> p.Step | None:
+        what = self._name_of(slots["thing"])
+        return p.Where(what, said.question()) if what else None
+
+    def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
+        return p.Ask(said.question())
+
+    def find(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """A thing that the models know, or the robot's memory, or that a general model may know."""
+        thing, is_known = self._name_of(slots["thing"]), self._thing(slots["thing"])[1]
+        if not thing:
+            return None
+        if is_known:
+            trained = self.vocabulary and parse(said.text, self.vocabulary)
+            text = trained.text if trained and not trained.text.startswith("where") else f"find the {thing}"
+            return p.Find(thing, text)
+        is_english = self._is_english(slots["thing"])
+        if self.vocabulary is None and is_english:
+            return p.Find(thing, f"find the {thing}", known=False)
+        if not is_english:
+            self.problems.append(f'names "{thing}", which is not translated: say the thing in English')
+        self.unknown.append(thing)
+        return p.Find(thing, "", known=False) if self.knows(thing) else None
+
+    def follow(self, slots: _Slots, said: _Said) -> p.Step | None:
+        return p.Follow(said.text.strip())
+
+    def described(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """A way in words, for a general model: it names something on the way, and forbids nothing."""
+        words = said.words
+        names_something = any(word in self.book.articles for word in words)
+        forbids = any(word in self.book.words("negations") for word in words)
+        fits = _LEAST_DESCRIBED <= len(words) <= _MOST_DESCRIBED
+        return p.Follow(said.text.strip()) if names_something and fits and not forbids else None
+
+    def turn(self, slots: _Slots, said: _Said) -> p.Step | None:
+        degrees = self._amount(slots.get("angle"), dict.fromkeys(self.book.words("degrees"), 1.0))
+        degrees = degrees if degrees is not None else TURN_DEG[self._size(slots)]
+        if not 1.0 <= degrees <= p.MOST_TURN_DEG:
+            return self._refuse(f"turns from 1 to {p.MOST_TURN_DEG:g} degrees, not {degrees:g}")
+        if slots.get("side") is None and degrees not in _EITHER_SIDE_DEG:
+            return self._refuse("say to which side to turn: left or right")
+        return p.Turn(self._sign(slots) * degrees)
+
+    def quarter(self, slots: _Slots, said: _Said) -> p.Step | None:
+        return p.Turn(self._sign(slots) * 90.0)
+
+    def forward(self, slots: _Slots, said: _Said) -> p.Step | None:
+        metres = self._amount(slots.get("distance"), self.book.metres)
+        metres = metres if metres is not None else MOVE_M[self._size(slots)]
+        if not 0.1 <= metres <= p.MOST_MOVE_M:
+            return self._refuse(f"goes from 0.1 to {p.MOST_MOVE_M:g} m at once, not {metres:g} m")
+        return p.Move(metres)
+
+    def back(self, slots: _Slots, said: _Said) -> p.Step | None:
+        step = self.forward(slots, said)
+        return p.Move(-step.metres) if isinstance(step, p.Move) else None
+
+    def wait(self, slots: _Slots, said: _Said) -> p.Step | None:
+        seconds = self._amount(slots.get("seconds"), self.book.seconds)
+        seconds = PAUSE_S if seconds is None else seconds
+        if not 0.0 < seconds <= p.MOST_WAIT_S:
+            return self._refuse(f"waits for {p.MOST_WAIT_S:g} s at most, not {seconds:g} s")
+        return p.Wait(seconds)
+
+    def other(self, slots: _Slots, said: _Said) -> p.Step | None:
+        if slots.get("thing") is None:
+            return p.Correct(other=True)
+        words = [self._translated(word)[1] for word in self._bare_thing(slots["thing"])]
+        return p.Correct(other=True, kind=" ".join(words)) if words else None
+
+    def colour(self, slots: _Slots, said: _Said) -> p.Step | None:
+        slot, word = self._translated(slots["colour"].strip())
+        colours = self.vocabulary.words("colour") if self.vocabulary else (word,)
+        return p.Correct(colour=word) if slot in ("colour", "") and word in colours else None
+
+    def side(self, slots: _Slots, said: _Said) -> p.Step | None:
+        return p.Correct(side=self.book.key_of("sides", slots["side"]))
+
+    # Slots.
+
+    def _name_of(self, said: str) -> str:
+        """A thing's name in English as far as its words are known; empty for words that are no name."""
+        return "" if self._holds_more_than_a_thing(said) else self._thing(said)[0]
+
+    def _thing(self, said: str) -> tuple[str, bool]:
+        """A thing's name, and whether the models know it."""
+        words = self._bare_thing(said)
+        slots = [self._translated(word) for word in words]
+        order = tuple(slot for slot, _ in slots)
+        filled = {slot: word for slot, word in slots if slot}
+        if order == self.book.order or (order and order == THING):
+            name = " ".join(filled[slot] for slot in THING)
+            known = self.vocabulary is not None and self._is_known(filled)
+            return name, known
+        space = "" if self.book.is_unspaced and not all(word.isascii() for _, word in slots) else " "
+        return space.join(word for _, word in slots), False
+
+    def _is_english(self, said: str) -> bool:
+        """Whether a thing's words are English, or translated: what the models read is English."""
+        known = (*self.book.translations, *self.book.things)
+        return self.book.language == "en" or all(word in known for word in self._bare_thing(said))
+
+    def _is_known(self, filled: dict[str, str]) -> bool:
+        assert self.vocabulary is not None
+        return all(word in self.vocabulary.words(slot) for slot, word in filled.items())
+
+    def _translated(self, word: str) -> tuple[str, str]:
+        """The slot of a thing that a word fills, or none, and the word in English."""
+        if word in self.book.translations:
+            return self.book.translations[word]
+        slots = self.vocabulary.slots.items() if self.vocabulary else ()
+        slot = next((slot for slot, words in slots if word in words), "")
+        return slot, self.book.things.get(word, word)
+
+    def _bare_thing(self, said: str) -> list[str]:
+        """The words of a thing without its article."""
+        words = said.split()
+        return words[1:] if words[0] in self.book.articles else words
+
+    def _holds_more_than_a_thing(self, said: str) -> bool:
+        """Whether words are among it that no thing's name has, or signs."""
+        kept = self.book.words("never_in_things") | self.book.words("negations")
+        return any(word in kept or not word[0].isalpha() for word in said.split())
+
+    def _amount(self, said: str | None, units: dict[str, float]) -> float | None:
+        if said is None:
+            return None
+        *number, unit = said.split()
+        count = self.book.numerals.read(number)
+        return None if count is None else count * units[unit]
+
+    def _size(self, slots: _Slots) -> str:
+        size = slots.get("size")
+        return self.book.key_of("sizes", size) if size else ""
+
+    def _sign(self, slots: _Slots) -> float:
+        side = slots.get("side")
+        return -1.0 if side and self.book.key_of("sides", side) == "right" else 1.0
+
+    def _refuse(self, problem: str) -> p.Step | None:
+        self.problems.append(problem)
+        return None
+
+
+class _Said:
+    """A clause: its words as phrases have them, and as they were said."""
+
+    def __init__(self, tokens: Sequence[Token], sentence: str) -> None:
+        self._tokens, self._sentence = tokens, sentence
+        self.words = [token.word for token in tokens]
+        self.text = joined(tokens)
+
+    def original(self, end: str) -> str:
+        """The clause's last words as they were said."""
+        first = self._tokens[-end.count(" ")]
+        return self._sentence[first.start : self._tokens[-1].end]
+
+    def question(self) -> str:
+        """The clause as it was asked, in small letters."""
+        end = self._tokens[-1].end
+        mark = "?" if self._sentence[end:].lstrip().startswith("?") else ""
+        return " ".join(self._sentence[self._tokens[0].start : end].lower().split()) + mark
+
+
+_Slots = dict[str, str]
+_Builder = Callable[[Clauses, _Slots, _Said], p.Step | None]
+
+
+def _always(step: p.Step) -> _Builder:
+    return lambda clauses, slots, said: step
+
+
+_BUILDERS: dict[str, _Builder] = {
+    "stop": _always(p.Stop()),
+    "home": _always(p.Home()),
+    "return": _always(p.Return()),
+    "around": _always(p.Turn(180.0)),
+    "full": _always(p.Turn(360.0)),
+    "see": _always(p.See()),
+    "did": _always(p.Did()),
+    "forget_all": _always(p.Forget()),
+    "remember": Clauses.remember,
+    "forget": Clauses.forget,
+    "where": Clauses.where,
+    "ask": Clauses.ask,
+    "find": Clauses.find,
+    "find_asked": Clauses.find,
+    "again": Clauses.find,
+    "follow": Clauses.follow,
+    "described": Clauses.described,
+    "turn": Clauses.turn,
+    "quarter": Clauses.quarter,
+    "forward": Clauses.forward,
+    "back": Clauses.back,
+    "wait": Clauses.wait,
+    "other": Clauses.other,
+    "colour": Clauses.colour,
+    "side": Clauses.side,
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The phrases of a language, read from its file in `phrases/`, and the words of a sentence.
+
+A phrase holds words, `[optional ones]`, `(this|or that)` and slots: {thing}, {text}, {side}, {size},
+{colour}, {angle}, {distance} and {seconds}. Accents and case do not count.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from outrider.core.language.amounts import Numerals
+
+LANGUAGES = ("en", "de", "fr", "es", "zh")
+"""Their order decides which one a sentence is taken for that fits several."""
+PUNCTUATION = ",.;!?"
+_PLAIN_SIGNS = str.maketrans(
+    {"，": ",", "。": ".", "；": ";", "！": "!", "？": "?", "、": ",", "：": ":", "’": "'", "‐": "-"}
+)
+_UNSAID = '"“”„«»¿¡…:'
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)?|[^\W\d_]+(?:['-][^\W\d_]+)*|\S")
+_JOINT = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])")
+_PART = re.compile(r"\{(\w+)\}|([()\[\]|])|([^\s()\[\]|{}]+)")
+_SIGNS = {"(": "(?:", "[": "(?:", "|": "|", ")": ")", "]": ")?"}
+_MOST_THING_WORDS = 10
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, number or sign of a sentence as phrases have it, and its span in the sentence."""
+
+    word: str
+    start: int
+    end: int
+
+
+def plain(text: str) -> str:
+    """A text in small letters, without accents."""
+    parts = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN_SIGNS))
+    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+def joined(tokens: Iterable[Token]) -> str:
+    """The words of tokens, each followed by a space; what phrases are matched against."""
+    return "".join(f"{token.word} " for token in tokens)
+
+
+class Phrasebook:
+    """One language. Its data are lists of words by use; see `phrases/en.yaml`."""
+
+    def __init__(self, language: str, data: Mapping[str, Any]) -> None:
+        self.language = language
+        self._data = data
+        self.numerals = Numerals(
+            {plain(word): float(value) for word, value in data["numbers"].items()},
+            {plain(word): float(value) for word, value in data["multipliers"].items()},
+            frozenset(map(plain, data["fillers"])),
+        )
+        self.metres = {plain(word): float(value) for word, value in data["metres"].items()}
+        self.seconds = {plain(word): float(value) for word, value in data["seconds"].items()}
+        self.is_parted, self.is_unspaced = bool(data.get("parted")), bool(data.get("unspaced"))
+        self.order: tuple[str, ...] = tuple(data["order"])
+        self.translations = {
+            plain(said): (slot, word)
+            for slot, words in data.get("words", {}).items()
+            for word, forms in words.items()
+            for said in forms
+        }
+        self.things = {plain(said): word for word, forms in data.get("things", {}).items() for said in forms}
+
+    def words(self, use: str) -> frozenset[str]:
+        """The words of a list of single words."""
+        return frozenset(map(plain, self._data[use]))
+
+    @property
+    def examples(self) -> Mapping[str, Sequence[str]]:
+        """Sentences to try, by what they are for; for people to read."""
+        return self._data.get("examples", {})
+
+    @cached_property
+    def articles(self) -> frozenset[str]:
+        return self.words("articles")
+
+    @cached_property
+    def patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """The groups of phrases, each with an expression for every phrase, in the file's order."""
+        groups = self._data["phrases"].items()
+        return tuple((group, re.compile(self._expression(p))) for group, phrases in groups for p in phrases)
+
+    @cached_property
+    def polite_before(self) -> re.Pattern[str]:
+        return re.compile(f"(?:{self._any(self._data['polite_before'])})+")
+
+    @cached_property
+    def polite_after(self) -> re.Pattern[str]:
+        return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
+
+    @cached_property
+    def correction(self) -> re.Pattern[str]:
+        return re.compile(f"(?:(?:{self._any(self._data['correction'])})(?P<pause>, )?)+")
+
+    @cached_property
+    def connector(self) -> re.Pattern[str]:
+        """What parts the steps of a plan: a word such as "then", or punctuation."""
+        signs = f"(?:[{re.escape(PUNCTUATION)}] )"
+        return re.compile(f"(?<!\\S){signs}*(?:{self._any(self._data['then'])}){signs}*|{signs}+")
+
+    @cached_property
+    def lexicon(self) -> frozenset[str]:
+        """Every word that this file holds."""
+        held = [part[2] for phrases in self._data["phrases"].values() for p in phrases for part in _parts(p)]
+        lists = ("articles", "polite_before", "polite_after", "then", "correction", "stop_words")
+        spread = [word for use in (*lists, "never_in_things", "degrees") for word in self._data[use]]
+        spread += [w for way in ("sides", "sizes") for words in self._data[way].values() for w in words]
+        numbers = (*self.numerals.values, *self.numerals.multipliers, *self.numerals.fillers)
+        units = (*self.metres, *self.seconds, *self.translations, *self.things)
+        words = (word for entry in (*held, *spread) for word in plain(entry).split())
+        return frozenset((*words, *numbers, *units)) - {""}
+
+    def tokens(self, sentence: str) -> list[Token]:
+        """The words, numbers and signs of a sentence; quotation marks are left out."""
+        signs = sentence.translate(_PLAIN_SIGNS)
+        signs = _JOINT.sub(" ", signs) if self.is_parted else signs
+        found = [Token(plain(m[0]), m.start(), m.end()) for m in _TOKEN.finditer(signs)]
+        found = [token for token in found if token.word and token.word not in _UNSAID]
+        return [part for token in found for part in self._segments(token)] if self.is_unspaced else found
+
+    def key_of(self, use: str, said: str) -> str:
+        """Which key of a table of words, such as the sides, something said stands for."""
+        return next(key for key, words in self._data[use].items() if plain(said.strip()) in map(plain, words))
+
+    def names_both_sides(self, words: Sequence[str]) -> bool:
+        """Whether left and right are among some words."""
+        return all(any(plain(word) in words for word in said) for said in self._data["sides"].values())
+
+    def without(self, pattern: re.Pattern[str], tokens: Sequence[Token], at_end: bool = False) -> list[Token]:
+        """Tokens without the words at their beginning, or end, that an expression fits."""
+        text = joined(tokens)
+        match = pattern.search(text) if at_end else pattern.match(text)
+        if match is None or (at_end and match.start() > 0 and text[match.start() - 1] != " "):
+            return list(tokens)
+        if at_end:
+            return list(tokens[: text[: match.start()].count(" ")])
+        return list(tokens[match[0].count(" ") :])
+
+    def _segments(self, token: Token) -> Iterator[Token]:
+        """A run of unspaced writing as the longest words of the lexicon; other signs one by one."""
+        start = 0
+        while start < len(token.word):
+            sizes = range(min(self._longest, len(token.word) - start), 0, -1)
+            latin = token.word.isascii()
+            fits = (size for size in sizes if token.word[start : start + size] in self.lexicon)
+            size = len(token.word) if latin else next(fits, 1)
+            yield Token(token.word[start : start + size], token.start + start, token.start + start + size)
+            start += size
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.lexicon))
+
+    def _any(self, entries: Iterable[str]) -> str:
+        """An expression for any of some words, the longest first."""
+        words = sorted((plain(entry) for entry in entries), key=len, reverse=True)
+        return "|".join("".join(f"{re.escape(w)} " for w in self._spelt(entry)) for entry in words)
+
+    def _spelt(self, entry: str) -> list[str]:
+        return [token.word for token in self.tokens(entry)] if self.is_unspaced else entry.split()
+
+    def _expression(self, phrase: str) -> str:
+        out = ""
+        for slot, sign, word in _parts(phrase):
+            out += self._slot(slot) if slot else _SIGNS[sign] if sign else self._any([word])
+        return out
+
+    def _slot(self, slot: str) -> str:
+        known = {
+            "thing": rf"(?:\S+ ){{1,{_MOST_THING_WORDS}}}?",
+            "text": r"(?:\S+ )+",
+            "colour": r"\S+ ",
+            "side": self._any(w for words in self._data["sides"].values() for w in words),
+            "size": self._any(w for words in self._data["sizes"].values() for w in words),
+            "angle": self._amount(self._data["degrees"]),
+            "distance": self._amount(self.metres),
+            "seconds": self._amount(self.seconds),
+        }
+        return f"(?P<{slot}>{known[slot]})"
+
+    def _amount(self, units: Iterable[str]) -> str:
+        """A number and its unit, which may stand within it: "one metre and a half" is not said here."""
+        words = (*self.numerals.values, *self.numerals.multipliers, *self.numerals.fillers)
+        return rf"(?:\d+(?:[.,]\d+)? |{self._any(words)})+(?:{self._any(units)})"
+
+
+def _parts(phrase: str) -> Iterator[tuple[str, str, str]]:
+    """The slots, signs and words of a phrase: of each one is not empty."""
+    return (match.groups(default="") for match in _PART.finditer(phrase))  # type: ignore[misc]
+
+
+@lru_cache
+def phrasebook(language: str) -> Phrasebook:
+    """The phrases of a language of `LANGUAGES`."""
+    text = (files(__package__) / "phrases" / f"{language}.yaml").read_text(encoding="utf-8")
+    return Phrasebook(language, yaml.safe_load(text))

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan: the steps that a sentence asks for, as values. What is not among these steps cannot be asked for.
+
+Each step has an `intent`, its short form for data and journals, and says itself in plain words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from outrider.core.values import Visibility
+
+TURN_STEP_DEG, MOVE_STEP_M = 15.0, 0.25
+MOST_TURN_DEG, MOST_MOVE_M, MOST_WAIT_S = 360.0, 5.0, 600.0
+MOST_STEPS = 8
+_UNCHECKED = '"{}": a general model takes any words; whether it knows these is not checked'
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. `moves`: it may move the robot; `tells`: it answers, and changes nothing."""
+
+    moves: ClassVar[bool] = False
+    tells: ClassVar[bool] = False
+
+    @property
+    def intent(self) -> str:
+        """The step in short: its name and what it is about."""
+        return type(self).__name__.lower()
+
+    @property
+    def words(self) -> str:
+        """The step in plain words."""
+        return self.intent
+
+    def note(self, is_general: bool) -> str:
+        """What is assumed in the step, for a general model or one made for few words; empty for nothing."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Find(Step):
+    """Find a thing and stand before it. `instruction`: the sentence for the models; `known`: they know it."""
+
+    thing: str
+    instruction: str
+    known: bool = True
+    moves: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"find({self.thing})"
+
+    @property
+    def words(self) -> str:
+        return f"find the {self.thing}"
+
+    def note(self, is_general: bool) -> str:
+        if self.known:
+            return ""
+        if is_general:
+            return _UNCHECKED.format(self.thing)
+        return f'no model knows "{self.thing}": the robot goes to where memory has it'
+
+
+@dataclass(frozen=True)
+class Follow(Step):
+    """A sentence that the models carry out as it is said."""
+
+    instruction: str
+    moves: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"follow({self.instruction})"
+
+    @property
+    def words(self) -> str:
+        return self.instruction
+
+    def note(self, is_general: bool) -> str:
+        return _UNCHECKED.format(self.instruction) if is_general else ""
+
+
+@dataclass(frozen=True)
+class Return(Step):
+    """Come back to where the plan began."""
+
+    moves: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        return "come back to where this plan began"
+
+
+@dataclass(frozen=True)
+class Home(Step):
+    """Go home: to the place told as home, or to where the robot started."""
+
+    moves: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        return "go home"
+
+
+@dataclass(frozen=True)
+class Turn(Step):
+    """Turn on the spot; left is positive."""
+
+    degrees: float
+    moves: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"turn({self.degrees:g})"
+
+    @property
+    def words(self) -> str:
+        return f"turn {'left' if self.degrees > 0 else 'right'} {abs(self.degrees):g} degrees"
+
+    @property
+    def actual_deg(self) -> float:
+        """Degrees in whole steps, as they are turned."""
+        return _rounded(self.degrees, TURN_STEP_DEG)
+
+    def note(self, is_general: bool) -> str:
+        exact = self.actual_deg == self.degrees
+        return "" if exact else f"turns go by {TURN_STEP_DEG:g} degrees: this one is {abs(self.actual_deg):g}"
+
+
+@dataclass(frozen=True)
+class Move(Step):
+    """Go straight; ahead is positive. Back is a half turn, the way ahead, and a half turn."""
+
+    metres: float
+    moves: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"move({self.metres:g})"
+
+    @property
+    def words(self) -> str:
+        if self.metres > 0:
+            return f"go {self.metres:g} m forward"
+        return f"turn around, go {-self.metres:g} m, and turn around again"
+
+    @property
+    def actual_m(self) -> float:
+        """Metres in whole steps, as they are gone."""
+        return _rounded(self.metres, MOVE_STEP_M)
+
+    def note(self, is_general: bool) -> str:
+        exact = self.actual_m == self.metres
+        return "" if exact else f"ways go by {MOVE_STEP_M:g} m: this one is {abs(self.actual_m):g} m"
+
+
+@dataclass(frozen=True)
+class Wait(Step):
+    """Stand for some seconds."""
+
+    seconds: float
+
+    @property
+    def intent(self) -> str:
+        return f"wait({self.seconds:g})"
+
+    @property
+    def words(self) -> str:
+        return f"wait {self.seconds:g} s"
+
+
+@dataclass(frozen=True)
+class Stop(Step):
+    """Stand still, now."""
+
+    @property
+    def words(self) -> str:
+        return "stop at once"
+
+
+@dataclass(frozen=True)
+class See(Step):
+    """Say what the newest picture shows."""
+
+    tells: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        return "say what is in sight, without moving"
+
+
+@dataclass(frozen=True)
+class Where(Step):
+    """Say where a thing is or was seen; `question` is how it was asked."""
+
+    what: str
+    question: str = field(default="", compare=False)
+    tells: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"where({self.what})"
+
+    @property
+    def words(self) -> str:
+        return f"say where the {self.what} is, without moving"
+
+
+@dataclass(frozen=True)
+class Did(Step):
+    """Say what was done."""
+
+    tells: ClassVar[bool] = True
+
+    @property
+    def words(self) -> str:
+        return "say what was done, without moving"
+
+
+@dataclass(frozen=True)
+class Ask(Step):
+    """Answer any other question from memory."""
+
+    question: str
+    tells: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return "ask"
+
+    @property
+    def words(self) -> str:
+        return f'answer "{self.question}" from memory, without moving'
+
+
+@dataclass(frozen=True)
+class Remember(Step):
+    """Keep a statement. `here`: its place is where the robot stands."""
+
+    text: str
+    visibility: Visibility = Visibility.PRIVATE
+    here: bool = False
+
+    @property
+    def intent(self) -> str:
+        return "remember"
+
+    @property
+    def words(self) -> str:
+        return f'remember "{self.text}" ({self.visibility.value})'
+
+
+@dataclass(frozen=True)
+class Forget(Step):
+    """Forget every memory that holds these words; all memories where there are none."""
+
+    about: str = ""
+
+    @property
+    def intent(self) -> str:
+        return f"forget({self.about or '*'})"
+
+    @property
+    def words(self) -> str:
+        return f'forget all about "{self.about}"' if self.about else "forget everything"
+
+
+@dataclass(frozen=True)
+class Correct(Step):
+    """Another thing than the one last asked for: another of its kind, of a colour, or on a side of it."""
+
+    other: bool = False
+    kind: str = ""
+    colour: str = ""
+    side: str = ""
+    moves: ClassVar[bool] = True
+
+    @property
+    def intent(self) -> str:
+        return f"correct({' '.join(filter(None, ('other' * self.other, self.colour, self.side, self.kind)))})"
+
+    @property
+    def words(self) -> str:
+        side = f" to the {self.side} of it" if self.side else ""
+        return f"find {' '.join(filter(None, ('the', self.colour or 'other', self.kind or 'one')))}{side}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sentence asks for, in order. `notes` say what was assumed."""
+
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether any step may move the robot."""
+        return any(step.moves for step in self.steps)
+
+    @property
+    def only_tells(self) -> bool:
+        """Whether all steps are questions."""
+        return all(step.tells for step in self.steps)
+
+    @property
+    def intent(self) -> str:
+        return "; ".join(step.intent for step in self.steps)
+
+    def text(self) -> str:
+        """The plan as lines of text, numbered where there are several steps."""
+        several = len(self.steps) > 1
+        lines = [f"{f'{n}. ' * several}{step.words}" for n, step in enumerate(self.steps, 1)]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+def _rounded(amount: float, step: float) -> float:
+    """An amount in whole steps, and at least one; its sign stays."""
+    count = max(1, round(abs(amount) / step))
+    return count * step if amount > 0 else -count * step
+
+
+def says_stop(steps: Sequence[Step]) -> bool:
+    """Whether a plan begins with a stop, after which nothing else is done."""
+    return bool(steps) and steps[0] == Stop()

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a sentence to a plan, or to a refusal that says what to do. Pure: nothing moves, nothing is looked up.
+
+The command line, the console, the navigator and agents all go through `plan_of`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from outrider.core.errors import InstructionError
+from outrider.core.language.clauses import Clauses
+from outrider.core.language.grammar import Vocabulary, closest, nearest
+from outrider.core.language.phrasebook import (
+    LANGUAGES,
+    PUNCTUATION,
+    Phrasebook,
+    Token,
+    joined,
+    phrasebook,
+)
+from outrider.core.language.plan import MOST_STEPS, Plan, Step, Stop, says_stop
+from outrider.core.language.refusals import EXAMPLE, MOST_CHARACTERS, MOST_WORDS, refusal, shortened
+
+AFTER_A_STOP = "after a stop nothing else is done: say the rest anew"
+_MOST_RESPELT = 14
+
+
+def plan_of(sentence: str, vocabulary: Vocabulary | None, knows: Callable[[str], bool] | None = None) -> Plan:
+    """The plan of a sentence. `vocabulary` is that of a model made for few words; None is a general model.
+
+    `knows`: whether the robot can go to a thing by its memory. A stop is never refused. Raises
+    InstructionError, with `meant` where another sentence was probably meant, before anything moves.
+    """
+    if says_to_stop(sentence):
+        return Plan((Stop(),), () if _is_only_a_stop(sentence) else (AFTER_A_STOP,))
+    _check_form(sentence)
+    knows = knows or _knows_nothing
+    readings = [_Reading(phrasebook(language), sentence, vocabulary, knows) for language in LANGUAGES]
+    readings.sort(key=lambda reading: reading.num_strange)
+    likely = [reading for reading in readings if reading.num_strange == readings[0].num_strange]
+    for plan in _one_by_one(likely, readings):
+        if plan is not None:
+            return plan
+    first = likely[0]
+    raise refusal(sentence, vocabulary, first.book, first.clauses)
+
+
+def _one_by_one(likely: Sequence[_Reading], readings: Sequence[_Reading]) -> Iterator[Plan | None]:
+    """What the sentence comes to as it stands, then with its spelling mended, language by language."""
+    yield from (reading.plan() for reading in likely)
+    yield from (reading.respelt() for reading in readings)
+
+
+def says_to_stop(sentence: str) -> bool:
+    """Whether a sentence orders a stop, in any language, however long or strange the rest of it is.
+
+    A plan in any language is one if its first step is; else a stop word counts, unless it is denied.
+    """
+    books = [phrasebook(language) for language in LANGUAGES]
+    stop_words = frozenset(word for book in books for word in book.words("stop_words"))
+    words = _words(books[0].tokens(sentence[: 4 * MOST_CHARACTERS]))
+    if len(words) <= MOST_WORDS:
+        plans = [
+            plan for book in books if (plan := _Reading(book, sentence, None, _knows_nothing).steps(False))
+        ]
+        if plans:
+            starts = words[0] in stop_words
+            return any(says_stop(plan) and (starts or len(plan) == 1) for plan in plans)
+    return _holds_a_stop(words, stop_words, books)
+
+
+def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], books: Sequence[Phrasebook]) -> bool:
+    """Whether what is no plan begins with a stop word, or holds one and no negation."""
+    if len(words) == 1:
+        return bool(closest(words[0], sorted(stop_words)))
+    denied = any(word in book.words("negations") for book in books for word in words)
+    return any(word in stop_words for word in (words[:1] if denied else words))
+
+
+def _words(tokens: Sequence[Token]) -> list[str]:
+    return [token.word for token in tokens if token.word not in PUNCTUATION]
+
+
+def _knows_nothing(thing: str) -> bool:
+    return False
+
+
+def _is_only_a_stop(sentence: str) -> bool:
+    readings = (_Reading(phrasebook(language), sentence, None, _knows_nothing) for language in LANGUAGES)
+    return any(reading.steps(False) == (Stop(),) for reading in readings)
+
+
+def _check_form(sentence: str) -> None:
+    """Raises InstructionError for what is no plain line of words."""
+    if any(unicodedata.category(character) == "Cc" for character in sentence.strip()):
+        raise InstructionError("the instruction holds control characters; use one plain line of words")
+    if not any(character.isalnum() for character in sentence):
+        raise InstructionError(f"the instruction is empty; say what to do, {EXAMPLE}")
+
+
+@dataclass
+class _Reading:
+    """A sentence read in one language."""
+
+    book: Phrasebook
+    sentence: str
+    vocabulary: Vocabulary | None
+    knows: Callable[[str], bool]
+
+    def __post_init__(self) -> None:
+        self.tokens = self.book.tokens(self.sentence)
+        self.clauses = Clauses(self.book, self.vocabulary, self.knows)
+
+    @property
+    def num_strange(self) -> int:
+        """How many letters are in words of neither the language's file nor the model's vocabulary."""
+        words = (token.word for token in self.tokens)
+        return sum(len(word) for word in words if word[0].isalpha() and not self._is_known(word))
+
+    def plan(self) -> Plan | None:
+        """The plan, or None where this is no sentence of the language."""
+        steps = self.steps(described=False)
+        if steps is None and self.vocabulary is None:
+            steps = self.steps(described=True)
+        if steps is None:
+            return None
+        if Stop() in steps[:-1]:
+            self.clauses.problems.insert(0, "says to stop and to go on at once")
+            return None
+        if len(steps) > MOST_STEPS:
+            self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
+            return None
+        notes = (step.note(self.vocabulary is None) for step in steps)
+        return Plan(steps, tuple(dict.fromkeys(filter(None, notes))))
+
+    def steps(self, described: bool) -> tuple[Step, ...] | None:
+        """The steps of the sentence as it stands, a correction's "no" left out."""
+        tokens, corrected = self._without_correction()
+        count = sum(token.word not in PUNCTUATION for token in tokens)
+        remembers = self.clauses.read(tokens, self.sentence, None, corrected, False)
+        if remembers is not None and remembers.intent == "remember":
+            return (remembers,)
+        if count > MOST_WORDS or len(self.sentence) > MOST_CHARACTERS:
+            return None
+        return self._split(tokens, None, corrected, described)
+
+    def respelt(self) -> Plan | None:
+        """The plan of the sentence with its spelling mended; None where that makes no plan either.
+
+        Raises InstructionError for one that acts: it is to be confirmed.
+        """
+        text, plan = next(self._mended(), ("", None))
+        if plan is None:
+            return None
+        if plan.only_tells:
+            return replace(plan, notes=(*plan.notes, f'read as "{text}"'))
+        said = shortened(self.sentence)
+        raise InstructionError(
+            f'"{said}" is no instruction that this model knows: did you mean "{text}"?', meant=text
+        )
+
+    def _without_correction(self) -> tuple[list[Token], bool]:
+        match = self.book.correction.match(joined(self.tokens))
+        if match is None or (match["pause"] is None and match[0].split()[0] in self.book.words("negations")):
+            return self.tokens, False
+        return self.tokens[match[0].count(" ") :], True
+
+    def _split(
+        self, tokens: Sequence[Token], previous: Step | None, corrected: bool, described: bool
+    ) -> tuple[Step, ...] | None:
+        """One step, or a step, a word such as "then", and the rest."""
+        step = self.clauses.read(tokens, self.sentence, previous, corrected, described)
+        if step is not None:
+            return (step,)
+        text = joined(tokens)
+        for link in self.book.connector.finditer(text):
+            before, after = text[: link.start()].count(" "), text[: link.end()].count(" ")
+            if before == 0 or after == len(tokens):
+                continue
+            first = self.clauses.read(tokens[:before], self.sentence, previous, corrected, described)
+            rest = self._split(tokens[after:], first, False, described) if first is not None else None
+            if first is not None and rest is not None:
+                return (first, *rest)
+        return None
+
+    def _is_known(self, word: str) -> bool:
+        slots = self.vocabulary.slots.values() if self.vocabulary else ()
+        return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
+
+    def _mended(self) -> Iterator[tuple[str, Plan]]:
+        """Plans within slips of the keyboard: with all strange words mended, or one other word."""
+        words, negations = [token.word for token in self.tokens], self.book.words("negations")
+        if len(words) > _MOST_RESPELT or self.book.is_unspaced or not negations.isdisjoint(words):
+            return
+        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - negations)
+        strange = [w if self._is_known(w) or not w.isalpha() else closest(w, choices) or w for w in words]
+        tries = [strange]
+        for index, word in enumerate(words):
+            other = closest(word, [choice for choice in choices if choice != word]) if word.isalpha() else ""
+            tries += [[*strange[:index], other, *strange[index + 1 :]]] if other else []
+        tries.append(self._nearest())
+        for mended in tries:
+            plan = self._plan_of_words(mended) if mended and mended != words else None
+            if plan is not None:
+                yield _spaced(mended), plan
+
+    def _vocabulary_words(self) -> Iterator[str]:
+        for words in self.vocabulary.slots.values() if self.vocabulary else ():
+            yield from words
+
+    def _nearest(self) -> list[str]:
+        """The trained sentence that comes nearest, if all of its words are known."""
+        near = (
+            nearest(self.sentence, self.vocabulary)
+            if self.vocabulary and self.book.language == "en"
+            else None
+        )
+        return near.said.split() if near and not near.unknown and not near.missing else []
+
+    def _plan_of_words(self, words: Sequence[str]) -> Plan | None:
+        return _Reading(self.book, _spaced(words), self.vocabulary, self.knows).plan()
+
+
+def _spaced(words: Sequence[str]) -> str:
+    """Words as a sentence, with no space before a comma."""
+    text = " ".join(words)
+    for sign in PUNCTUATION:
+        text = text.replace(f" {sign}", sign)
+    return text

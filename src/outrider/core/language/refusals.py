@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a sentence is refused, and what to say instead."""
+
+from __future__ import annotations
+
+from outrider.core.errors import InstructionError
+from outrider.core.language.clauses import Clauses
+from outrider.core.language.grammar import THING, Near, Vocabulary, example, nearest
+from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.prompt import normalise_instruction
+
+MOST_CHARACTERS, MOST_WORDS = 400, 80
+FIND_EXAMPLE = "find the silver bottle"
+EXAMPLE = f'for example "{FIND_EXAMPLE}"'
+ALL_WORDS = "`outrider words` lists all that can be said"
+
+
+def refusal(
+    sentence: str, vocabulary: Vocabulary | None, book: Phrasebook, clauses: Clauses
+) -> InstructionError:
+    """Why a sentence is no plan, and what to say instead."""
+    said = shortened(sentence)
+    words = [token.word for token in book.tokens(sentence)]
+    if len(sentence) > MOST_CHARACTERS or len(words) > MOST_WORDS:
+        size = f"{len(sentence)} characters"
+        return InstructionError(f"the instruction has {size}; at most {MOST_CHARACTERS} are taken: say less")
+    if clauses.problems:
+        return InstructionError(f'"{said}" is refused: it {clauses.problems[0]}')
+    if any(word in book.words("negations") for word in words):
+        return InstructionError(f'"{said}" says what not to do: say what to do instead, {EXAMPLE}')
+    if book.names_both_sides(words):
+        return InstructionError(f'"{said}" says left and right at once: say one of them')
+    if clauses.unknown and vocabulary is not None:
+        return _unknown_thing(said, clauses.unknown[-1], vocabulary)
+    sample = FIND_EXAMPLE if vocabulary is None else example(sentence, vocabulary)
+    return InstructionError(
+        f'"{said}" is no instruction that this model knows: say what to find, such as "{sample}", '
+        f'or how to move, such as "turn left"; {ALL_WORDS}'
+    )
+
+
+def _unknown_thing(said: str, thing: str, vocabulary: Vocabulary) -> InstructionError:
+    near = nearest(f"find the {thing}", vocabulary) if all(map(vocabulary.words, THING)) else None
+    if near is not None and near.unknown:
+        return InstructionError(f"{_unknown(near, vocabulary)}; {ALL_WORDS}")
+    if near is not None and near.missing:
+        slot = near.missing[0]
+        also = f'say it too, such as "{near.said}"; {_known(slot, vocabulary)}'
+        return InstructionError(f'"{said}" names no {slot}: {also}')
+    sample = example(thing, vocabulary)
+    return InstructionError(
+        f'the model knows no "{thing}": say what it knows, such as "{sample}"; {ALL_WORDS}'
+    )
+
+
+def _unknown(near: Near, vocabulary: Vocabulary) -> str:
+    return "; ".join(
+        f'the model knows no {slot} "{word}": {_known(slot, vocabulary)}'
+        for slot, word in near.unknown.items()
+    )
+
+
+def _known(slot: str, vocabulary: Vocabulary) -> str:
+    return f"its {slot}s are {', '.join(vocabulary.words(slot))}"
+
+
+def shortened(sentence: str) -> str:
+    """A sentence as messages quote it."""
+    text = normalise_instruction(sentence)
+    return text if len(text) <= 80 else f"{text[:77]}..."
