@@ -9,7 +9,7 @@ from outrider.core.language.plan import Plan
 from outrider.core.language.planner import plan_of
 from outrider.simulation.vocabulary import vocabulary
 
-FOLDER = Path(__file__).resolve().parents[2] / "sentences"
+FOLDER = Path(__file__).resolve().parent / "sentences"
 STILL = ("refuse", "mend(", "stop", "see", "did", "where(", "ask", "remember", "forget(")
 LEAST_RIGHT = 0.97
 Sentence = tuple[str, str, str, str]
