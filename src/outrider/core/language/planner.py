@@ -69,7 +69,8 @@ def says_to_stop(sentence: str) -> bool:
         if plans:
             starts = words[0] in stop_words
             return any(says_stop(plan) and (starts or len(plan) == 1) for plan in plans)
-    return _holds_a_stop(words, stop_words, books)
+    said = [_words(book.tokens(sentence[: 4 * MOST_CHARACTERS])) for book in books]
+    return any(_holds_a_stop(words, stop_words, books) for words in said)
 
 
 def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], books: Sequence[Phrasebook]) -> bool:
