@@ -80,11 +80,6 @@ class Phrasebook:
         """The words of a list of single words."""
         return frozenset(map(plain, self._data[use]))
 
-    @property
-    def examples(self) -> Mapping[str, Sequence[str]]:
-        """Sentences to try, by what they are for; for people to read."""
-        return self._data.get("examples", {})
-
     @cached_property
     def articles(self) -> frozenset[str]:
         return self.words("articles")
@@ -135,7 +130,8 @@ class Phrasebook:
 
     def key_of(self, use: str, said: str) -> str:
         """Which key of a table of words, such as the sides, something said stands for."""
-        return next(key for key, words in self._data[use].items() if plain(said.strip()) in map(plain, words))
+        table: Mapping[str, Sequence[str]] = self._data[use]
+        return next(key for key, words in table.items() if plain(said.strip()) in map(plain, words))
 
     def names_both_sides(self, words: Sequence[str]) -> bool:
         """Whether left and right are among some words."""
