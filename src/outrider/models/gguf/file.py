@@ -60,6 +60,8 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class GgufFile:
+    """A checked file: its metadata, and its tensors by their names in transformers' modules."""
+
     path: Path
     metadata: Mapping[str, Any]
     tensors: Mapping[str, StoredTensor]

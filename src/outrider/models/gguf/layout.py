@@ -48,6 +48,8 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class Layout:
+    """What a header says: the metadata by key, and where every tensor lies."""
+
     metadata: dict[str, Any]
     tensors: tuple[TensorPlace, ...]
 

@@ -43,6 +43,7 @@ _SPLITTERS: dict[str, Callable[[tokenizers.Tokenizer], None]] = {"qwen2": _as_qw
 
 
 def has_tokenizer(file: GgufFile) -> bool:
+    """Whether the file carries a vocabulary."""
     return f"{_KEY}tokens" in file.metadata
 
 
