@@ -1,6 +1,7 @@
 # make demo    set up and let the simulated robot find an object
 # make test    set up and run all checks and tests
 # make docs    build the documentation into site/; a warning is an error
+# make figures write the documents' figures and pictures from benchmarks/results/
 # make setup   set up only; a second run takes under a second
 # make weights bring published language models (1.6 GB) for `outrider bench weights` and `pytest -m weights`
 # make test ROS_DISTRO=kilted PYTHON=python3.13    the same on another ROS 2 and Python, in .venv-kilted
@@ -19,7 +20,7 @@ export OUTRIDER_VENV := $(VENV)
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test docs setup weights check-python
+.PHONY: demo test docs figures setup weights check-python
 .DEFAULT_GOAL := demo
 
 check-python:
@@ -38,6 +39,9 @@ weights: setup
 # mkdocs-material announces other products on every run; NO_MKDOCS_2_WARNING leaves that out.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+figures: setup
+	@$(BIN)/python scripts/figures
 
 # Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
 test: setup

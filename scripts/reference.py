@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -50,6 +50,7 @@ def pages() -> dict[str, str]:
         "reference/api.md": api_page(),
         "reference/nodes.md": nodes_page(),
         "reference/launch.md": launch_page(),
+        "reference/topics.md": topics_page(),
         "reference/interfaces.md": interfaces_page(),
         "reference/frames.md": frames_page(),
         "reference/links.md": yaml_page("Links", ROOT / "config" / "links.yaml"),
@@ -162,17 +163,56 @@ def _values(parameter: Parameter) -> str:
 
 def _topics(module: ast.Module) -> str:
     """What the module itself publishes and reads under a literal name, with the message's type."""
-    found: dict[str, list[str]] = {"publisher": [], "subscription": []}
+    found: dict[str, set[str]] = {"publisher": set(), "subscription": set()}
+    for way, topic, message in _named_topics(module):
+        found.setdefault(way, set()).add(f"`{topic}` ({message})")
+    publishes, reads = (", ".join(sorted(found[way])) for way in ("publisher", "subscription"))
+    lines = [f"Publishes {publishes}.\n" if publishes else "", f"Subscribes to {reads}.\n" if reads else ""]
+    return "\n".join(line for line in lines if line)
+
+
+def _named_topics(module: ast.Module) -> Iterator[tuple[str, str, str]]:
+    """Each topic or service with a literal name: how the module uses it, its name and its type."""
     for call in ast.walk(module):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) < 2:
             continue
-        name = call.func.attr.removeprefix("create_")
-        topic = call.args[1]
-        if name in found and isinstance(topic, ast.Constant):
-            found[name].append(f"`{topic.value}` ({ast.unparse(call.args[0])})")
-    publishes, reads = (", ".join(sorted(set(names))) for names in found.values())
-    lines = [f"Publishes {publishes}.\n" if publishes else "", f"Subscribes to {reads}.\n" if reads else ""]
-    return "\n".join(line for line in lines if line)
+        way, name = call.func.attr.removeprefix("create_"), call.args[1]
+        if way in ("publisher", "subscription", "service") and isinstance(name, ast.Constant):
+            yield way, name.value, ast.unparse(call.args[0])
+
+
+def _modules(name: str) -> set[str]:
+    """A node's module and those of `outrider.nodes` that it is made of, other nodes left out."""
+    found, waiting = {name}, [name]
+    while waiting:
+        imports = (one for one in ast.walk(_source(waiting.pop())) if isinstance(one, ast.ImportFrom))
+        helpers = {str(one.module) for one in imports if str(one.module).startswith("outrider.nodes.")}
+        new = {one for one in helpers - found if not one.endswith("_node")}
+        found, waiting = found | new, [*waiting, *new]
+    return found
+
+
+def topics_page() -> str:
+    """The topics and services of all nodes: type, who publishes or offers them, and who reads them."""
+    uses: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for spec in NODES.values():
+        named = (one for module in _modules(spec.module) for one in _named_topics(_source(module)))
+        for way, topic, message in named:
+            users = uses.setdefault((topic, message.removesuffix("Msg")), {})
+            users.setdefault(way, set()).add(f"[{spec.name}](nodes.md#{spec.name})")
+    rows: dict[bool, list[tuple[str, str, str, str]]] = {False: [], True: []}
+    for (topic, message), ways in sorted(uses.items()):
+        offers = ways.get("publisher", set()) | ways.get("service", set())
+        reads = ", ".join(sorted(ways.get("subscription", set()))) or "-"
+        row = (f"`{topic}`", message, ", ".join(sorted(offers)) or "-", reads)
+        rows["service" in ways].append(row)
+    services = table(("service", "type", "offered by"), [row[:3] for row in rows[True]])
+    return (
+        "# Topics and services\n\nThose whose names stand in the code of a node; parameters name the others. "
+        "Fields are in [Messages](interfaces.md).\n\n"
+        + table(("topic", "type", "published by", "read by"), rows[False])
+        + f"\n## Services\n\n{services}"
+    )
 
 
 def launch_page() -> str:

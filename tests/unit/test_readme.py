@@ -113,7 +113,8 @@ def test_a_command_has_the_options_it_is_given(line: str) -> None:
     words = shlex.split(line)[1:]
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
-    known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+    options = (one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts))
+    known = {"--help", *options}
     assert not hasattr(command, "commands") or words in ([], ["--help"])
     assert {word for word in words if word.startswith("-")} <= known
 

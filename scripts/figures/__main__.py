@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes every measured figure of README.md and docs/ from benchmarks/results/, and draws the pictures.
+
+`make figures` calls this. A figure stands between `<!--fig:NAME-->` and `<!--/fig-->`. NAME is either
+RESULT:PATH:FORMAT, one value of a result (see `value_text`), or the name of a table or number of
+FIGURES. benchmarks/results.yaml names the command that writes each result.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from figure_decoding import DECODING
+from figure_models import MODELS
+from figure_plots import PICTURES, draw
+from figure_results import ROOT, Results, value_text
+from figure_robot import ROBOT
+
+FIGURES = {**DECODING, **ROBOT, **MODELS}
+MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
+PICTURE_FOLDER = ROOT / "docs" / "pictures"
+
+
+def figure_text(results: Results, name: str) -> str:
+    """Returns what stands between the marks of a figure. Raises KeyError for a name that nothing has."""
+    if ":" in name:
+        result, path, form = name.split(":", 2)
+        return value_text(results, result, path, form)
+    if name not in FIGURES:
+        raise KeyError(f"{name} is no table or number of scripts/figures")
+    return FIGURES[name](results)
+
+
+def rendered(results: Results, text: str) -> str:
+    """Returns a document with every marked figure as the results have it."""
+    return MARKED.sub(lambda mark: f"<!--fig:{mark[1]}-->{figure_text(results, mark[1])}<!--/fig-->", text)
+
+
+def documents() -> list[Path]:
+    """Returns the documents in which figures may stand."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def main() -> None:
+    """Writes documents and pictures; prints the names of those that changed."""
+    results = Results()
+    for document in documents():
+        text = document.read_text()
+        if (new := rendered(results, text)) != text:
+            document.write_text(new)
+            print(document.relative_to(ROOT))
+    for name in PICTURES:
+        path = PICTURE_FOLDER / f"{name}.svg"
+        if draw(results, name, path):
+            print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and numbers of decoding, latency and drafting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from figure_results import Results, formatted, markdown_table, span
+
+from outrider.evaluation.common.intervals import wilson_interval
+
+DRAFTING = ("sd", "dssd", "fsd", "picospec", "outrider")
+SHOWN = ("ar", "sd", "outrider")
+Rows = list[tuple[str, ...]]
+
+
+def speeds(part: str) -> Callable[[Results], str]:
+    """Returns what writes the table of all conditions of a part, `replayed` or `regimes`."""
+
+    def table(results: Results) -> str:
+        rows = [(f"`{name}`", *_speeds(row)) for name, row in results["decoding"][part].items()]
+        heads = tuple(f"`{name}`" for name in DRAFTING)
+        return markdown_table(("speed over `ar`", *heads, "95 % interval of `outrider`"), rows)
+
+    return table
+
+
+def _speeds(row: Mapping[str, Any]) -> tuple[str, ...]:
+    values = [f"{row[strategy]['speedup_vs_ar']:.2f}" for strategy in DRAFTING]
+    return (*values, span(row["outrider"]["speedup_interval"]))
+
+
+def all_conditions(results: Results) -> list[Mapping[str, Any]]:
+    """Returns the figures of every condition, synthetic and of the shipped pair."""
+    decoding = results["decoding"]
+    return [row for part in ("regimes", "replayed") for row in decoding[part].values()]
+
+
+def best_other(row: Mapping[str, Any]) -> float:
+    """Returns the speed over `ar` of the best other strategy that drafts."""
+    return max(float(row[strategy]["speedup_vs_ar"]) for strategy in DRAFTING[:-1])
+
+
+def gains(results: Results) -> list[float]:
+    """Returns the speed of `outrider` over the best other drafting strategy in each condition."""
+    return [row["outrider"]["speedup_vs_ar"] / best_other(row) for row in all_conditions(results)]
+
+
+def conditions_ahead(results: Results) -> str:
+    """Returns in how many of the conditions `outrider` is ahead of the other drafting strategies."""
+    every = gains(results)
+    return f"{sum(gain > 1.0 for gain in every)} of {len(every)}"
+
+
+def gain_span(results: Results) -> str:
+    """Returns the least and the greatest gain over the best other drafting strategy."""
+    return span((min(gains(results)), max(gains(results))))
+
+
+def slower_than_ar(results: Results) -> str:
+    """Returns in how many conditions `outrider` is slower than the cloud alone."""
+    rows = all_conditions(results)
+    return f"{sum(row['outrider']['speedup_vs_ar'] < 1.0 for row in rows)} of {len(rows)}"
+
+
+def alternatives(shipped: bool) -> Callable[[Results], str]:
+    """Returns what writes the table beside the same draft in the cloud, each strategy tuned."""
+
+    def table(results: Results) -> str:
+        rows = [
+            (f"`{name.partition(',')[0]}`", *_tuned(one))
+            for name, one in results["alternatives"]["conditions"].items()
+            if one["shipped_pair"] == shipped
+        ]
+        heads = ("best paper", "`csd`", "`ssd`", "`outrider` without exits", "`outrider`")
+        return markdown_table(("speed over `ar`", *heads), rows)
+
+    return table
+
+
+def _tuned(one: Mapping[str, Any]) -> tuple[str, ...]:
+    speed = {name: f"{row['speedup_vs_ar']:.2f}" for name, row in one["strategies"].items()}
+    paper = f"{speed[one['best_paper']]} (`{one['best_paper']}`)"
+    return (
+        paper,
+        *(speed[name] for name in ("csd sizes", "ssd sizes", "outrider without exits", "outrider")),
+    )
+
+
+def beside_the_target(results: Results) -> str:
+    """Returns in how many conditions `outrider` is faster than the same draft beside the target."""
+    every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
+    faster = (row["outrider"]["speedup_vs_ar"] > row["csd sizes"]["speedup_vs_ar"] for row in every)
+    return f"{sum(faster)} of {len(every)}"
+
+
+def bound_span(results: Results) -> str:
+    """Returns the least and the greatest share of the bound that `outrider` reaches."""
+    shares = [one["outrider"] for one in results["decoding"]["bounds"].values()]
+    return span((min(shares), max(shares)))
+
+
+def lte_best_other(results: Results) -> str:
+    """Returns the best other drafting strategy's speed over `ar` on LTE, with the shipped pair."""
+    return f"{best_other(results['decoding']['replayed']['lte']):.2f}"
+
+
+def lte_speeds(results: Results) -> str:
+    """Returns the README's row of speeds on LTE with the shipped pair."""
+    row = results["decoding"]["replayed"]["lte"]
+    return " / ".join(f"{row[name]['speedup_vs_ar']:.2f}" for name in ("sd", "picospec", "outrider"))
+
+
+def lte_intervals(results: Results) -> str:
+    """Returns the intervals of `lte_speeds`."""
+    row = results["decoding"]["replayed"]["lte"]
+    return " / ".join(span(row[name]["speedup_interval"]) for name in ("sd", "picospec", "outrider"))
+
+
+def bytes_a_token(results: Results) -> str:
+    """Returns the most bytes a token that `outrider` sends up and gets down with the shipped pair."""
+    rows = [row["outrider"] for row in results["decoding"]["replayed"].values()]
+    ways = (max(row[f"bytes_{way}_per_token"] for row in rows) for way in ("up", "down"))
+    return " up and ".join(f"{value:.1f}" for value in ways) + " down"
+
+
+def overhead(results: Results) -> str:
+    """Returns the table of the engine's own processor time on the robot."""
+    own = results["decoding"]["overhead"]
+    rows = [
+        (f"`{name}`", *(f"{own[part][name]['edge_cpu_ms']:.2f}" for part in ("strategies", "sampled")))
+        for name in DRAFTING
+    ]
+    return markdown_table(("ms of the robot's processor a round", "temperature 0", "temperature 1"), rows)
+
+
+def latency(results: Results) -> str:
+    """Returns the table of times to the verified action and to the end of the text."""
+    rows: Rows = []
+    for row in results["latency"]["rows"]:
+        if row["strategy"] in SHOWN:
+            delay, action = formatted(row["one_way_s"], "ms"), formatted(row["decision_s"], "ms")
+            rows.append((f"`{row['strategy']}`", delay, action, *_finish(row)))
+    return markdown_table(
+        ("strategy", "ms one way", "ms to the action", "ms to the end (95 %)", "target passes a token"), rows
+    )
+
+
+def _finish(row: Mapping[str, Any]) -> tuple[str, str]:
+    whole = f"{formatted(row['finish_s'], 'ms')} ({span(row['finish_interval_s'], 'ms')})"
+    return whole, f"{row['target_passes_per_token']:.2f}"
+
+
+def _far(results: Results) -> list[Mapping[str, Any]]:
+    """The rows of SHOWN at the longest delay."""
+    rows = results["latency"]["rows"]
+    farthest = max(row["one_way_s"] for row in rows)
+    return [row for row in rows if row["one_way_s"] == farthest and row["strategy"] in SHOWN]
+
+
+def far_texts(results: Results) -> str:
+    """Returns the README's row of whole texts at the longest delay."""
+    return " / ".join(formatted(row["finish_s"], "ms") for row in _far(results)) + " ms"
+
+
+def far_intervals(results: Results) -> str:
+    """Returns the intervals of `far_texts`."""
+    return " / ".join(span(row["finish_interval_s"], "ms") for row in _far(results))
+
+
+def differences(results: Results) -> str:
+    """Returns how many texts of the pair differ from the target's own."""
+    return str(len(results["lossless"]["differences"]))
+
+
+def differences_interval(results: Results) -> str:
+    """Returns the interval of the share of texts that differ."""
+    result = results["lossless"]
+    return span(wilson_interval(len(result["differences"]), result["frames"]), ".3f")
+
+
+def exits(results: Results) -> str:
+    """Returns the table of the shipped target's early exits."""
+    result = results["exits"]
+    rows = [
+        (
+            f"{one['layer']} of {result['num_layers']}",
+            *(f"{one[key]:.2f}" for key in ("agreement", "auc", "cost")),
+        )
+        for one in result["exits"]
+    ]
+    return markdown_table(
+        ("after layer", "agrees with the last layer", "AUC", "cost, of a verification"), rows
+    )
+
+
+def drafting(results: Results, forms: Sequence[str]) -> str:
+    """Returns a table of tokens a verification by where the drafts come from."""
+    texts = results["drafting"]["texts"]
+    rows = []
+    for name, figures in texts.items():
+        values = (figures[form]["acceptance_length"] if form in figures else None for form in forms)
+        rows.append((name, *("-" if value is None else f"{value:.2f}" for value in values)))
+    heads = tuple(f"`{form.replace('+', ',')}`" for form in forms)
+    return markdown_table(("tokens a verification", *heads), rows)
+
+
+def drafting_chains(results: Results) -> str:
+    """Returns the table of drafts in a chain."""
+    return drafting(
+        results, ("lookup", "suffix", "suffix+calibration", "suffix+reuse", "model", "model+suffix")
+    )
+
+
+def drafting_trees(results: Results) -> str:
+    """Returns the table of drafts in branches, beside chains as long."""
+    return drafting(
+        results, ("suffix+long", "suffix+tree", "suffix+calibration+tree", "suffix+calibration+reuse+tree")
+    )
+
+
+DECODING: dict[str, Callable[[Results], str]] = {
+    "speeds_pair": speeds("replayed"),
+    "speeds_synthetic": speeds("regimes"),
+    "conditions_ahead": conditions_ahead,
+    "gain_span": gain_span,
+    "slower_than_ar": slower_than_ar,
+    "alternatives_pair": alternatives(shipped=True),
+    "alternatives_synthetic": alternatives(shipped=False),
+    "beside_the_target": beside_the_target,
+    "bound_span": bound_span,
+    "lte_best_other": lte_best_other,
+    "lte_speeds": lte_speeds,
+    "lte_intervals": lte_intervals,
+    "bytes_a_token": bytes_a_token,
+    "overhead": overhead,
+    "latency": latency,
+    "far_texts": far_texts,
+    "far_intervals": far_intervals,
+    "differences": differences,
+    "differences_interval": differences_interval,
+    "exits": exits,
+    "drafting_chains": drafting_chains,
+    "drafting_trees": drafting_trees,
+}

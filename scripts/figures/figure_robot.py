@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and numbers of navigation, safety, kills, memory, console and idle nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from figure_results import Results, markdown_table, share_text, span
+
+from outrider.evaluation.common.intervals import wilson_interval
+
+SAFETY = ("safety-0", "safety-1")
+PLACEMENTS = {
+    "in_view": "in view at the start",
+    "hidden": "hidden in the same room",
+    "other_room": "in another room",
+}
+WHO = {
+    "navigation": "shipped pair",
+    "navigation-memory": "shipped pair, place in memory",
+    "navigation-draft": "draft model alone",
+}
+
+
+def navigation(results: Results) -> str:
+    """Returns the table of objects found, by who answers and by where the object was."""
+    rows = []
+    for result, name in WHO.items():
+        runs = results[result]["runs"]
+        rows.append((name, *(_found(runs, place) for place in PLACEMENTS), _steps(results[result])))
+    return markdown_table(
+        ("found of homes (95 %)", *PLACEMENTS.values(), "median steps, hidden / other room"), rows
+    )
+
+
+def _found(runs: list[Mapping[str, Any]], placement: str) -> str:
+    found = [run["success"] for run in runs if run["placement"] == placement]
+    return share_text(sum(found), len(found))
+
+
+def _steps(result: Mapping[str, Any]) -> str:
+    medians = (result["steps_hidden"], result["steps_other_room"])
+    return " / ".join("-" if value is None else f"{value:g}" for value in medians)
+
+
+def _same_room(results: Results) -> tuple[int, int]:
+    found = [run["success"] for run in results["navigation"]["runs"] if run["placement"] != "other_room"]
+    return sum(found), len(found)
+
+
+def _other_room(results: Results) -> tuple[int, int]:
+    found = [run["success"] for run in results["navigation"]["runs"] if run["placement"] == "other_room"]
+    return sum(found), len(found)
+
+
+def _share(counts: Callable[[Results], tuple[int, int]]) -> Callable[[Results], str]:
+    """Figure, number of trials and interval as three cells."""
+
+    def cells(results: Results) -> str:
+        hits, trials = counts(results)
+        return f"{hits / trials:.2f} | {trials} homes | {span(wilson_interval(hits, trials))}"
+
+    return cells
+
+
+def _trials(results: Results) -> int:
+    return sum(results[name]["injections"] for name in SAFETY)
+
+
+def injections(results: Results) -> str:
+    """Returns how many faults were injected."""
+    return str(_trials(results))
+
+
+def missed(results: Results) -> str:
+    """Returns after how many faults the robot stood late or went too far."""
+    return str(sum(results[name]["missed"] for name in SAFETY))
+
+
+def slowest_stand(results: Results) -> str:
+    """Returns the longest time from a fault to a stand in seconds."""
+    return f"{max(results[name]['worst_to_zero_s'] for name in SAFETY):.2f} s"
+
+
+def missed_interval(results: Results) -> str:
+    """Returns the interval of the share of faults after which the robot stood late."""
+    return span(wilson_interval(int(missed(results)), _trials(results)), ".3f")
+
+
+def safety(results: Results) -> str:
+    """Returns the table of injected faults by the way in which the base is commanded."""
+    rows = []
+    for base in results[SAFETY[0]]["bases"]:
+        some = [results[name]["bases"][base] for name in SAFETY]
+        sums = (
+            str(sum(one[key] for one in some))
+            for key in ("injections", "missed", "reached", "ended_with_reason")
+        )
+        count, late, reached, ended = sums
+        worst = (f"{max(one[key] for one in some):.2f}" for key in ("worst_to_zero_s", "worst_overrun_m"))
+        rows.append((f"`{base}`", count, *worst, late, reached, ended))
+    return markdown_table(
+        (
+            "base",
+            "faults",
+            "slowest stand, s",
+            "most beyond the command, m",
+            "late or too far",
+            "goal reached",
+            "ended with a reason",
+        ),
+        rows,
+    )
+
+
+def fault_kinds(results: Results) -> str:
+    """Returns how many kinds of faults there are."""
+    return str(len(results[SAFETY[0]]["faults"]))
+
+
+def kills(results: Results) -> str:
+    """Returns the table of processes ended by kill -9."""
+    result = results["kills"]
+    every = {"verifier": result["verifier_kills"], **result["node_kills"]}
+    rows = [
+        (name, str(row["kills"]), f"{row['worst_to_zero_s']:.2f}", str(row["late"]), "-")
+        for name, row in every.items()
+    ]
+    for name, row in result["bystander_kills"].items():
+        rows.append((name, str(row["kills"]), "-", "-", f"{row['reached']} of {row['kills']}"))
+    return markdown_table(("kill -9 of", "times", "slowest stand, s", "late", "goal reached"), rows)
+
+
+def records_lost(results: Results) -> str:
+    """Returns the README's cells of records that were lost: figure, number and interval."""
+    confirmed = results["memory"]["acknowledged_records"]
+    return (
+        f"{results['memory']['lost_records']} | {confirmed:,} | {span(wilson_interval(0, confirmed), '.3f')}"
+    )
+
+
+def memory(results: Results) -> str:
+    """Returns the table of the memory's figures."""
+    one = results["memory"]
+    pairs = (
+        (
+            f"records lost of those confirmed before a kill -9, {one['kills']} times",
+            f"{one['lost_records']} of {one['acknowledged_records']}",
+        ),
+        (
+            f"{one['questions']} household questions whose record is first / among three",
+            f"{one['questions_recall_at_1']:.2f} / {one['questions_recall_at_3']:.2f}",
+        ),
+        (
+            f"{one['riddles']} riddles, which avoid the words of their record",
+            f"{one['riddles_recall_at_1']:.2f} / {one['riddles_recall_at_3']:.2f}",
+        ),
+        (
+            f"processor ms of a recall from {one['records']:,} records, with the query's embedding",
+            f"{one['recall_processor_ms']:.1f}",
+        ),
+        ("the same near a place (3 m)", f"{one['recall_near_processor_ms']:.1f}"),
+        ("the same of what was told", f"{one['recall_told_processor_ms']:.1f}"),
+        ("processor ms to remember a sentence", f"{one['remember_processor_ms']:.1f}"),
+    )
+    return markdown_table(("what", "figure"), list(pairs))
+
+
+def console(results: Results) -> str:
+    """Returns the table of what viewers of the console cost."""
+    one = results["console"]
+    stop = f"{one['e_stop_ms']:.0f} / {one['e_stop_worst_ms']:.0f} ms"
+    silence = f"{one['silence_ms']:.0f} / {one['silence_worst_ms']:.0f} ms"
+    rows = [
+        ("pictures a second, each viewer", f"{one['pictures_per_s']:.1f}"),
+        ("share of one core that the console takes", f"{one['processor']:.2f}"),
+        ("time of a text, watched over unwatched", f"{one['slowdown']:.2f}"),
+        (f"click on the stop to the news that the robot stands, median / worst of {one['e_stops']}", stop),
+        ("last message of a page that drives to the news that the robot stands", silence),
+    ]
+    return markdown_table((f"{one['viewers']} viewers", "figure"), rows)
+
+
+def idle(results: Results) -> str:
+    """Returns the table of what each node takes of a core while no goal runs."""
+    one = results["idle"]
+    limits = one["limits"]
+    rows = [
+        (f"`{name}`", f"{share:.3f}", f"{limits[name]:.2f}" if name in limits else "-")
+        for name, share in one["shares"].items()
+    ]
+    return markdown_table(("node", "share of a core", "limit"), rows)
+
+
+ROBOT: dict[str, Callable[[Results], str]] = {
+    "navigation": navigation,
+    "same_room": _share(_same_room),
+    "other_room": _share(_other_room),
+    "injections": injections,
+    "missed": missed,
+    "slowest_stand": slowest_stand,
+    "missed_interval": missed_interval,
+    "safety": safety,
+    "fault_kinds": fault_kinds,
+    "kills": kills,
+    "records_lost": records_lost,
+    "memory": memory,
+    "console": console,
+    "idle": idle,
+}

@@ -1,0 +1,100 @@
+"""Every measured figure of the documents is the one of a committed result, and so is every picture."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+
+from outrider.cli import app
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "scripts" / "figures"))
+
+from figure_plots import PICTURES, draw  # noqa: E402
+from figure_results import Results, formatted, value_text  # noqa: E402
+
+RESULTS = Results()
+PICTURE_FOLDER = ROOT / "docs" / "pictures"
+MAX_PICTURE_BYTES = 150_000
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+MARKED = re.compile(r"<!--fig:(.+?)-->(.*?)<!--/fig-->", re.DOTALL)
+
+
+def load_main() -> dict[str, Any]:
+    """The names of scripts/figures/__main__.py."""
+    import runpy
+
+    return runpy.run_path(str(ROOT / "scripts" / "figures" / "__main__.py"), run_name="figures")
+
+
+MAIN = load_main()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_document_has_the_figures_of_the_results(document: Path) -> None:
+    text = document.read_text()
+    assert MAIN["rendered"](RESULTS, text) == text, "run: make figures"
+
+
+def test_benchmarks_and_results_have_no_figure_typed_by_hand() -> None:
+    readme = (ROOT / "README.md").read_text().partition("\n## Results\n")[2].partition("\n## More\n")[0]
+    for text in (readme, (ROOT / "docs" / "benchmarks.md").read_text()):
+        prose = re.sub(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|^    .*$", "", MARKED.sub("", text), flags=re.MULTILINE)
+        assert re.findall(r"\d+\.\d+", prose) == []
+
+
+def test_a_figure_that_differs_is_found_and_an_unknown_one_is_named() -> None:
+    text = "<!--fig:lossless:frames:d-->1<!--/fig--> <!--fig:missed-->7<!--/fig-->"
+    assert MAIN["rendered"](RESULTS, text) != text
+    with pytest.raises(KeyError, match="nothing_of_this_name"):
+        MAIN["rendered"](RESULTS, "<!--fig:nothing_of_this_name--><!--/fig-->")
+    with pytest.raises(KeyError, match="no_result"):
+        value_text(RESULTS, "no_result", "frames", "d")
+
+
+def test_every_result_is_listed_with_a_command_that_exists() -> None:
+    files = {path.stem for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+    assert files == set(RESULTS)
+    for name in RESULTS:
+        command: click.Command = typer.main.get_command(app)
+        words = shlex.split(RESULTS.command(name))[1:]
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
+        known = {one for parameter in command.params for one in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= known, name
+        assert "--json" in known or name == "demo"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_shows_the_results_and_is_small(name: str) -> None:
+    path = PICTURE_FOLDER / f"{name}.svg"
+    assert RESULTS.digest(*PICTURES[name].reads) in path.read_text(), "run: make figures"
+    assert path.stat().st_size < MAX_PICTURE_BYTES
+    assert any(f"pictures/{name}.svg" in document.read_text() for document in DOCUMENTS)
+
+
+def test_every_picture_can_be_drawn_anew(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for name in PICTURES:
+        assert draw(RESULTS, name, tmp_path / f"{name}.svg")
+        assert not draw(RESULTS, name, tmp_path / f"{name}.svg")
+
+
+def test_make_figures_runs_as_a_command() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "figures")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"), [(0.0205, "ms", "20"), (0.5, "pct", "50 %"), (1.266, ".2f", "1.27")]
+)
+def test_numbers_take_their_form(value: float, form: str, text: str) -> None:
+    assert formatted(value, form) == text
