@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from outrider.core.errors import ConfigError, ModelError
+from outrider.core.errors import ConfigError
 from outrider.core.values import Pose2D, Sighting
 from outrider.evaluation.robot.navigation import (
     EpisodePair,
     EpisodeTask,
     evaluate_navigation,
+    lost_homes,
     plan,
     run_task,
     summarise,
@@ -56,6 +57,17 @@ def test_the_median_of_steps_is_none_where_most_were_not_found():
     assert summarise([EpisodePair(r, found) for r in (found, lost, lost)])["steps_hidden"] is None
 
 
+def test_homes_where_it_failed_are_listed():
+    expert = result(True)
+    bumped = result(True, collisions=1)
+    lines = lost_homes([EpisodePair(one, expert) for one in (result(True), result(False, "hidden"), bumped)])
+    task, end = "'find the red cup'", "collisions; the expert found it"
+    assert lines == [
+        f"home 1 (hidden), {task}: arrived, 0.9 m away after 10 steps, 0 {end}",
+        f"home 1 (in_view), {task}: found after 10 steps, 1 {end}",
+    ]
+
+
 def test_a_rate_of_nothing_is_none():
     figures = summarise([EpisodePair(result(False), result(True))])
     assert figures["success_other_room"] is None and figures["path_ratio"] is None
@@ -94,7 +106,10 @@ def test_the_expert_finds_it_through_the_same_loop(tmp_path, capsys):
     written = json.loads((tmp_path / "n.json").read_text())
     assert figures["success_rate"] == 1.0 and figures["collision_rate"] == 0.0
     assert written["episodes"] == 2 and len(written["runs"]) == 2
-    assert "success_same_room" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "object found, in the starting room" in printed and "2.000" not in printed
+    assert "0.34 to 1.00" in printed, "the interval of 2 of 2 (Wilson)"
+    assert "\nhome " not in printed, "no home failed"
 
 
 def test_a_remembered_place_in_another_room_saves_most_of_the_search():
@@ -121,7 +136,7 @@ def test_wrong_options_are_refused(options):
 
 
 def test_missing_models_are_named(tmp_path):
-    with pytest.raises(ModelError, match=str(tmp_path)):
+    with pytest.raises(ConfigError, match=str(tmp_path)):
         evaluate_navigation(1, 0, "target", tmp_path)
 
 

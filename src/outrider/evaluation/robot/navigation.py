@@ -20,6 +20,7 @@ from outrider.core.files.terminal import make_console, tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.intervals import wilson_interval
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -40,6 +41,21 @@ from outrider.simulation.simulator import Simulator
 
 MODELS = ("target", "draft", "pair", "expert")
 MEMORY = ("on", "off")
+# Share, its words, and the number of episodes that it is a share of.
+SHARES = {
+    "success_rate": ("object found", "episodes"),
+    "success_same_room": ("object found, in the starting room", "episodes_same_room"),
+    "success_other_room": ("object found, in another room", "episodes_other_room"),
+    "collision_rate": ("something touched", "episodes"),
+    "expert_success_rate": ("object found by the expert", "episodes"),
+    "expert_collision_rate": ("something touched by the expert", "episodes"),
+}
+MEDIANS = {
+    "path_ratio": "path over the expert's, median where both found it",
+    "steps_median": "steps, median",
+    "steps_hidden": "steps where the object was hidden, median",
+    "steps_other_room": "steps where it was in another room, median",
+}
 PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 
@@ -136,6 +152,8 @@ def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
     ]
     return {
         "episodes": len(results),
+        "episodes_same_room": len(same),
+        "episodes_other_room": len(away),
         "success_rate": _success_rate(results),
         "success_same_room": _success_rate(same),
         "success_other_room": _success_rate(away),
@@ -184,6 +202,8 @@ def evaluate_navigation(
     pairs.sort(key=lambda pair: pair.result.seed)
     figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, **summarise(pairs)}
     make_console().print(_table(figures))
+    for line in lost_homes(pairs):
+        make_console().print(line)
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
         write_figures(json_file, {**figures, "runs": runs})
@@ -198,14 +218,38 @@ def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePa
         yield from pool.imap_unordered(run_task, tasks)
 
 
+def lost_homes(pairs: Sequence[EpisodePair]) -> list[str]:
+    """One line for each home in which the object was not found, or something was touched."""
+    lines = []
+    for pair in pairs:
+        result = pair.result
+        if result.success and not result.collisions:
+            continue
+        ended = "found" if result.success else f"{result.outcome}, {result.target_distance_m:.1f} m away"
+        expert = "found it" if pair.expert.success else "did not"
+        lines.append(
+            f"home {result.seed} ({result.placement}), {result.instruction!r}: {ended} after {result.steps} "
+            f"steps, {result.collisions} collisions; the expert {expert}"
+        )
+    return lines
+
+
 def _table(figures: dict[str, Any]) -> Table:
     table = Table(
         title=f"navigation, {figures['model']}, memory {figures['memory']}, {figures['episodes']} episodes, "
         f"seed {figures['seed']}"
     )
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    for name, value in figures.items():
-        if name not in ("model", "seed", "memory", "episodes"):
-            table.add_row(name, "-" if value is None else f"{value:.3g}")
+    for heading in ("figure", "value", "95 % interval"):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, (meaning, count) in SHARES.items():
+        table.add_row(meaning, *_share_cells(figures[name], figures[count]))
+    for name, meaning in MEDIANS.items():
+        table.add_row(meaning, "-" if figures[name] is None else f"{figures[name]:.3g}", "")
     return table
+
+
+def _share_cells(share: float | None, episodes: int) -> tuple[str, str]:
+    if share is None:
+        return "-", ""
+    low, high = wilson_interval(round(share * episodes), episodes)
+    return f"{share:.3f} of {episodes}", f"{low:.2f} to {high:.2f}"
