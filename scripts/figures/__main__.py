@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from figure_alternatives import ALTERNATIVES
 from figure_decoding import DECODING
 from figure_models import MODELS
 from figure_plots import PICTURES, draw
 from figure_results import ROOT, Results, value_text
 from figure_robot import ROBOT
 
-FIGURES = {**DECODING, **ROBOT, **MODELS}
+FIGURES = {**ALTERNATIVES, **DECODING, **ROBOT, **MODELS}
 MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
 

@@ -64,37 +64,6 @@ def slower_than_ar(results: Results) -> str:
     return f"{sum(row['outrider']['speedup_vs_ar'] < 1.0 for row in rows)} of {len(rows)}"
 
 
-def alternatives(shipped: bool) -> Callable[[Results], str]:
-    """Returns what writes the table beside the same draft in the cloud, each strategy tuned."""
-
-    def table(results: Results) -> str:
-        rows = [
-            (f"`{name.partition(',')[0]}`", *_tuned(one))
-            for name, one in results["alternatives"]["conditions"].items()
-            if one["shipped_pair"] == shipped
-        ]
-        heads = ("best paper", "`csd`", "`ssd`", "`outrider` without exits", "`outrider`")
-        return markdown_table(("speed over `ar`", *heads), rows)
-
-    return table
-
-
-def _tuned(one: Mapping[str, Any]) -> tuple[str, ...]:
-    speed = {name: f"{row['speedup_vs_ar']:.2f}" for name, row in one["strategies"].items()}
-    paper = f"{speed[one['best_paper']]} (`{one['best_paper']}`)"
-    return (
-        paper,
-        *(speed[name] for name in ("csd sizes", "ssd sizes", "outrider without exits", "outrider")),
-    )
-
-
-def beside_the_target(results: Results) -> str:
-    """Returns in how many conditions `outrider` is faster than the same draft beside the target."""
-    every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
-    faster = (row["outrider"]["speedup_vs_ar"] > row["csd sizes"]["speedup_vs_ar"] for row in every)
-    return f"{sum(faster)} of {len(every)}"
-
-
 def bound_span(results: Results) -> str:
     """Returns the least and the greatest share of the bound that `outrider` reaches."""
     shares = [one["outrider"] for one in results["decoding"]["bounds"].values()]
@@ -226,9 +195,6 @@ DECODING: dict[str, Callable[[Results], str]] = {
     "conditions_ahead": conditions_ahead,
     "gain_span": gain_span,
     "slower_than_ar": slower_than_ar,
-    "alternatives_pair": alternatives(shipped=True),
-    "alternatives_synthetic": alternatives(shipped=False),
-    "beside_the_target": beside_the_target,
     "bound_span": bound_span,
     "lte_best_other": lte_best_other,
     "lte_speeds": lte_speeds,

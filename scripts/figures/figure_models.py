@@ -71,11 +71,12 @@ def best_fleets(results: Results) -> dict[str, dict[int, float]]:
 
 def cost(results: Results) -> str:
     """Returns the table of what a million requests would cost at the measured passes a token."""
-    strategies = ("ar", "sd", "picospec", "outrider")
+    strategies = ("ar", "sd", "picospec", "outrider", "csd")
     passes = results["serving"]["passes_per_token"]
+    passes = {"csd": passes["sd"], **passes}
     rows = [("passes a token", *(f"{passes[name]:.2f}" for name in strategies))]
     for target, dollars in results["serving"]["cost"].items():
-        rows.append((target, *(f"{dollars[name]:.0f}" for name in strategies)))
+        rows.append((target, *(f"{dollars[name]:.0f}" if name in dollars else "-" for name in strategies)))
     return markdown_table(("dollars for a million requests", *(f"`{name}`" for name in strategies)), rows)
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of `outrider` beside the best alternatives: drafts beside the target, each strategy tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from figure_results import Results, markdown_table
+
+COSTS = ("sizes", "5%", "10%")
+VARIANTS = ("full-head-exits", "whole-forwards", "rows", "fewer-second-choices")
+HEADS = (
+    "speed over `ar`",
+    "best paper",
+    "`csd`",
+    "`ssd`",
+    "EAGLE-3, as printed",
+    "`outrider` without / with exits",
+    "GPU ms a token: `ar` / `csd` 10 % / `outrider`",
+)
+
+
+def alternatives(shipped: bool) -> Callable[[Results], str]:
+    """Returns what writes the table of the shipped pair's texts, or of synthetic ones."""
+
+    def table(results: Results) -> str:
+        conditions = results["alternatives"]["conditions"].items()
+        rows = [_row(name, one) for name, one in conditions if one["shipped_pair"] == shipped]
+        return markdown_table(HEADS, rows)
+
+    return table
+
+
+def _row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+    speed = {strategy: f"{row['speedup_vs_ar']:.2f}" for strategy, row in one["strategies"].items()}
+    gpu = {strategy: f"{row['gpu_ms_per_token']:.1f}" for strategy, row in one["strategies"].items()}
+    eagle = one["eagle_published"]
+    return (
+        f"`{name.partition(',')[0]}`",
+        f"{speed[one['best_paper']]} (`{one['best_paper']}`)",
+        *(" / ".join(speed[f"{kind} {cost}"] for cost in COSTS) for kind in ("csd", "ssd")),
+        f"{eagle['speedup']:.2f}" if eagle else "-",
+        f"{speed['outrider without exits']} / {speed['outrider']}",
+        " / ".join(gpu[strategy] for strategy in ("ar", "csd 10%", "outrider")),
+    )
+
+
+def beside_the_target(results: Results) -> str:
+    """Returns in how many conditions `outrider` is faster than the same draft beside the target."""
+    every = [one["strategies"] for one in results["alternatives"]["conditions"].values()]
+    faster = (row["outrider"]["speedup_vs_ar"] > row["csd sizes"]["speedup_vs_ar"] for row in every)
+    return f"{sum(faster)} of {len(every)}"
+
+
+def random_conditions(results: Results) -> str:
+    """Returns the table of gains over others in random conditions."""
+    rows = [
+        (other, f"{one['median']:.2f}", f"{one['tenth_percentile']:.2f}")
+        for other, one in results["alternatives-random"]["outrider_over"].items()
+    ]
+    return markdown_table(("`outrider` over", "median", "10th percentile"), rows)
+
+
+def variants(results: Results) -> str:
+    """Returns the table of the speed over `ar` where other costs are charged."""
+    links = ("wifi6", "lte", "fsd-go2-cheap-exits")
+    plain = results["alternatives"]["conditions"]
+    rows = [("as above", *(_ours(plain[link]) for link in links))]
+    for variant in VARIANTS:
+        conditions = results[f"alternatives-{variant}"]["conditions"]
+        rows.append((f"`{variant}`", *(_ours(conditions[f"{link}, {variant}"]) for link in links)))
+    return markdown_table(("costs", *(f"`{link}`" for link in links)), rows)
+
+
+def _ours(one: Mapping[str, Any]) -> str:
+    return f"{one['strategies']['outrider']['speedup_vs_ar']:.2f}"
+
+
+ALTERNATIVES: dict[str, Callable[[Results], str]] = {
+    "alternatives_pair": alternatives(shipped=True),
+    "alternatives_synthetic": alternatives(shipped=False),
+    "beside_the_target": beside_the_target,
+    "alternatives_random": random_conditions,
+    "alternatives_variants": variants,
+}
