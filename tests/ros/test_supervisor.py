@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import wait_until
 
-from outrider.core.errors import ConfigError, InstructionError, ModelError, OutriderError
+from outrider.core.errors import ConfigError, InstructionError, OutriderError
 from outrider.runtime.common.ports import check_endpoint_free, free_port
 from outrider.runtime.node_graph import supervisor as supervision
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH, wanted_nodes
@@ -143,7 +143,7 @@ def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
         run_demo("find the silver bottle", out=tmp_path, link_profile="telegraph")
     with pytest.raises(ConfigError, match="strategy"):
         run_demo("find the red cup", out=tmp_path, strategy="magic")
-    with pytest.raises(ModelError, match="nowhere"):
+    with pytest.raises(ConfigError, match="nowhere"):
         run_demo("find the red cup", out=tmp_path, models=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
 from outrider.core.errors import ConfigError
 from outrider.core.frames import (
@@ -15,12 +16,14 @@ from outrider.core.frames import (
 )
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance.schemes import GREEDY, SCHEMES, AcceptanceScheme
 from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, MODEL, source_names
 from outrider.decoding.protocol.refusals import check_wanted
 from outrider.decoding.protocol.sampling_rules import Sampling, mixed_seed, text_seed
 from outrider.decoding.protocol.validation import require_choice, require_seconds, require_whole
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+if TYPE_CHECKING:
+    from outrider.decoding.acceptance.schemes import AcceptanceScheme
 
 HINT_ORDERS = ("confidence", "fifo", "random")
 LINK_LOSS_POLICIES = ("stop", "draft_only")
@@ -97,7 +100,7 @@ class DecodingConfig:
     def __post_init__(self) -> None:
         require_choice("strategy", self.strategy, tuple(STRATEGIES))
         if self.acceptance is not None:
-            require_choice("acceptance", self.acceptance, tuple(SCHEMES))
+            require_choice("acceptance", self.acceptance, get_args(AcceptanceName))
         require_choice("link_loss", self.link_loss, LINK_LOSS_POLICIES)
         require_choice("edge_hint_order", self.edge_hint_order, HINT_ORDERS)
         require_choice("cloud_hint_order", self.cloud_hint_order, HINT_ORDERS)
@@ -125,12 +128,17 @@ class DecodingConfig:
         object.__setattr__(self, "drafters", tuple(names))
 
     def _check_fit(self) -> None:
-        plan, scheme = self.plan, self.scheme
         if not self.needs_model and self.link_loss == "draft_only":
             raise ConfigError(
                 f"link_loss=draft_only needs a draft model, which strategy={self.strategy} with "
                 f"drafters={','.join(self.drafters)} has not: use others or link_loss=stop"
             )
+        # A strategy's own scheme fits it.
+        if self.acceptance is not None:
+            self._check_acceptance()
+
+    def _check_acceptance(self) -> None:
+        plan, scheme = self.plan, self.scheme
         if not scheme.deterministic and plan.when_idle != "wait":
             raise ConfigError(
                 f"acceptance={scheme.name} does not go with strategy={self.strategy}, whose cloud takes "
@@ -163,6 +171,8 @@ class DecodingConfig:
         """The acceptance scheme in force: where nothing is drawn `greedy` for one that tests distributions,
         which accepts the same and needs none of them.
         """
+        from outrider.decoding.acceptance.schemes import GREEDY, SCHEMES  # torch: seconds to import
+
         if self.acceptance is not None:
             return SCHEMES[self.acceptance]
         own = SCHEMES[self.plan.acceptance]
