@@ -122,12 +122,18 @@ class Door:
         if counts[peer] >= MAX_OPEN_A_PEER:
             self._drop_one(self._unfinished(peer))
         if len(self._connections) >= self._max_open:
-            crowded = max(counts, key=lambda name: len(self._unfinished(name)))
-            self._drop_one(self._unfinished(crowded) or self._connections[::-1])
+            self._drop_one(self._of_the_most_crowded() or self._connections[::-1])
 
     def _unfinished(self, peer: str | None = None) -> list[_Connection]:
         """What is no open websocket, the oldest first."""
         return [one for one in self._connections if peer in (None, one.peer) and not self._is_viewing(one)]
+
+    def _of_the_most_crowded(self) -> list[_Connection]:
+        """What is no open websocket, of the peer that has the most of it; the oldest first."""
+        unfinished = self._unfinished()
+        counts = Counter(one.peer for one in unfinished)
+        most = max(counts.values(), default=0)
+        return [one for one in unfinished if counts[one.peer] == most]
 
     def _is_viewing(self, connection: _Connection) -> bool:
         transport = connection.transport
