@@ -64,6 +64,7 @@ class Access:
 
     @property
     def needs_login(self) -> bool:
+        """Whether a token is needed to open a session."""
         return self._token is not None
 
     def log_in(self, token: str) -> str | None:

@@ -47,6 +47,7 @@ class Console:
         self._hub, self._access, self._secure = hub, access, secure
 
     def application(self) -> ASGIApp:
+        """Returns the web application with all routes."""
         routes = [
             Route("/", self.page),
             Route("/login", self.login_page),
@@ -58,16 +59,19 @@ class Console:
         return _Guard(Starlette(routes=routes), self._access)
 
     async def page(self, request: Request) -> Response:
+        """Answers with the console, or leads to the login."""
         if not self._access.admits(request.cookies.get(COOKIE)):
             return RedirectResponse("/login", 303)
         return FileResponse(STATIC / "index.html")
 
     async def login_page(self, request: Request) -> Response:
+        """Answers with the login, or leads to the console where the viewer is logged in."""
         if self._access.admits(request.cookies.get(COOKIE)):
             return RedirectResponse("/", 303)
         return FileResponse(STATIC / "login.html")
 
     async def log_in(self, request: Request) -> Response:
+        """Opens a session for the right token; after a wrong one answers only after a pause."""
         if not same_origin(request.headers.get("origin"), request.headers.get("host")):
             return PlainTextResponse("log in on this console's own page", 403)
         form = parse_qs((await _body(request)).decode(errors="replace"))
@@ -87,6 +91,7 @@ class Console:
         return PlainTextResponse("emergency stop engaged")
 
     async def socket(self, socket: WebSocket) -> None:
+        """Serves a viewer's WebSocket until it closes; refuses one that is not logged in."""
         if not self._admits(socket):
             await socket.close(UNREADABLE)  # before accepting: the handshake is answered with 403
             return

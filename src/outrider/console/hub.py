@@ -85,6 +85,7 @@ class Hub:
 
     @property
     def num_viewers(self) -> int:
+        """Returns the number of connected viewers."""
         return len(self._viewers)
 
     async def run(self) -> None:
@@ -129,12 +130,14 @@ class Hub:
             viewer.mailbox.put_picture(self._picture, frame)
 
     def show_pose(self, pose: Pose2D) -> None:
+        """Shows the robot's pose, and extends its trail."""
         self.update(pose=(round(pose.x, 3), round(pose.y, 3), round(pose.yaw, 3)))
         points = self._floor.go(pose)
         if points:
             self._tell(m.Trail(points))
 
     def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
+        """Adds the walls of a range scan to the map."""
         cells = self._floor.see(pose, scan)
         if cells:
             self._tell(m.Walls(CELL_M, cells))

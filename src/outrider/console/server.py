@@ -47,10 +47,12 @@ class ConsoleSettings:
 
     @property
     def needs_login(self) -> bool:
+        """Whether viewers have to log in."""
         return self.login or not is_loopback(self.host)
 
     @property
     def token_path(self) -> Path:
+        """Returns the file of the login token."""
         return (Path(self.token_file) if self.token_file else DEFAULT_TOKEN_FILE).expanduser()
 
 
@@ -87,18 +89,23 @@ class ConsoleServer:
 
     @property
     def num_viewers(self) -> int:
+        """Returns the number of connected viewers."""
         return self._hub.num_viewers
 
     def show(self, event: m.ToPage) -> None:
+        """Shows an event to all viewers."""
         self._call(self._hub.show, event)
 
     def show_picture(self, jpeg: bytes) -> None:
+        """Shows a camera picture to all viewers."""
         self._call(self._hub.show_picture, jpeg)
 
     def show_pose(self, pose: Pose2D) -> None:
+        """Shows the robot's pose to all viewers."""
         self._call(self._hub.show_pose, pose)
 
     def show_scan(self, pose: Pose2D, scan: RangeScan) -> None:
+        """Shows a range scan to all viewers."""
         self._call(self._hub.show_scan, pose, scan)
 
     def update(self, **fields: Any) -> None:

@@ -68,9 +68,11 @@ class Tokenizer(Protocol):
     def fingerprint(self) -> str:
         """Equal for tokenizers that give every token the same id."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a text, without special tokens."""
 
-    def decode(self, token_ids: Sequence[int]) -> str: ...
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Returns the text of token ids."""
 
 
 def finish(parts: Generator[None, None, Array]) -> Array:
@@ -158,7 +160,8 @@ class LanguageModel(Protocol):
         """None where the model has no early exits: `on_exit` is then never called."""
 
     @property
-    def tokenizer(self) -> Tokenizer: ...
+    def tokenizer(self) -> Tokenizer:
+        """Returns the tokenizer of the model's vocabulary."""
 
     @property
     def shares_prompts(self) -> bool:
@@ -166,7 +169,8 @@ class LanguageModel(Protocol):
         all sessions are `SharingSession`s.
         """
 
-    def open_session(self) -> ModelSession: ...
+    def open_session(self) -> ModelSession:
+        """Returns a new session with an empty cache."""
 
     def forward_together(
         self, chunks: Sequence[Chunk], read: ExitReader | None = None, pause: Pause | None = None
@@ -195,7 +199,8 @@ class TextDecoder(Protocol):
         Raises LinkError where the verifier fails for good; Cancelled where it was cancelled.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases the connection and what the decoder holds."""
 
 
 class FrameLink(Protocol):
@@ -215,7 +220,8 @@ class FrameLink(Protocol):
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
         """The next frame and its bytes on the wire, or None after `timeout_s`. Malformed ones are skipped."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the connection; nothing is sent or received afterwards."""
 
 
 class FrameServer(Protocol):
@@ -227,15 +233,18 @@ class FrameServer(Protocol):
     def send(self, peer: Peer, frame: CloudFrame) -> None:
         """Never blocks; a frame to a peer that has gone is dropped."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the socket; nothing is sent or received afterwards."""
 
 
 class Robot(Protocol):
     """A base that can be driven: the simulated one in-process, or nodes' view of the real one."""
 
-    def odometry(self) -> Odometry: ...
+    def odometry(self) -> Odometry:
+        """Returns the newest pose and velocity."""
 
-    def scan(self) -> RangeScan: ...
+    def scan(self) -> RangeScan:
+        """Returns the newest range scan."""
 
     def frame_jpeg(self) -> bytes:
         """The newest camera frame as the JPEG that both models will see."""
@@ -281,9 +290,11 @@ class Corpus(Protocol):
     def forget_matching(self, words: str) -> int:
         """Forget every passage that holds all of these words; how many there were."""
 
-    def count(self) -> int: ...
+    def count(self) -> int:
+        """Returns the number of passages."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Closes the store."""
 
 
 class SharedMemory(Protocol):

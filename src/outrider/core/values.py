@@ -27,6 +27,7 @@ class Pose2D:
         return wrap_angle(math.atan2(y - self.y, x - self.x) - self.yaw)
 
     def distance_to(self, x: float, y: float) -> float:
+        """Returns the distance in metres from this position to (x, y)."""
         return math.hypot(x - self.x, y - self.y)
 
     def compose(self, offset: Pose2D) -> Pose2D:
@@ -221,6 +222,7 @@ class Decoded:
 
     @property
     def tokens_per_s(self) -> float:
+        """Returns the tokens per second of the whole text, or 0 where no time passed."""
         return len(self.token_ids) / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property

@@ -154,6 +154,7 @@ class DecodingConfig:
 
     @property
     def plan(self) -> Strategy:
+        """Returns the settings of the configured strategy."""
         return STRATEGIES[self.strategy]
 
     @property

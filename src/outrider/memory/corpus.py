@@ -28,6 +28,7 @@ class EmbeddedCorpus:
         self._store = MemoryStore(path, embedder)
 
     def add(self, passages: Iterable[str]) -> int:
+        """Stores passages that are new, in one transaction; returns their number."""
         new = set(dict.fromkeys(map(checked_text, passages))) - set(self.passages())
         with self._store.batch():
             for passage in sorted(new):
@@ -35,18 +36,23 @@ class EmbeddedCorpus:
         return len(new)
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        """Returns the `limit` best passages for a query, best first."""
         return self._store.recall(query, limit)
 
     def passages(self) -> Iterator[str]:
+        """Returns all passages, the newest first."""
         return (record.text for record in self._store.newest(_ALL))
 
     def forget_matching(self, words: str) -> int:
+        """Deletes the passages that hold all of these words; returns their number."""
         return self._store.forget_matching(words)
 
     def count(self) -> int:
+        """Returns the number of passages."""
         return self._store.count()
 
     def close(self) -> None:
+        """Closes the store."""
         self._store.close()
 
 

@@ -52,6 +52,7 @@ class FleetCorpus:
             self._prepare()
 
     def add(self, passages: Iterable[str]) -> int:
+        """Stores passages that are new; returns their number."""
         texts = {_point_id(text): text for text in map(checked_text, passages)}
         with self._translated():
             found = self._client.retrieve(self._collection, list(texts), with_payload=False)
@@ -62,6 +63,7 @@ class FleetCorpus:
         return len(new)
 
     def recall(self, query: str, limit: int = 3) -> list[Recalled]:
+        """Returns the `limit` best passages for a query by vector and words, best first."""
         query = checked_text(query)
         vector, words = self._embedder.embed(query).tolist(), content_words(query)
         found = {point.id: point for point in self._nearest(vector, None, max(limit, NEAREST))}
@@ -73,9 +75,11 @@ class FleetCorpus:
         return ranked[:limit]
 
     def passages(self) -> Iterator[str]:
+        """Returns all passages, in no order."""
         return (point.payload["text"] for point in self._all_points())
 
     def forget_matching(self, words: str) -> int:
+        """Deletes the passages that hold all of these words; returns their number."""
         wanted = own_words(checked_text(words))
         if not wanted:
             raise MemoryStoreError(f"{words!r} holds no word to go by: give one of what is to be forgotten")
@@ -90,10 +94,12 @@ class FleetCorpus:
         return len(ids)
 
     def count(self) -> int:
+        """Returns the number of passages."""
         with self._translated():
             return int(self._client.count(self._collection).count)
 
     def close(self) -> None:
+        """Closes the connection to the server."""
         self._client.close()
 
     def _all_points(self, only: Any = None) -> Iterator[Any]:

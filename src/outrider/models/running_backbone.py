@@ -71,6 +71,7 @@ class RunningBackbone:
         return states
 
     def choices(self, last: Tensor) -> Tensor:
+        """Returns the likeliest token of each hidden row."""
         text = self._model.text
         return text.logits(last.to(text.embeddings.device)).argmax(-1).cpu()
 

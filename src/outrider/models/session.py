@@ -87,6 +87,7 @@ class QwenModel:
 
     @property
     def exits(self) -> ExitInfo | None:
+        """Returns the early exits; None for a model without exit heads."""
         return None if self.exit_heads is None else self.exit_heads.info
 
     def with_exits(self, indices: Sequence[int]) -> QwenModel:
@@ -96,7 +97,7 @@ class QwenModel:
         return QwenModel(self.name, self.tokenizer, self.text, self.vision, self.max_length, self.card, heads)
 
     def open_session(self) -> QwenSession:
-        """Raises OutOfMemoryError."""
+        """Returns a new session with an empty cache. Raises OutOfMemoryError."""
         return QwenSession(self, self._pool.take())
 
     @torch.inference_mode()
@@ -136,13 +137,16 @@ class QwenSession:
 
     @property
     def model(self) -> QwenModel:
+        """Returns the model of the session."""
         return self._model
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return self._length
 
     def prefill(self, prompt: Prompt) -> Tensor:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         return finish(self.prefill_parts(prompt))
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Tensor]:
@@ -229,7 +233,7 @@ class QwenSession:
 
     @torch.inference_mode()
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """See `core.ports.SharingSession`."""
+        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         twin = _own(other, self._model)
         self._cache.copy_from(twin._cache, start, length)
         if start == 0:

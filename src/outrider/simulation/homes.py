@@ -53,15 +53,19 @@ class Rect:
 
     @property
     def centre(self) -> tuple[float, float]:
+        """Returns the centre (x, y) in metres."""
         return (self.x0 + self.x1) / 2, (self.y0 + self.y1) / 2
 
     def grown(self, margin: float) -> Rect:
+        """Returns the rectangle extended by `margin` metres on every side."""
         return Rect(self.x0 - margin, self.y0 - margin, self.x1 + margin, self.y1 + margin)
 
     def holds(self, x: float, y: float) -> bool:
+        """Whether the point (x, y) lies inside or on the edge."""
         return self.x0 <= x <= self.x1 and self.y0 <= y <= self.y1
 
     def overlaps(self, other: Rect) -> bool:
+        """Whether the two rectangles share an area."""
         return self.x0 < other.x1 and other.x0 < self.x1 and self.y0 < other.y1 and other.y0 < self.y1
 
     def cuts(self, ax: float, ay: float, bx: float, by: float) -> bool:
@@ -128,9 +132,11 @@ class Home:
 
     @property
     def target(self) -> HomeObject:
+        """Returns the object that the robot is to find."""
         return self.objects[self.target_index]
 
     def room_of(self, x: float, y: float) -> int | None:
+        """Returns the index of the room that holds (x, y); None outside all rooms."""
         return next((i for i, room in enumerate(self.rooms) if room.holds(x, y)), None)
 
     def sees(self, ax: float, ay: float, bx: float, by: float) -> bool:

@@ -59,6 +59,7 @@ class GaitPolicy:
         self.reset()
 
     def reset(self) -> None:
+        """Forgets the previous joint targets."""
         self._last = np.zeros(len(JOINTS))
 
     def targets(
@@ -130,6 +131,7 @@ class LeggedSimulator(Simulator):
         self._odometry_pose = self._last_truth = self.truth()
 
     def truth(self) -> Pose2D:
+        """Returns the true pose of the trunk on the floor."""
         x, y = self.data.qpos[:2]
         turn = self._attitude()
         return Pose2D(float(x), float(y), math.atan2(turn[1, 0], turn[0, 0]))
@@ -157,6 +159,7 @@ class LeggedSimulator(Simulator):
 
     @property
     def has_fallen(self) -> bool:
+        """Whether the trunk is so low that the robot has fallen."""
         return bool(self.data.qpos[2] < FALLEN_M)
 
     def _think(self, wanted: np.ndarray) -> None:

@@ -57,6 +57,7 @@ class OutsideView:
         return self._renderer.render().copy()
 
     def close(self) -> None:
+        """Frees the renderer."""
         self._renderer.close()
 
     def _camera(self, pose: Pose2D) -> mujoco.MjvCamera:

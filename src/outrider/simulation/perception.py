@@ -55,6 +55,7 @@ class View:
     free_m: tuple[float, float, float]
 
     def find(self, spec: ObjectSpec) -> SeenObject | None:
+        """Returns the object in view of this kind and colour; None if there is none."""
         return next((o for o in self.objects if o.spec == spec), None)
 
 
@@ -66,6 +67,7 @@ class Eyes:
         self._classes, self._objects = _geom_tables(simulator.model)
 
     def look(self, segments: np.ndarray | None = None) -> View:
+        """Returns what is in view, from `segments` or a new segmentation image."""
         segments = self._simulator.segment_camera() if segments is None else segments
         counts = np.bincount(
             self._objects[segments].ravel() + 1, minlength=len(self._simulator.home.objects) + 1

@@ -50,6 +50,7 @@ class Simulator:
 
     @property
     def time_s(self) -> float:
+        """Returns the simulated time in seconds."""
         return float(self.data.time)
 
     def place(self, pose: Pose2D) -> None:
@@ -61,6 +62,7 @@ class Simulator:
         self._odometry_pose = self._last_truth = pose
 
     def truth(self) -> Pose2D:
+        """Returns the true pose of the robot."""
         x, y, yaw = self.data.qpos
         return Pose2D(float(x), float(y), wrap_angle(float(yaw)))
 
@@ -164,6 +166,7 @@ class Simulator:
         return np.where(segments[..., 1] == int(mujoco.mjtObj.mjOBJ_GEOM), segments[..., 0], -1)
 
     def close(self) -> None:
+        """Frees the renderers."""
         for renderer in self._renderers.values():
             renderer.close()
         self._renderers.clear()

@@ -32,6 +32,7 @@ class ObjectSpec:
 
     @property
     def phrase(self) -> str:
+        """Returns the name in words, such as "red ball"."""
         return f"{self.colour} {self.kind}"
 
 

@@ -72,6 +72,7 @@ class Packer:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def pack(self, examples: Sequence[Example]) -> Batch:
+        """Returns the examples as one batch of tensors, with all their queries in one row of tokens."""
         tasks = [self._task(query) for example in examples for query in example.queries]
         lengths = [len(task.ids) for task in tasks]
         width, start = max(lengths), int(self._prefix_positions.max()) + 1

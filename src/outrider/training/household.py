@@ -52,6 +52,7 @@ class Fact:
 
     @property
     def subject(self) -> str:
+        """Returns the owner and the thing, such as "Anna's bag"."""
         return f"{self.owner}'s {self.thing}"
 
 
@@ -71,6 +72,7 @@ class Question:
     answer: Callable[[Sequence[Fact]], str]
 
     def lesson(self, facts: Sequence[Fact]) -> Lesson:
+        """Returns the prompt with these facts, and the right answer."""
         return Lesson(question_prompt(self.text, [fact.told for fact in facts]), self.answer(facts))
 
 

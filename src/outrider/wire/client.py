@@ -57,15 +57,18 @@ class DealerLink:
 
     @property
     def state(self) -> LinkState:
+        """Returns the state of the connection."""
         self._read_monitor()
         return self._state
 
     @property
     def generation(self) -> int:
+        """Returns how many times the connection has come up."""
         self._read_monitor()
         return self._generation
 
     def send(self, frame: EdgeFrame) -> int:
+        """Sends a frame without blocking; returns its bytes, or 0 where it was dropped."""
         payload = encode(frame)
         try:
             self._socket.send(payload, zmq.DONTWAIT)
@@ -74,6 +77,7 @@ class DealerLink:
         return wire_bytes(payload)
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        """Returns the next frame and its bytes, or None after `timeout_s`. Skips malformed frames."""
         if timeout_s > 0.0:
             self._wait(timeout_s)
         if not int(self._socket.getsockopt(zmq.EVENTS)) & _READABLE:
@@ -101,6 +105,7 @@ class DealerLink:
             self._waker.send(b"!")
 
     def close(self) -> None:
+        """Closes the sockets. Closing twice does no harm."""
         with self._monitor_lock:
             if self._socket.closed:
                 return

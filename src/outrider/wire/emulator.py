@@ -93,6 +93,7 @@ class EmulatedLink:
 
     @property
     def state(self) -> LinkState:
+        """Returns the state of the connection; LOST during an emulated outage."""
         now_s = self._now_s()
         if not self._pump.is_alive() or not self._network.is_up(now_s, now_s):
             return LinkState.LOST
@@ -100,9 +101,11 @@ class EmulatedLink:
 
     @property
     def generation(self) -> int:
+        """Returns how many times the connection has come up, emulated outages included."""
         return self._inner.generation + self._network.outages_over(self._now_s())
 
     def send(self, frame: EdgeFrame) -> int:
+        """Queues a frame for the emulated uplink; returns its bytes, or 0 where it was dropped."""
         num_bytes = wire_bytes(encode(frame))
         if self.state not in (LinkState.CONNECTED, LinkState.LOCAL):
             return 0
@@ -112,6 +115,7 @@ class EmulatedLink:
         return num_bytes if taken else 0
 
     def receive(self, timeout_s: float) -> tuple[CloudFrame, int] | None:
+        """Returns the next frame that the emulated downlink has delivered, or None after `timeout_s`."""
         deadline_s = self._now_s() + timeout_s
         with self._news:
             while True:

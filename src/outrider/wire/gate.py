@@ -66,6 +66,7 @@ class PeerGate:
         return owner.bucket.take(1.0 + num_bytes / _BYTES_PER_UNIT, now_s)
 
     def on_malformed(self, peer: Peer, now_s: float) -> None:
+        """Charges a peer for a frame that could not be decoded."""
         self._owner(peer, now_s).bucket.take(self._limits.malformed_units, now_s)
 
     def is_stale(self, peer: Peer, frame: EdgeFrame) -> bool:

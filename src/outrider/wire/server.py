@@ -103,6 +103,7 @@ class RouterServer:
             raise ConfigError(_bind_message(endpoint, error)) from None
 
     def receive(self, timeout_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        """Returns the admitted frames that have arrived; waits up to `timeout_s` for the first."""
         ready = self._socket.poll(int(timeout_s * 1000))
         now_s = self._clock()
         received = self._evicted(now_s)
@@ -119,6 +120,7 @@ class RouterServer:
         return received
 
     def send(self, peer: Peer, frame: CloudFrame) -> None:
+        """Sends a frame without blocking; drops and counts it where the peer is gone or stalled."""
         if isinstance(frame, Refused):
             self.counters.refused[frame.reason] = self.counters.refused.get(frame.reason, 0) + 1
         payload = encode(frame)
@@ -134,6 +136,7 @@ class RouterServer:
             self._gate.on_unreachable(peer, self._clock())
 
     def close(self) -> None:
+        """Closes the sockets and the authenticator. Closing twice does no harm."""
         if self._socket.closed:
             return
         self._socket.disable_monitor()

@@ -24,6 +24,7 @@ class Motion:
 
     @property
     def is_stop(self) -> bool:
+        """Whether the robot is to stay where it is."""
         return self.forward_m == 0.0 and self.turn_rad == 0.0
 
 

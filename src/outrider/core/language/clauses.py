@@ -75,17 +75,21 @@ class Clauses:
     # One builder for each group of phrases; None where the slots make no step.
 
     def remember(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step that stores a statement, in its original spelling."""
         return statement(said.original(slots["text"]))
 
     def forget(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step that deletes records about a thing."""
         about = self._name_of(slots["thing"])
         return p.Forget(about) if about else None
 
     def where(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step that tells where a thing was last seen."""
         what = self._name_of(slots["thing"])
         return p.Where(what, said.question()) if what else None
 
     def ask(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step that answers a question from memory."""
         return p.Ask(said.question())
 
     def find(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -106,6 +110,7 @@ class Clauses:
         return p.Find(thing, "", known=False) if self.knows(thing) else None
 
     def follow(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns the step that follows a route given in words."""
         return p.Follow(said.text.strip())
 
     def described(self, slots: _Slots, said: _Said) -> p.Step | None:
@@ -117,6 +122,7 @@ class Clauses:
         return p.Follow(said.text.strip()) if names_something and fits and not forbids else None
 
     def turn(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a turn in degrees, left positive. Notes a problem where it cannot be carried out."""
         degrees = self._amount(slots.get("angle"), dict.fromkeys(self.book.words("degrees"), 1.0))
         degrees = degrees if degrees is not None else TURN_DEG[self._size(slots)]
         if not 1.0 <= degrees <= p.MOST_TURN_DEG:
@@ -126,9 +132,11 @@ class Clauses:
         return p.Turn(self._sign(slots) * degrees)
 
     def quarter(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a turn by 90 degrees to the named side."""
         return p.Turn(self._sign(slots) * 90.0)
 
     def forward(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a move ahead in metres; notes a problem for a distance out of range."""
         metres = self._amount(slots.get("distance"), self.book.metres)
         metres = metres if metres is not None else MOVE_M[self._size(slots)]
         if not 0.1 <= metres <= p.MOST_MOVE_M:
@@ -136,10 +144,12 @@ class Clauses:
         return p.Move(metres)
 
     def back(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a move backwards, with the distance read as in `forward`."""
         step = self.forward(slots, said)
         return p.Move(-step.metres) if isinstance(step, p.Move) else None
 
     def wait(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a pause in seconds; notes a problem for one that is too long."""
         seconds = self._amount(slots.get("seconds"), self.book.seconds)
         seconds = PAUSE_S if seconds is None else seconds
         if not 0.0 < seconds <= p.MOST_WAIT_S:
@@ -147,17 +157,20 @@ class Clauses:
         return p.Wait(seconds)
 
     def other(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a correction to another object, of the named kind if there is one."""
         if slots.get("thing") is None:
             return p.Correct(other=True)
         words = [self._translated(word)[1] for word in self._bare_thing(slots["thing"])]
         return p.Correct(other=True, kind=" ".join(words)) if words else None
 
     def colour(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a correction of the object's colour; None for a word that is no colour."""
         slot, word = self._translated(slots["colour"].strip())
         colours = self.vocabulary.words("colour") if self.vocabulary else (word,)
         return p.Correct(colour=word) if slot in ("colour", "") and word in colours else None
 
     def side(self, slots: _Slots, said: _Said) -> p.Step | None:
+        """Returns a correction of the side on which the object lies."""
         return p.Correct(side=self.book.key_of("sides", slots["side"]))
 
     # Slots.

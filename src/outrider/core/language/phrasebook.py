@@ -82,6 +82,7 @@ class Phrasebook:
 
     @cached_property
     def articles(self) -> frozenset[str]:
+        """Returns the articles of the language."""
         return self.words("articles")
 
     @cached_property
@@ -92,14 +93,17 @@ class Phrasebook:
 
     @cached_property
     def polite_before(self) -> re.Pattern[str]:
+        """Returns an expression for the polite words that may begin a sentence."""
         return re.compile(f"(?:{self._any(self._data['polite_before'])})+")
 
     @cached_property
     def polite_after(self) -> re.Pattern[str]:
+        """Returns an expression for the polite words that may end a sentence."""
         return re.compile(f"(?:{self._any(self._data['polite_after'])})+$")
 
     @cached_property
     def correction(self) -> re.Pattern[str]:
+        """Returns an expression for the words that begin a correction, such as "no"."""
         return re.compile(f"(?:(?:{self._any(self._data['correction'])})(?P<pause>, )?)+")
 
     @cached_property

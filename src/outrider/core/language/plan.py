@@ -308,6 +308,7 @@ class Plan:
 
     @property
     def intent(self) -> str:
+        """Returns the intents of the steps in order, separated by semicolons."""
         return "; ".join(step.intent for step in self.steps)
 
     def text(self) -> str:

@@ -20,10 +20,12 @@ class CameraModel:
 
     @property
     def horizontal_fov_rad(self) -> float:
+        """Returns the horizontal field of view in radians."""
         return 2.0 * math.atan(self.width / 2.0 / self.focal_px)
 
     @property
     def vertical_fov_rad(self) -> float:
+        """Returns the vertical field of view in radians."""
         return 2.0 * math.atan(self.height / 2.0 / self.focal_px)
 
     def scaled_to(self, width: int, height: int) -> CameraModel:

@@ -101,7 +101,9 @@ class CounterChance:
     seed: int
 
     def happens(self, probability: float, purpose: Purpose, position: int, index: int = 0) -> bool:
+        """Returns whether an event of this probability happens; always the same for the same arguments."""
         return uniform(self.seed, purpose, position, index) < probability
 
     def pick(self, weights: Array, purpose: Purpose, position: int, index: int = 0) -> int:
+        """Returns an index drawn in proportion to `weights`; always the same for the same arguments."""
         return sample(weights, uniform(self.seed, purpose, position, index))

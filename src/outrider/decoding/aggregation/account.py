@@ -24,12 +24,14 @@ class Account:
         self._bytes_up = self._bytes_down = self._prompt_bytes = 0
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int) -> None:
+        """Adds the bytes of a frame sent to the cloud."""
         if isinstance(frame, Join):
             self._prompt_bytes += num_bytes
         else:
             self._bytes_up += num_bytes
 
     def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
+        """Adds the bytes of a frame received from the cloud."""
         if isinstance(frame, Joined):
             self._prompt_bytes += num_bytes
         else:

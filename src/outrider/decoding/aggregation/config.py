@@ -63,6 +63,7 @@ class AggregationConfig:
 
     @property
     def rule_in_force(self) -> AggregationRule:
+        """Returns the configured rule, or the default for the temperature."""
         return self.rule or ("greedy" if self.temperature == 0.0 else "coupled")
 
     def rules_for(self, prompt: Prompt) -> AggregationRules:

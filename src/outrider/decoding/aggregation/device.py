@@ -76,6 +76,7 @@ class DeviceMachine:
     def on_drafted(
         self, prefix: tuple[int, ...], probs: Array, decode_s: float, now_s: float
     ) -> list[EdgeFrame]:
+        """Takes the device's distribution after `prefix`; returns the frames to send."""
         return list(self.text.on_drafted(prefix, probs, decode_s, now_s))
 
     def receive(self, frame: CloudFrame, now_s: float) -> list[EdgeFrame]:

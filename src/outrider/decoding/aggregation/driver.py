@@ -62,6 +62,7 @@ class PeerDecoder:
 
     @property
     def link_state(self) -> LinkState:
+        """Returns the state of the link to the cloud peer."""
         return self._link.state
 
     @property

@@ -89,6 +89,7 @@ class PeerText:
 
     @property
     def done(self) -> bool:
+        """Whether the text is complete."""
         return self._ends(self.tokens)
 
     def next_prefix(self) -> tuple[int, ...] | None:

@@ -39,6 +39,7 @@ class QuotingModel(UnbatchedModel):
         self.vocab_size, self.end_ids = tokenizer.vocab_size, tokenizer.end_ids
 
     def open_session(self) -> QuotingSession:
+        """Returns a new session with an empty cache."""
         return QuotingSession(self)
 
     def row(self, quotation: Sequence[int], text: Sequence[int]) -> Array:
@@ -77,6 +78,7 @@ class QuotingSession(WholePrefill):
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return self._num_prompt + len(self._text)
 
     def prefill(self, prompt: Prompt) -> Array:
@@ -93,6 +95,7 @@ class QuotingSession(WholePrefill):
         return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Appends tokens; returns their logits (M, V)."""
         rows = []
         for token in token_ids:
             self._text.append(token)
@@ -100,6 +103,7 @@ class QuotingSession(WholePrefill):
         return torch.stack(rows)
 
     def truncate(self, length: int) -> None:
+        """Forgets everything past `length` tokens."""
         del self._text[max(0, length - self._num_prompt) :]
 
 

@@ -78,15 +78,19 @@ class Profile:
         self.round_trip_s = 0.0
 
     def on_decoded(self, side: PeerSide, seconds: float) -> None:
+        """Adds the decode time of one token, in seconds, to a side's mean."""
         self._decode[side].add(seconds)
 
     def on_outcome(self, side: PeerSide, accepted: bool) -> None:
+        """Adds whether a side's draft was accepted to its acceptance rate."""
         self._rates[side].add(accepted)
 
     def decode_s(self, side: PeerSide) -> float:
+        """Returns a side's mean decode time of a token, in seconds."""
         return self._decode[side].value
 
     def rate(self, side: PeerSide) -> float:
+        """Returns a side's recent acceptance rate."""
         return self._rates[side].value
 
     def gain_of_leaving(self, side: PeerSide) -> float:

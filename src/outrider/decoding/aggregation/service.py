@@ -115,6 +115,7 @@ class AggregationService:
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_job(self) -> ServiceJob | None:
+        """Returns the next job of the session whose turn it is; None if there is no work."""
         for key, session in list(self._sessions.items()):
             job = _job_of(key, session)
             if job is not None:

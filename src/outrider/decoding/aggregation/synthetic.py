@@ -32,6 +32,7 @@ class AcceptanceTarget:
 
     @property
     def agreement(self) -> float:
+        """Returns the share of tokens at which both drafts are accepted."""
         return self.device + self.cloud - 1.0
 
     @property

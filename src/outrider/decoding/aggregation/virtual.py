@@ -44,6 +44,7 @@ class PeerCompute:
     further_share: float = 0.0
 
     def forward_s(self, num_new: int) -> float:
+        """Returns the seconds of a forward over `num_new` tokens."""
         return self.token_s * (1.0 + self.further_share * (num_new - 1)) if num_new else 0.0
 
 
@@ -160,6 +161,7 @@ class VirtualPeers:
         return self._account.decoded(self.now_s - self._start_s, LinkState.CONNECTED, passes)
 
     def close(self) -> None:
+        """Drops all pending events."""
         self._agenda.clear()
 
     def _begin(self, request: DecodeRequest, on_verified: Callable[[Verified], None]) -> None:

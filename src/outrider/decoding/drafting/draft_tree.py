@@ -71,6 +71,7 @@ class Node:
 
     @property
     def drafted(self) -> bool:
+        """Whether the draft model has predicted what follows this token."""
         return bool(self.choices)
 
     @property

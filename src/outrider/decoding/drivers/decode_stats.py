@@ -36,6 +36,7 @@ class DecodeRecorder:
         self._draft_busy_s += compute_s
 
     def on_sent(self, frame: EdgeFrame, num_bytes: int, now_s: float) -> None:
+        """Adds the bytes of a frame sent to the verifier; remembers when a draft was sent."""
         if isinstance(frame, Open):
             self._prompt_bytes += num_bytes
             return
@@ -45,6 +46,7 @@ class DecodeRecorder:
             self._sent_s, self._sent_draft_s = now_s, self._draft_s
 
     def on_received(self, frame: CloudFrame, num_bytes: int) -> None:
+        """Adds the bytes of a frame received from the verifier."""
         if isinstance(frame, Opened):
             self._prompt_bytes += num_bytes
             return

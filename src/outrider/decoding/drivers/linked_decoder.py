@@ -58,6 +58,7 @@ class LinkedDecoder:
 
     @property
     def link_state(self) -> LinkState:
+        """Returns the state of the link to the verifier."""
         return self._link.state
 
     def decode(

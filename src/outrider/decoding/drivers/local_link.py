@@ -23,6 +23,7 @@ class LocalLink:
         self._inbox: deque[CloudFrame] = deque()
 
     def send(self, frame: EdgeFrame) -> int:
+        """Hands a frame to the service at once; returns 0, as no bytes are sent."""
         self._inbox.extend(reply.frame for reply in self._service.receive(_PEER, frame))
         return 0
 
@@ -34,4 +35,5 @@ class LocalLink:
         return (self._inbox.popleft(), 0) if self._inbox else None
 
     def close(self) -> None:
+        """Drops the frames that were not received."""
         self._inbox.clear()

@@ -61,7 +61,8 @@ class ServiceStats:
 class FrameService(Protocol):
     """What answers frames by running a model: a verifier, or a peer with documents of its own."""
 
-    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]: ...
+    def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        """Takes a frame of a peer; returns what can be answered at once."""
 
     def step(self, send: Callable[[Reply], None]) -> bool:
         """Do what is next; False where there is nothing."""
@@ -69,7 +70,8 @@ class FrameService(Protocol):
     def next_look_s(self) -> float | None:
         """How long to wait at most before the next `step`; None: until a frame comes."""
 
-    def evict_idle(self) -> None: ...
+    def evict_idle(self) -> None:
+        """Closes the sessions that were idle for too long."""
 
 
 @runtime_checkable
@@ -109,6 +111,7 @@ class VerifierService:
         """Of prompts that are begun: the epoch, and what their parts have taken."""
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        """Takes a frame of a peer; returns what can be answered at once."""
         self._frames += 1
         replies = self._machine.receive(peer, frame, self._clock())
         if not self._running:
@@ -228,6 +231,7 @@ class VerifierService:
         return True
 
     def evict_idle(self) -> None:
+        """Closes the sessions that were idle for too long, and frees their caches."""
         self._machine.evict_idle(self._clock())
         self._drop_gone()
 
@@ -240,6 +244,7 @@ class VerifierService:
 
     @property
     def stats(self) -> ServiceStats:
+        """Returns the counts since the service was made."""
         return ServiceStats(
             self._frames,
             self._jobs,

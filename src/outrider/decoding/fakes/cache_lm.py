@@ -49,6 +49,7 @@ class WordTokenizer:
         return [self._ids[word] for word in text.split()]
 
     def decode(self, token_ids: Sequence[int]) -> str:
+        """Returns the words of token ids, separated by spaces."""
         return " ".join(self._words[token_id] for token_id in token_ids)
 
 
@@ -73,6 +74,7 @@ class CacheModel(UnbatchedModel):
                         self._counts[tuple(tokens[place - order : place])][token] += 1
 
     def open_session(self) -> CacheSession:
+        """Returns a new session with an empty cache."""
         return CacheSession(self)
 
     def row(self, tokens: Sequence[int], num_prompt: int) -> Array:
@@ -109,9 +111,11 @@ class CacheSession(WholePrefill):
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return len(self._tokens)
 
     def prefill(self, prompt: Prompt) -> Array:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         self._tokens = self._model.tokenizer.encode(prompt.text)
         self._num_prompt = len(self._tokens)
         return self._model.row(self._tokens, self._num_prompt)
@@ -121,6 +125,7 @@ class CacheSession(WholePrefill):
         return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Appends tokens; returns their logits (M, V)."""
         rows = []
         for token_id in token_ids:
             self._tokens.append(token_id)
@@ -128,6 +133,7 @@ class CacheSession(WholePrefill):
         return torch.stack(rows)
 
     def truncate(self, length: int) -> None:
+        """Forgets everything past `length` tokens."""
         del self._tokens[length:]
 
 

@@ -87,10 +87,12 @@ class ReplayModel(UnbatchedModel):
 
     @property
     def exits(self) -> ExitInfo | None:
+        """Returns the early exits of the replayed model; None where they are switched off."""
         return self._model.exits if self.has_exits else None
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """Returns the tokenizer of the replayed model."""
         return self._model.tokenizer
 
     @property
@@ -99,6 +101,7 @@ class ReplayModel(UnbatchedModel):
         return len(self._runner.rows)
 
     def open_session(self) -> ReplaySession:
+        """Returns a new session with an empty cache."""
         return ReplaySession(self._runner, self._prompt_parts, self.has_exits)
 
 
@@ -114,23 +117,28 @@ class ReplaySession:
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return self._runner.prompt_lengths.get(self._prompt, 0) + len(self._tokens)
 
     def prefill(self, prompt: Prompt) -> Array:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         if prompt not in self._runner.prompt_lengths:
             self._runner.prefill(prompt)
         self._prompt, self._tokens = prompt, ()
         return self._runner.rows[prompt, ()]
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
+        """Runs `prefill` in as many parts as the model was configured with."""
         for _ in range(self._prompt_parts - 1):
             yield
         return self.prefill(prompt)
 
     def expected(self, count: int) -> Successors:
+        """Returns the `count` likeliest successors of each prompt token, as recorded."""
         return self._runner.expected(self._prompt, count)
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Appends tokens; returns their logits (M, V), running the model only for texts not seen before."""
         text = (*self._tokens, *token_ids)
         texts = [(self._prompt, text[:end]) for end in range(len(self._tokens) + 1, len(text) + 1)]
         if any(key not in self._runner.rows for key in texts):
@@ -143,10 +151,11 @@ class ReplaySession:
         return torch.stack([self._runner.rows[key] for key in texts])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """See `core.ports.SharingSession`."""
+        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ReplaySession)
         self._prompt = other._prompt
         self._tokens = other._tokens[: length - self._runner.prompt_lengths[self._prompt]]
 
     def truncate(self, length: int) -> None:
+        """Forgets everything past `length` tokens."""
         self._tokens = self._tokens[: length - self._runner.prompt_lengths[self._prompt]]

@@ -95,6 +95,7 @@ class SyntheticModel(UnbatchedModel):
         self._exit_indices = exit_indices
 
     def open_session(self) -> SyntheticSession:
+        """Returns a new session with an empty cache."""
         return SyntheticSession(self)
 
     def rows(self, places: Sequence[Place]) -> Array:
@@ -117,9 +118,11 @@ class SyntheticSession(WholePrefill):
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return len(self._places)
 
     def prefill(self, prompt: Prompt) -> Array:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         root = prompt_digest(prompt)
         self._places = [Place(root, root, 0)] * PROMPT_LENGTH
         return self._model.rows(self._places[-1:])[0]
@@ -129,6 +132,7 @@ class SyntheticSession(WholePrefill):
         return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Appends tokens; returns their logits (M, V)."""
         places = self._places[-1:]
         for token_id in token_ids:
             prompt, digest, position = places[-1]
@@ -140,11 +144,12 @@ class SyntheticSession(WholePrefill):
         return self._model.rows(places[1:])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """See `core.ports.SharingSession`."""
+        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, SyntheticSession)
         self._places = other._places[:length]
 
     def truncate(self, length: int) -> None:
+        """Forgets everything past `length` tokens."""
         del self._places[length:]
 
 

@@ -30,9 +30,11 @@ class ToyTokenizer:
         self._words = [f"w{token_id}" for token_id in range(vocab_size)]
 
     def encode(self, text: str) -> list[int]:
+        """Returns one token id for each word."""
         return [self._id(word) for word in text.split()]
 
     def decode(self, token_ids: Sequence[int]) -> str:
+        """Returns the words of token ids, separated by spaces."""
         return " ".join([self._words[token_id] for token_id in token_ids])
 
     def _id(self, word: str) -> int:
@@ -74,6 +76,7 @@ class ToyModel(UnbatchedModel):
         self.exits = _exit_info(self.settings)
 
     def open_session(self) -> ToySession:
+        """Returns a new session with an empty cache."""
         return ToySession(self)
 
     def row(self, digest: int) -> Array:
@@ -115,9 +118,14 @@ class ToySession(WholePrefill):
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return len(self._digests)
 
     def prefill(self, prompt: Prompt) -> Array:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token.
+
+        Raises FrameError for what is no JPEG, RoomError for a prompt that does not fit.
+        """
         if not prompt.jpeg.startswith(b"\xff\xd8"):
             raise FrameError("the frame is no JPEG: send the camera's JPEG bytes unchanged")
         if self._model.settings.prompt_length > self._model.max_length:
@@ -130,6 +138,7 @@ class ToySession(WholePrefill):
         return Successors()
 
     def forward(self, token_ids: Sequence[int], on_exit: OnExit | None = None) -> Array:
+        """Appends tokens; returns their logits (M, V)."""
         if not self._digests or not token_ids:
             raise AssertionError("forward needs a prefilled cache and at least one token")
         if self.length + len(token_ids) > self._model.max_length:
@@ -146,13 +155,14 @@ class ToySession(WholePrefill):
         return torch.stack([self._model.row(digest) for digest in digests[1:]])
 
     def copy_from(self, other: ModelSession, start: int, length: int) -> None:
-        """See `core.ports.SharingSession`."""
+        """Takes over the first `length` tokens of another session; see `core.ports.SharingSession`."""
         assert isinstance(other, ToySession) and other._model is self._model
         if self._digests[:start] != other._digests[:start] or length > other.length:
             raise AssertionError("the other session does not hold that")
         self._digests = other._digests[:length]
 
     def truncate(self, length: int) -> None:
+        """Forgets everything past `length` tokens."""
         if not self._model.settings.prompt_length <= length <= self.length:
             raise AssertionError(f"truncate({length}) outside the text: the cache holds {self.length}")
         del self._digests[length:]

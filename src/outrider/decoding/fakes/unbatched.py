@@ -55,8 +55,10 @@ class WholePrefill:
     """A ModelSession whose prefill is one part."""
 
     def prefill(self, prompt: Prompt) -> Array:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         raise NotImplementedError
 
     def prefill_parts(self, prompt: Prompt) -> Generator[None, None, Array]:
+        """Runs `prefill` in a single part."""
         return self.prefill(prompt)
         yield

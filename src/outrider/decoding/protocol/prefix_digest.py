@@ -60,6 +60,7 @@ class DigestedText:
         return self._digests[position]
 
     def extend(self, token_ids: Iterable[int]) -> None:
+        """Appends tokens and the digest of each new prefix."""
         new = tuple(token_ids)
         self.tokens += new
         for token_id in new:

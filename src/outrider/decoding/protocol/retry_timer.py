@@ -32,6 +32,7 @@ class RetryTimer:
         self._repeated = False
 
     def on_heard(self, frame: CloudFrame, now_s: float) -> None:
+        """Restarts the wait after a frame of the verifier; halves it if nothing had to be repeated."""
         if isinstance(frame, Pong):  # says who is there, and nothing of what was asked
             return
         if isinstance(frame, Refused):

@@ -74,6 +74,7 @@ class ComputeProfile:
     branch_costs: tuple[float, ...] = (0.0,)
 
     def draft_s(self, job: EdgeJob) -> float:
+        """Returns the modelled seconds of a job of the draft model."""
         if isinstance(job, DraftTokens):
             return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
         return self.draft_prefill_s
@@ -176,6 +177,7 @@ class VirtualDecoder:
         return self._transcript.decoded(self._machine, self.now_s - self._start_s, link)
 
     def close(self) -> None:
+        """Drops all pending events."""
         self._agenda.clear()
 
     def _new_service(self) -> VerifierService:

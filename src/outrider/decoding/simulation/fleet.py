@@ -116,6 +116,7 @@ class Agenda:
         self._planned = 0
 
     def at(self, time_s: float, action: Callable[[], None]) -> None:
+        """Plans an action for a time in seconds; actions of equal times run in the order of planning."""
         self._planned += 1
         heapq.heappush(self._events, (time_s, self._planned, action))
 
@@ -147,9 +148,11 @@ class FleetCloud:
         self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
 
     def connect(self, peer: Peer, deliver: Callable[[CloudFrame], None]) -> None:
+        """Registers the function that receives the frames for a peer."""
         self._deliver[peer] = deliver
 
     def hear(self, peer: Peer, frame: EdgeFrame) -> None:
+        """Takes a frame of a peer; starts a batch if enough frames are waiting."""
         if not self._inbox:
             self._due_s = self._agenda.now_s + self._world.fill_wait_s
             if self._world.fill > 1:

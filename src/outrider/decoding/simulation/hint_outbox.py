@@ -19,6 +19,7 @@ class Outbox:
         self._hints: list[Hint] = []
 
     def push(self, frame: CloudFrame) -> None:
+        """Queues a frame; a frame that is not a hint drops the hints queued so far."""
         if isinstance(frame, Hint):
             self._hints.append(frame)
             return

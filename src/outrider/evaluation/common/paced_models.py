@@ -37,6 +37,7 @@ class Pacer:
         self.late_s = 0.0
 
     def start(self) -> None:
+        """Sets the start to the present time."""
         self._start_s = self._clock()
 
     @property

@@ -26,6 +26,7 @@ class Ratio:
 
     @property
     def kept(self) -> bool:
+        """Whether the ratio is within its bound."""
         return self.value <= self.bound if self.is_limit else self.value >= self.bound
 
 

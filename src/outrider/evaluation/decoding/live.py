@@ -48,6 +48,7 @@ class Stopwatch:
         self._last: Verified | None = None
 
     def on_verified(self, verified: Verified) -> None:
+        """Counts the tokens that have become final."""
         if self._first is None:
             self._first = verified
         else:
@@ -55,12 +56,14 @@ class Stopwatch:
         self._last = verified
 
     def end_text(self) -> None:
+        """Adds the time of the text from its first final token to its last."""
         if self._first is not None and self._last is not None:
             self.elapsed_s += self._last.elapsed_s - self._first.elapsed_s
         self._first = self._last = None
 
     @property
     def tokens_per_s(self) -> float:
+        """Returns tokens per second over all texts; 0 before the first text has ended."""
         return self.tokens / self.elapsed_s if self.elapsed_s > 0.0 else 0.0
 
 

@@ -137,6 +137,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def step_s(self) -> float:
+        """Returns the time of a forward of the target in seconds."""
         return self.step_ms / 1e3
 
     def verify_s(self, heard: bool = True) -> float:
@@ -145,6 +146,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def round_trip_s(self) -> float:
+        """Returns the mean round trip in seconds, jitter included."""
         uplink, downlink = self.directions()
         return uplink.delay_s + downlink.delay_s + (uplink.jitter_s + downlink.jitter_s) / 2.0
 

@@ -70,19 +70,23 @@ class Stage(Protocol):
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
         """How a node answers requests of its lifecycle."""
 
-    def pids(self) -> dict[str, int]: ...
+    def pids(self) -> dict[str, int]:
+        """Returns the process id of each process by its name."""
 
     def replace(self, node: str) -> None:
         """End a node's process, however it is, and start another."""
 
     @property
-    def moves(self) -> bool: ...
+    def moves(self) -> bool:
+        """Whether the base is moving."""
 
     @property
-    def texts(self) -> list[VerifiedText]: ...
+    def texts(self) -> list[VerifiedText]:
+        """Returns the verified texts so far."""
 
     @property
-    def said(self) -> list[str]: ...
+    def said(self) -> list[str]:
+        """Returns the log messages so far."""
 
 
 def is_alive(pid: int) -> bool:
@@ -118,10 +122,12 @@ class RobotStage(Scene):
         self._goal: Goal | None = None
 
     def start_nodes(self, parameter_file: Path) -> None:
+        """Starts all nodes, each with the wrapper that records its end."""
         for name in self.nodes:
             start_node(self.supervisor, name, parameter_file, WRAPPER)
 
     def begin(self, rng: np.random.Generator) -> None:
+        """Replaces dead nodes and sends goals until the robot moves; waits a random time."""
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
                 self.replace(name)
@@ -148,28 +154,35 @@ class RobotStage(Scene):
 
     @property
     def said(self) -> list[str]:
+        """Returns the log messages so far."""
         return self.observer.said
 
     @property
     def moves(self) -> bool:
+        """Whether the base is moving."""
         return self.observer.moves
 
     @property
     def texts(self) -> list[VerifiedText]:
+        """Returns the verified texts so far."""
         return self.observer.texts
 
     def told(self, process: str) -> tuple[list[Sample], bool]:
+        """Returns the base's commands, and whether they are timed by the base's clock."""
         if process == SUPERVISOR:
             return list(self.observer.commanded), False
         return list(self.observer.told), True
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
+        """Requests transitions of a node's life cycle; returns which succeeded."""
         return ask_node(self.observer.node, self.observer.executor, node, transitions)
 
     def pids(self) -> dict[str, int]:
+        """Returns the process id of each node by its name."""
         return self.supervisor.pids()
 
     def replace(self, node: str) -> None:
+        """Ends a node and starts it again."""
         self.supervisor.stop(node)
         self.supervisor.start_again(node)
         if node == "navigator":
@@ -183,6 +196,7 @@ class HeldStage(RobotStage):
     _pids: dict[str, int]
 
     def start_nodes(self, parameter_file: Path) -> None:
+        """Starts a supervisor in a process of its own, which starts the nodes."""
         command = [
             sys.executable,
             "-m",
@@ -210,6 +224,7 @@ class HeldStage(RobotStage):
         super().__exit__()
 
     def pids(self) -> dict[str, int]:
+        """Returns the process id of the supervisor and of each node."""
         return {**self._pids, SUPERVISOR: self.holder.pid}
 
 
@@ -293,6 +308,7 @@ class GazeboStage:
         self._text.publish(self.texts[0])
 
     def begin(self, rng: np.random.Generator) -> None:
+        """Replaces dead nodes and waits until the base moves, and for a random time."""
         for name in self.nodes:
             if not is_alive(self.pids()[name]):
                 self.replace(name)
@@ -312,15 +328,19 @@ class GazeboStage:
         return all(sample.moves for sample in self._told[-5:])
 
     def told(self, process: str) -> tuple[list[Sample], bool]:
+        """Returns the base's commands, timed by this process."""
         return list(self._told), False
 
     def ask(self, node: str, transitions: Sequence[int]) -> list[bool]:
+        """Requests transitions of a node's life cycle; returns which succeeded."""
         return ask_node(self._node, self._spinner.executor, node, transitions)
 
     def pids(self) -> dict[str, int]:
+        """Returns the process id of each node by its name."""
         return self.supervisor.pids()
 
     def replace(self, node: str) -> None:
+        """Ends a node and starts it again."""
         self.supervisor.stop(node)
         self.supervisor.start_again(node)
 

@@ -60,6 +60,7 @@ class Sample:
 
     @property
     def moves(self) -> bool:
+        """Whether the velocity is not zero."""
         return self.velocity != Velocity()
 
 
@@ -74,6 +75,7 @@ class NodeSpinner:
         self._thread.start()
 
     def close(self) -> None:
+        """Stops spinning and waits for the thread."""
         self._stopping.set()
         self._thread.join()
 
@@ -111,6 +113,7 @@ class Observer:
         self.executor = self._spinner.executor
 
     def close(self) -> None:
+        """Stops spinning and frees the node."""
         self._spinner.close()
         self.node.destroy_node()
 
@@ -137,6 +140,7 @@ class Observer:
 
     @property
     def moves(self) -> bool:
+        """Whether the last command of the base is not zero."""
         return bool(self.told) and self.told[-1].moves
 
     @property
@@ -179,6 +183,7 @@ class Scene:
         return self
 
     def start_nodes(self, parameter_file: Path) -> None:
+        """Starts the nodes of the scene."""
         for name in self.nodes:
             start_node(self.supervisor, name, parameter_file)
 
@@ -206,6 +211,7 @@ class Scene:
             wait_for(lambda: _listens(self.console_port), START_S, "the console")
 
     def begin_goal(self) -> Goal:
+        """Sends the goal of the scene."""
         return Goal(self.observer)
 
     def kill(self, name: str) -> float:
@@ -215,9 +221,11 @@ class Scene:
         return at_s
 
     def start_again(self, name: str) -> None:
+        """Starts an ended node again."""
         self.supervisor.start_again(name)
 
     def at_target(self) -> bool:
+        """Whether the robot stands at its target, by the simulation."""
         state = self.observer.state
         home = generate_home(self.seed, target_of(TASK), self.placement)
         return state is not None and stands_at_target(home, convert.pose_of(state.pose))
@@ -234,6 +242,7 @@ class Goal:
         observer.executor.create_task(self._send)
 
     def has_ended(self) -> bool:
+        """Whether the goal has a result."""
         return self.result is not None
 
     def _send(self) -> None:

@@ -51,10 +51,12 @@ class End:
 
     @property
     def kind(self) -> str:
+        """Returns the name of the way and the process."""
         return f"{self.way}-{self.process}"
 
     @property
     def bound(self) -> str:
+        """Returns the time within which the robot has to stand, in words."""
         if not self.stands:
             return GOES_ON
         return "one action" if self.bounded else f"{LIMIT_S:g} s"

@@ -47,10 +47,12 @@ class GraphTrial:
 
     @property
     def hidden_share(self) -> float:
+        """Returns the share of the loading time that computing has hidden."""
         return 1.0 - self.waited_s / self.loaded_s
 
     @property
     def memory_ratio(self) -> float:
+        """Returns the peak memory with the switch over that without."""
         return self.switching_mb / self.plain_mb
 
 

@@ -45,6 +45,7 @@ class FillerEmbedder:
         self._rng = np.random.default_rng([seed, 17])
 
     def embed(self, text: str) -> np.ndarray[Any, Any]:
+        """Returns a random vector (size,) of length 1, whatever the text."""
         vector = self._rng.standard_normal(self.size).astype(np.float32)
         return vector / np.linalg.norm(vector)
 

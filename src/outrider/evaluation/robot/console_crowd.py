@@ -38,11 +38,13 @@ class Received:
     last_s: float = 0.0
 
     def take(self, frame: bytes, now_s: float) -> None:
+        """Counts a picture that arrived at `now_s`."""
         self.first_s = self.first_s or now_s
         self.pictures, self.num_bytes, self.last_s = self.pictures + 1, self.num_bytes + len(frame), now_s
 
     @property
     def pictures_per_s(self) -> float:
+        """Returns the pictures per second since the first."""
         span_s = self.last_s - self.first_s
         return (self.pictures - 1) / span_s if span_s > 0.0 else 0.0
 

@@ -48,6 +48,7 @@ class FrameTask:
 
     @property
     def target_in_view(self) -> bool:
+        """Whether the target is among the objects in view."""
         return self.target in self.in_view
 
 

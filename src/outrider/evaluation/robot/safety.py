@@ -155,6 +155,7 @@ class Trial:
 
     @property
     def missed(self) -> bool:
+        """Whether the robot stood too late or went too far."""
         return self.to_zero_s > LIMIT_S + 1e-9 or self.overrun_m > LIMIT_M
 
     @property

@@ -54,6 +54,7 @@ class NodesWire:
         self._action: VirtualNode | None = None
 
     def start(self) -> None:
+        """Starts the action node's command; a second call replaces the node."""
         if self._action is not None:
             self._domain.leave(self._action)
         self._action = self._domain.join()
@@ -69,9 +70,11 @@ class NodesWire:
 
     @property
     def is_ready(self) -> bool:
+        """Whether the command is ready for velocities."""
         return self._command.is_ready
 
     def carry(self, alive: bool) -> None:
+        """Delivers the messages of one step; without the base while it is not `alive`."""
         self._turn += 1
         if self._turn % STATE_STEPS == 0:
             self._trouble()
@@ -91,18 +94,23 @@ class NodesWire:
             self._app.publish(go2_api.request(self._turn, ANY_CALL, "{}"))
 
     def tick(self) -> None:
+        """Runs what is due at the command."""
         self._command.tick()
 
     def send(self, velocity: Velocity) -> None:
+        """Sends a velocity by the command."""
         self._command.send(velocity)
 
     def stop(self) -> None:
+        """Stops the base by the command."""
         self._command.stop()
 
     def trouble(self) -> str:
+        """Returns the trouble that the command reports."""
         return self._command.trouble()
 
     def warning(self) -> str:
+        """Returns the warning that the command reports."""
         return self._command.warning()
 
 

@@ -78,19 +78,26 @@ class BaseWire(Protocol):
     robot: str
 
     @property
-    def is_ready(self) -> bool: ...
+    def is_ready(self) -> bool:
+        """Whether velocities can be sent."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Connects the action node, or one that replaces it."""
 
-    def carry(self, alive: bool) -> None: ...
+    def carry(self, alive: bool) -> None:
+        """Delivers the messages of one step; `alive` says whether the action node is running."""
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        """Runs what is due at the action node."""
 
-    def send(self, velocity: Velocity) -> None: ...
+    def send(self, velocity: Velocity) -> None:
+        """Sends a velocity to the base."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Stops the base."""
 
-    def trouble(self) -> str: ...
+    def trouble(self) -> str:
+        """Returns why the base cannot be driven; empty if it can."""
 
 
 OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
@@ -110,22 +117,27 @@ class DirectWire:
         """Nothing is asked first."""
 
     def carry(self, alive: bool) -> None:
+        """Remembers whether the action node is running."""
         self._alive = alive
 
     def tick(self) -> None:
         """Nothing is due."""
 
     def send(self, velocity: Velocity) -> None:
+        """Gives the base a velocity, if the action node is running."""
         if self._alive:
             self._feed(velocity)
 
     def stop(self) -> None:
+        """Gives the base the zero velocity."""
         self.send(STANDSTILL)
 
     def trouble(self) -> str:
+        """Returns an empty text, as the base is always ready."""
         return ""
 
     def warning(self) -> str:
+        """Returns an empty text, as the base is always ready."""
         return ""
 
 
@@ -204,6 +216,7 @@ class SafetyWorld:
         self._wire.start()
 
     def moment(self) -> Moment:
+        """Returns the time within the motion and since the start, in seconds."""
         return Moment(self._motion_s(), self.now_s())
 
     def _motion_s(self) -> float:
@@ -216,6 +229,7 @@ class SafetyWorld:
         return self.switches.clock(self._clock_fault_s, now_s)
 
     def now_s(self) -> float:
+        """Returns the virtual time in seconds."""
         return self._steps * STEP_S
 
     @property
@@ -225,33 +239,39 @@ class SafetyWorld:
         return math.hypot(velocity.vx, velocity.vy) > SPEED_MPS or abs(velocity.wz) > SPEED_RPS
 
     def pause(self, duration_s: float) -> None:
+        """Advances the world by a time in seconds, at least one step."""
         for _ in range(max(1, round(duration_s / STEP_S))):
             self._step()
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        """Returns a picture taken after a time, or None after the timeout."""
         if not self._wait(lambda: self._picture_s > stamp_s, timeout_s):
             return None
         return Frame(b"", self._picture_s)
 
     def odometry(self) -> Odometry | None:
+        """Returns the newest odometry; None if it is too old."""
         known = self._known
         return known if known is not None and self.now_s() - known.stamp_s <= FRESH_S else None
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """Returns the report of a motion, or None after the timeout."""
         self._wait(lambda: (session_id, step) in self._ends, timeout_s)
         return self._ends.pop((session_id, step), None)
 
     def tell(self, update: StepUpdate) -> None:
+        """Delivers the state of a step's text to the action node."""
         self._update = update
         self._deliver()
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
-        """Nobody listens."""
+        """Does nothing, as nobody subscribes to prompts."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Nobody listens."""
+        """Does nothing, as nobody subscribes to statistics."""
 
     def end_goal(self) -> None:
+        """Forgets the text of the goal."""
         self._update = None
 
     def _wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -397,6 +417,7 @@ class Guide:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
+        """Returns the right action and a reason, after the delays of a verdict and of the rest."""
         self._await_verdict()
         line = self._action() + "\n"
         on_verified(Verified((1,), line, self.verdict_s))

@@ -48,6 +48,7 @@ class VirtualNode:
     subscriptions: list[_Subscription] = field(default_factory=list)
 
     def publisher(self, message: type, topic: str, qos: QoSProfile) -> _Publisher:
+        """Returns a new publisher to a topic of the domain."""
         self.publishers.append(_Publisher(self.domain, topic))
         return self.publishers[-1]
 
@@ -59,12 +60,15 @@ class VirtualNode:
         return self.subscriptions[-1]
 
     def go2_topic(self, name: str) -> str:
+        """Returns the name unchanged."""
         return name
 
     def count_publishers(self, topic: str) -> int:
+        """Returns the number of publishers to a topic in the domain."""
         return sum(p.topic == topic for node in self.domain.nodes for p in node.publishers)
 
     def get_logger(self) -> _Silence:
+        """Returns a logger that drops everything."""
         return _Silence()
 
 
@@ -84,6 +88,7 @@ class VirtualDomain:
         self.nodes.remove(node)
 
     def subscriptions(self, topic: str) -> list[_Subscription]:
+        """Returns the subscriptions to a topic in the domain."""
         return [s for node in self.nodes for s in node.subscriptions if s.topic == topic]
 
     def carry(self, dead: Container[VirtualNode] = ()) -> None:

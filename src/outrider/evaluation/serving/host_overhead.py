@@ -56,13 +56,16 @@ class TimedModel:
 
     @property
     def exits(self) -> ExitInfo | None:
+        """Returns the early exits of the timed model."""
         return self._model.exits
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """Returns the tokenizer of the timed model."""
         return self._model.tokenizer
 
     def open_session(self) -> ModelSession:
+        """Returns a new session of the timed model."""
         return self._model.open_session()
 
     def forward_together(

@@ -113,6 +113,7 @@ class MemoryStore:
             self._keep_erasing()
 
     def close(self) -> None:
+        """Waits for an erasure in progress and closes the database."""
         self._closing.set()
         if self._eraser is not None:
             self._eraser.join()
@@ -254,6 +255,7 @@ class MemoryStore:
         return found or b""
 
     def count(self) -> int:
+        """Returns the number of records."""
         with self._reading() as connection:
             return count_records(connection)
 
@@ -295,6 +297,7 @@ class MemoryStore:
             return {row[0] for row in rows}
 
     def forget_all(self) -> int:
+        """Deletes all records; returns their number."""
         with self._reading() as connection:
             ids = [row[0] for row in connection.execute("SELECT id FROM records")]
         return self.forget(ids)

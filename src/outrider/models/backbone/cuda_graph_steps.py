@@ -99,7 +99,8 @@ class Launcher(Protocol):
     `pause` between segments, as long as there is anything to be saved.
     """
 
-    def run(self, heard: Heard | None, pause: Pause | None) -> None: ...
+    def run(self, heard: Heard | None, pause: Pause | None) -> None:
+        """Runs all segments; calls `heard` at each exit and `pause` between segments."""
 
 
 class SegmentedStep:
@@ -220,6 +221,7 @@ class DirectLauncher:
         self._segments = list(step.segments())
 
     def run(self, heard: Heard | None, pause: Pause | None) -> None:
+        """Runs the segments in turn; waits at each exit for what is read of it."""
         for number, segment in enumerate(self._segments):
             segment()
             index = self._step.exit_after.get(number)
@@ -342,6 +344,7 @@ class StepCache:
             self.step(cache.block, span).run({cache.index: StepTokens([0], 0, 0)}, None)
 
     def step(self, block: CacheBlock, span: int) -> SegmentedStep:
+        """Returns the step for a block of caches and a span, made on the first call."""
         key = id(block), span
         if key not in self._steps:
             self._steps[key] = SegmentedStep(self._text, self._heads, block, span)

@@ -63,6 +63,7 @@ class RotaryTable:
         self._axis_of_frequency = axis_of_pair
 
     def to(self, device: torch.device) -> RotaryTable:
+        """Returns a copy on the device."""
         moved = copy.copy(self)
         moved._frequencies = self._frequencies.to(device)
         moved._axis_of_frequency = self._axis_of_frequency.to(device)

@@ -33,10 +33,12 @@ class RmsNorm:
 
     @classmethod
     def of(cls, weight: Tensor, eps: float) -> RmsNorm:
+        """Returns the norm with a checkpoint's `weight` (hidden,) and epsilon."""
         size = weight.shape[-1]
         return cls(weight * math.sqrt(size), weight.new_tensor(math.sqrt(size * eps)))
 
     def to(self, device: torch.device) -> RmsNorm:
+        """Returns a copy on the device."""
         return RmsNorm(self.gain.to(device), self.floor.to(device))
 
     def unit(self, hidden: Tensor) -> Tensor:
@@ -64,6 +66,7 @@ class LayerWeights:
     head_norm: RmsNorm | None = None
 
     def to(self, device: torch.device) -> LayerWeights:
+        """Returns a copy on the device."""
         weights = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: one.to(device) for name, one in weights.items() if one is not None})
 

@@ -37,6 +37,7 @@ class Features:
     deep: tuple[Tensor, ...] = ()
 
     def float(self) -> Features:
+        """Returns a copy in float32."""
         return Features(self.tokens.float(), tuple(one.float() for one in self.deep))
 
 

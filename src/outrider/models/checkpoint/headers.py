@@ -37,6 +37,7 @@ class WeightHeader:
 
     @property
     def total_bytes(self) -> int:
+        """Returns the size of the weight in the file, in bytes."""
         return math.prod(self.shape) * self.num_bytes
 
 

@@ -237,6 +237,7 @@ class LayerForm:
     eps: float
 
     def norm(self, weight: Tensor) -> RmsNorm:
+        """Returns the norm with a weight (hidden,) and the checkpoint's epsilon."""
         return RmsNorm.of(weight.detach().float(), self.eps)
 
 

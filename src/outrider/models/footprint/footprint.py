@@ -48,6 +48,7 @@ class SessionBytes:
 
     @property
     def all_bytes(self) -> int:
+        """Returns the bytes of caches and buffers together."""
         return self.num_bytes + self.steps_bytes + self.choice_bytes
 
 

@@ -57,6 +57,7 @@ class Preprocessing:
 
     @property
     def factor_px(self) -> int:
+        """Returns the pixels of which width and height have to be multiples."""
         return self.patch_px * self.merge
 
 

@@ -38,6 +38,7 @@ class VisionEncoder:
         self._lock = threading.Lock()
 
     def to(self, device: torch.device) -> None:
+        """Moves the tower to the device."""
         self._tower.to(device)
 
     def count_tokens(self, jpeg: bytes) -> int:

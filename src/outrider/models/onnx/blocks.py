@@ -38,6 +38,7 @@ class GraphSizes:
     deep_layers: int = 0
 
     def rows(self, phase: Phase) -> int:
+        """Returns the number of rows that a graph of this phase takes."""
         return self.prefill_rows if phase == "prefill" else self.decode_rows
 
     def deep_in(self, index: int) -> int:
@@ -133,6 +134,7 @@ class GraphBlocks:
 
     @property
     def count(self) -> int:
+        """Returns the number of blocks."""
         return len(self._blocks)
 
     def settle(self, phase: Phase) -> None:

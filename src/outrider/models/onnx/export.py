@@ -45,25 +45,31 @@ class GraphBuilder:
         self._count = 0
 
     def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Adds a node with one output."""
         return self.nodes(kind, inputs, 1, **attributes)[0]
 
     def nodes(self, kind: str, inputs: Sequence[str], num_outputs: int, **attributes: Any) -> list[str]:
+        """Adds a node; returns the names of its `num_outputs` outputs."""
         names = [self._fresh(kind) for _ in range(num_outputs)]
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
     def constant(self, values: Any) -> str:
+        """Adds an array as a constant; returns its name."""
         name = self._fresh("constant")
         self._constants.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
     def tensor(self, weight: Tensor) -> str:
+        """Adds a weight as a float32 constant; returns its name."""
         return self.constant(weight.float().cpu().numpy())
 
     def reshape(self, source: str, *sizes: int) -> str:
+        """Adds a reshape to the given sizes."""
         return self.node("Reshape", [source, self.constant(np.array(sizes, dtype=np.int64))])
 
     def split(self, source: str, axis: int, *sizes: int) -> list[str]:
+        """Adds a split along an axis; returns the names of the parts."""
         lengths = self.constant(np.array(sizes, dtype=np.int64))
         return self.nodes("Split", [source, lengths], len(sizes), axis=axis)
 
@@ -84,6 +90,7 @@ class GraphBuilder:
 
     def norm(self, rows: str, norm: RmsNorm) -> str:
         # In two steps: QNN has no ReduceSumSquare, and would leave a piece of each layer to the CPU.
+        """Adds a norm of rows."""
         squared = self.node("Mul", [rows, rows])
         squares = self.node("ReduceSum", [squared, self.constant(np.array([-1]))], keepdims=1)
         floored = self.node("Add", [squares, self.tensor(norm.floor**2)])

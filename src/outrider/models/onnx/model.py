@@ -89,6 +89,7 @@ class GraphModel:
         self.prompted: WeakValueDictionary[Prompt, Prompted] = WeakValueDictionary()
 
     def open_session(self) -> GraphSession:
+        """Returns a new session with an empty cache."""
         return GraphSession(self)
 
     @torch.inference_mode()
@@ -158,6 +159,7 @@ class GraphSession:
 
     @property
     def model(self) -> GraphModel:
+        """Returns the model of the session."""
         return self._model
 
     @property
@@ -169,9 +171,11 @@ class GraphSession:
 
     @property
     def length(self) -> int:
+        """Returns the number of tokens in the cache."""
         return 0 if self._after is None else self._after.image_end + len(self.path)
 
     def prefill(self, prompt: Prompt) -> Tensor:
+        """Replaces the cache by the prompt; returns the logits (V,) of the first new token."""
         return finish(self.prefill_parts(prompt))
 
     @torch.inference_mode()
@@ -191,6 +195,7 @@ class GraphSession:
 
     @torch.inference_mode()
     def expected(self, count: int) -> Successors:
+        """Returns the `count` likeliest successors of each prompt token; none before a prefill."""
         if self._after is None:
             return Successors()
         best = self._model.language.logits(self._after.hidden).softmax(-1).topk(count)

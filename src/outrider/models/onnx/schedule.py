@@ -25,6 +25,7 @@ class Profile:
 
     @property
     def num_blocks(self) -> int:
+        """Returns the number of blocks."""
         return len(self.load_decode)
 
 

@@ -63,6 +63,7 @@ class GraphRequest:
 
     @property
     def digest(self) -> str:
+        """Returns the name of the folder for graphs made like this."""
         made_for = [self.vocab_size, self.precision, self.packs, self.num_slots, self.decode_rows]
         return hashlib.sha256(json.dumps([*self.source, *made_for]).encode()).hexdigest()[:24]
 

@@ -38,18 +38,22 @@ class TiledInt4Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return len(self.tiles.scales_and_zeros) * self.tiles.group, self.outputs
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         ordered = rows if self.order is None else rows.index_select(1, self.order)
         product = self.tiles.times(ordered)[:, : self.outputs].to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         found = self.tiles.columns(indices)
         return found if self.order is None else found[self.order.argsort()]
 
     def to(self, device: torch.device) -> TiledInt4Matrix:
+        """Returns itself. Raises ConfigError for a device of another kind."""
         return _stays(self, self.tiles, device)
 
 
@@ -82,20 +86,24 @@ class TiledInt8Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return len(self.tiles.scales_and_zeros) * self.tiles.group, len(self.scales)
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         high, low = self.tiles.times(rows).float().chunk(2, dim=1)
         product = ((high + low)[:, : len(self.scales)] * self.scales).to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         indices = indices.to(self.scales.device)
         digits = self.tiles.columns(torch.cat([indices, indices + self.tiles.num_outputs // 2]))
         high, low = digits.chunk(2, dim=1)
         return (high + low) * self.scales[indices]
 
     def to(self, device: torch.device) -> TiledInt8Matrix:
+        """Returns itself. Raises ConfigError for a device of another kind."""
         return _stays(self, self.tiles, device)
 
 

@@ -30,6 +30,7 @@ class IntegerWeight:
     order: Tensor | None = None
 
     def to(self, device: torch.device) -> IntegerWeight:
+        """Returns a copy on the device."""
         moved = [None if one is None else one.to(device) for one in (self.zeros, self.order)]
         return IntegerWeight(self.values.to(device), self.scales.to(device), self.bits, *moved)
 

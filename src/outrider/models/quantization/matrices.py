@@ -29,7 +29,7 @@ class Matrix(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(in, out)."""
+        """Returns (inputs, outputs) of the weight."""
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
         """rows (M, in) @ weight + addend, (M, out); addend is (M, out) or (out,)."""
@@ -49,18 +49,22 @@ class DenseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return self.weight.shape[0], self.weight.shape[1]
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         if self.weight.dtype != rows.dtype:
             product = torch.mm(rows.to(self.weight.dtype), self.weight).to(rows.dtype)
             return product if addend is None else product + addend
         return torch.mm(rows, self.weight) if addend is None else torch.addmm(addend, rows, self.weight)
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         return self.weight[:, indices].float()
 
     def to(self, device: torch.device) -> DenseMatrix:
+        """Returns a copy on the device."""
         return DenseMatrix(self.weight.to(device))
 
 
@@ -72,16 +76,20 @@ class ExactMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return self.weight.values.shape[1], self.weight.values.shape[0]
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         product = torch.mm(rows, self.weight.dequantized().t())
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         return self.weight.dequantized()[indices].t()
 
     def to(self, device: torch.device) -> ExactMatrix:
+        """Raises ConfigError, as the matrix is packed for its device."""
         raise only_here(device)
 
 
@@ -94,16 +102,20 @@ class Int8Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return self._values.shape[1], self._values.shape[0]
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         product = torch._weight_int8pack_mm(rows.bfloat16(), self._values, self._scales).to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         return (self._values[indices] * self._scales[indices, None].float()).t()
 
     def to(self, device: torch.device) -> Int8Matrix:
+        """Raises ConfigError, as the matrix is packed for its device."""
         raise only_here(device)
 
 
@@ -126,9 +138,11 @@ class Int4Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the weight."""
         return self._num_inputs, self._num_outputs
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         product = torch._weight_int4pack_mm_for_cpu(
             self._narrow(rows), self._packed, self._group, self._scales_and_zeros
         )
@@ -153,6 +167,7 @@ class Int4Matrix:
         return rows.bfloat16() if self._order is None else rows.bfloat16().index_select(1, self._order)
 
     def to(self, device: torch.device) -> Int4Matrix:
+        """Raises ConfigError, as the matrix is packed for its device."""
         raise only_here(device)
 
 
@@ -164,17 +179,21 @@ class JoinedMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the parts together."""
         return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         product = torch.cat([part.times(rows) for part in self.parts], dim=-1)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)) in float32."""
         every = [part.columns(torch.arange(part.shape[1], device=indices.device)) for part in self.parts]
         return torch.cat(every, dim=-1)[:, indices]
 
     def to(self, device: torch.device) -> JoinedMatrix:
+        """Returns a copy on the device."""
         return JoinedMatrix(tuple(part.to(device) for part in self.parts))
 
 
@@ -187,18 +206,22 @@ class ForeignMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Returns (inputs, outputs) of the projections together."""
         return self.num_inputs, sum(one.out_features for one in self.projections)
 
     def times(self, rows: Tensor, addend: Tensor | None = None) -> Tensor:
+        """Returns `rows` (M, in) times the weight, plus `addend` (M, out) if given."""
         narrow = rows.to(_dtype_of(self.projections[0]))
         product = torch.cat([one(narrow) for one in self.projections], dim=-1).to(rows.dtype)
         return product if addend is None else product + addend
 
     def columns(self, indices: Tensor) -> Tensor:
+        """Returns the weight's columns (in, len(indices)), found by multiplying with unit vectors."""
         rows = torch.eye(self.num_inputs)
         return (self.times(rows) - self.times(torch.zeros_like(rows)))[:, indices]
 
     def to(self, device: torch.device) -> ForeignMatrix:
+        """Returns the projections on the device."""
         return ForeignMatrix(tuple(one.to(device) for one in self.projections), self.num_inputs)
 
 

@@ -40,10 +40,12 @@ class PromptLayout:
 
     @property
     def length(self) -> int:
+        """Returns the number of rows, image tokens included."""
         return len(self.token_ids)
 
     @property
     def image_end(self) -> int:
+        """Returns the index of the first row after the image."""
         return self.head_length + (0 if self.features is None else len(self.features.tokens))
 
     def deep_rows(self) -> list[Tensor]:
@@ -54,6 +56,7 @@ class PromptLayout:
 
     @property
     def rope_delta(self) -> int:
+        """Returns what is added to a row's index to give its position, past the prompt."""
         return int(self.positions.max()) + 1 - self.length
 
 

@@ -45,6 +45,7 @@ class QwenTokenizer:
         self.image_id: int | None = vocabulary.get(IMAGE_TOKEN)
 
     def encode(self, text: str) -> list[int]:
+        """Returns the token ids of a text; special tokens in it are parsed."""
         return list(self._backend.encode(text, add_special_tokens=False).ids)
 
     def encode_prompt(self, text: str) -> list[int]:

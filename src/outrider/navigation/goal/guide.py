@@ -56,6 +56,7 @@ class Guide:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
+        """Returns the next step of the way as a text. Raises MotionError without odometry."""
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")
@@ -129,6 +130,7 @@ class LedDecoder:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
+        """Decodes by the guide while the way leads around an obstacle, otherwise by the other decoder."""
         odometry = self._odometry()
         self.leading = odometry is not None and self._is_behind_something(odometry.pose)
         decoder = self._guide if self.leading else self._decoder

@@ -81,6 +81,7 @@ class MirrorCheck:
 
     @property
     def mirrored(self) -> bool:
+        """Whether enough votes say that the picture is mirrored."""
         return -sum(self._votes) >= NEEDED
 
     @property

@@ -156,6 +156,7 @@ class Pilot:
 
     @property
     def is_moving(self) -> bool:
+        """Whether a motion is running."""
         return self._running is not None
 
     @property

@@ -48,6 +48,7 @@ class OdometrySample:
 
     @property
     def pose(self) -> Pose2D:
+        """Returns position and yaw on the floor."""
         x, y, z, w = self.quaternion
         yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         return Pose2D(self.position[0], self.position[1], yaw)

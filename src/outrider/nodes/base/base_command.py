@@ -43,15 +43,20 @@ class BaseCommand(Protocol):
     def make_executor(self) -> Callable[[Motion], MotionExecutor] | None:
         """What carries out whole motions by itself; None where velocities are wanted."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Prepares the base for velocities."""
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        """Does what is due between velocities, such as deadlines of calls."""
 
-    def send(self, velocity: Velocity) -> None: ...
+    def send(self, velocity: Velocity) -> None:
+        """Sends a velocity to the base."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Stops the base."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases what the command holds."""
 
     def trouble(self) -> str:
         """Why no text may move the base now, or an empty text. A person may drive it while `is_ready`."""
@@ -91,6 +96,7 @@ class TwistCommand(_Unanswered):
         self._publisher = node.publisher(TwistStamped if stamped else Twist, "cmd_vel", qos.COMMAND)
 
     def send(self, velocity: Velocity) -> None:
+        """Publishes the velocity, stamped if configured."""
         twist = twist_message(velocity)
         if self._stamped:
             stamp = self._node.get_clock().now().to_msg()
@@ -98,9 +104,11 @@ class TwistCommand(_Unanswered):
         self._publisher.publish(twist)
 
     def stop(self) -> None:
+        """Publishes the zero velocity."""
         self.send(Velocity())
 
     def warning(self) -> str:
+        """Returns which other nodes publish to the same topic; empty if none does."""
         topic = self._publisher.topic_name
         ends = [end.node_name for end in self._node.get_publishers_info_by_topic(topic)]
         if len(ends) < 2:
@@ -117,6 +125,7 @@ class DryRunCommand(_Unanswered):
         self._last: Velocity | None = None
 
     def send(self, velocity: Velocity) -> None:
+        """Logs the velocity if it has changed."""
         if velocity != self._last:
             self._last = velocity
             self._log.info(
@@ -125,9 +134,11 @@ class DryRunCommand(_Unanswered):
             )
 
     def stop(self) -> None:
+        """Logs the zero velocity if it has changed."""
         self.send(Velocity())
 
     def warning(self) -> str:
+        """Returns that nothing is sent to a base."""
         return "dry run: nothing is sent to a base"
 
 

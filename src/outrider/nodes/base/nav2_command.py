@@ -57,9 +57,11 @@ class Nav2Command:
 
     @property
     def is_idle(self) -> bool:
+        """Whether no goal is running or being cancelled."""
         return self._goal is None and not self._unwanted
 
     def make_executor(self, motion: Motion) -> Nav2Motion:
+        """Returns the executor that carries out a motion by a goal of nav2."""
         return Nav2Motion(motion, self, self._limits)
 
     def start(self) -> None:
@@ -81,9 +83,11 @@ class Nav2Command:
             self._enforce()
 
     def trouble(self) -> str:
+        """Returns an empty text: nav2 has no trouble of its own to report."""
         return ""
 
     def warning(self) -> str:
+        """Returns why no goal can be sent now; empty if one can."""
         if not self._wire.client.server_is_ready():
             return "nobody serves navigate_to_pose: start nav2"
         return "nav2 has not ended a cancelled goal yet: the base is held" if self._unwanted else ""
@@ -207,6 +211,7 @@ class Nav2Motion:
         self._motion, self._nav2, self._limits = motion, nav2, limits
 
     def start(self, odometry: Odometry, now_s: float) -> None:
+        """Sends the motion's end as a goal, unless nav2 cannot take one."""
         self._start = odometry.pose
         nominal_s = abs(self._motion.forward_m) / self._limits.forward_mps
         nominal_s += abs(self._motion.turn_rad) / self._limits.yaw_rps
@@ -216,6 +221,7 @@ class Nav2Motion:
             self._goal = self._nav2.go_to(target_of(odometry.pose, self._motion), odometry.frame_id)
 
     def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
+        """Returns whether the motion has ended, and how; cancels it on a fault."""
         fault = self._unusable or measurement_fault(odometry, scan, now_s, self._limits.stale_after_s)
         fault = fault or (blind_fault(self._motion, scan, Footprint()) if scan else "")
         if not fault and now_s > self._deadline_s:

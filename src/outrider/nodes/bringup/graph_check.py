@@ -69,6 +69,7 @@ class Looker:
                     self._listen(message, topic, lambda m, topic=topic: self._on_stamped(topic, m))
 
     def view(self) -> GraphView:
+        """Returns the snapshot of nodes, topics, ages and transforms."""
         topics = {name: self._topic(name) for name, _ in self._node.get_topic_names_and_types()}
         nodes = tuple(self._nodes[name] for name in sorted(self._nodes))
         domain = os.environ.get("ROS_DOMAIN_ID", "0")

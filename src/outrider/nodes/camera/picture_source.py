@@ -22,7 +22,8 @@ class PictureSource(Protocol):
     def read(self) -> Picture:
         """The next picture; FrameError where there is none now, and a later call may succeed."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases the device or file."""
 
 
 class StillSource:
@@ -34,6 +35,7 @@ class StillSource:
         self._picture = np.empty((0, 0, 3), np.uint8)
 
     def read(self) -> Picture:
+        """Returns the picture, read anew if the file has changed. Raises FrameError."""
         try:
             data = self._path.read_bytes()
             if data == self._data:
@@ -59,6 +61,7 @@ class VideoSource:
         self._capture = self._open()
 
     def read(self) -> Picture:
+        """Returns the next picture, from the start again after the end. Raises FrameError."""
         read, pixels = self._capture.read()
         if not read:
             self._capture.release()
@@ -69,6 +72,7 @@ class VideoSource:
         return rgb_of_opencv(pixels)
 
     def close(self) -> None:
+        """Closes the file."""
         self._capture.release()
 
     def _open(self) -> cv2.VideoCapture:

@@ -77,6 +77,7 @@ class PictureTopic:
         )
 
     def close(self) -> None:
+        """Ends the subscription. Closing twice does no harm."""
         if self._subscription is not None:
             self._node.drop(self._subscription)
             self._subscription = self._form = None

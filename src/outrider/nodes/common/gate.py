@@ -62,16 +62,20 @@ class Gate(CallbackGroup):
     # What rclpy's executors ask of a group.
 
     def add_entity(self, entity: Any) -> None:
+        """Adds a subscription to this group and to the node's."""
         super().add_entity(entity)
         self._inner.add_entity(entity)
 
     def can_execute(self, entity: Any) -> bool:
+        """Whether the gate is open and the node's group permits it."""
         return self.is_open and bool(self._inner.can_execute(entity))
 
     def beginning_execution(self, entity: Any) -> bool:
+        """Claims the node's group for a callback; False while the gate is closed."""
         return self.is_open and bool(self._inner.beginning_execution(entity))
 
     def ending_execution(self, entity: Any) -> None:
+        """Releases the node's group."""
         self._inner.ending_execution(entity)
 
 

@@ -152,6 +152,7 @@ class OutriderNode(AnsweringNode):
         return "", {}
 
     def value(self, name: str) -> Any:
+        """Returns the value of a parameter."""
         return self.get_parameter(name).value
 
     @property
@@ -174,6 +175,7 @@ class OutriderNode(AnsweringNode):
         return time.monotonic()
 
     def publisher(self, message: type, topic: str, qos: Any) -> Any:
+        """Returns a new publisher, which is watched and freed with the node."""
         events = quality.without_events(of_publisher=True)
         entity = self.create_publisher(message, topic, qos, event_callbacks=events)
         self.watch.add(entity, topic)
@@ -255,6 +257,7 @@ class OutriderNode(AnsweringNode):
         return timers
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Runs `configure`; frees everything again where it fails."""
         self._configured = True
         outcome = self._guarded(self.configure)
         if outcome is not TransitionCallbackReturn.SUCCESS:
@@ -262,6 +265,7 @@ class OutriderNode(AnsweringNode):
         return outcome
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Runs `activate`; stops acting again where it fails."""
         outcome = self._guarded(self.activate)
         if outcome is TransitionCallbackReturn.SUCCESS:
             return super().on_activate(state)
@@ -269,16 +273,20 @@ class OutriderNode(AnsweringNode):
         return outcome
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Runs `stop_acting`, then deactivates the publishers."""
         outcome = self._guarded(self.stop_acting)
         return super().on_deactivate(state) if outcome is TransitionCallbackReturn.SUCCESS else outcome
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Frees what `configure` has made."""
         return self._guarded(self._free)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Ends the node from any state."""
         return self._guarded(self.end)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Ends the node after a transition that failed."""
         return self._guarded(self.end)
 
     def start(self) -> None:
@@ -389,6 +397,7 @@ class ThreadedExecutor(MultiThreadedExecutor):
     """One whose `shutdown` waits for the callbacks under way; rclpy's own takes away what they need."""
 
     def shutdown(self, timeout_sec: float = math.inf) -> bool:
+        """Waits for running callbacks, at most `timeout_sec`, and shuts down."""
         deadline_s = time.monotonic() + timeout_sec
         while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
             time.sleep(SHUTDOWN_POLL_S)

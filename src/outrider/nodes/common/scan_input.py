@@ -35,6 +35,7 @@ class ScanInput:
 
     @property
     def fault(self) -> str:
+        """Returns why there is no usable scan; empty if there is one."""
         return self._check.fault
 
     def take(self, message: LaserScan, waited_s: float = 0.0) -> RangeScan | None:

@@ -27,6 +27,7 @@ class Answer:
 
     @property
     def is_ok(self) -> bool:
+        """Whether the robot reported success."""
         return self.code == go2_api.CODE_OK
 
 
@@ -37,7 +38,8 @@ class Calls(Protocol):
     topic: str
     clock: Callable[[], float]
 
-    def is_connected(self) -> bool: ...
+    def is_connected(self) -> bool:
+        """Whether the service's topics are matched."""
 
     def call(
         self,
@@ -46,11 +48,14 @@ class Calls(Protocol):
         deadline_s: float,
         then: Callable[[Answer], None],
         must_answer: bool = False,
-    ) -> None: ...
+    ) -> None:
+        """Sends a request; `then` receives its answer or the end of its deadline."""
 
-    def expire(self) -> None: ...
+    def expire(self) -> None:
+        """Ends the calls whose deadlines have passed."""
 
-    def settle(self, timeout_s: float) -> None: ...
+    def settle(self, timeout_s: float) -> None:
+        """Waits up to `timeout_s` for the open calls."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,7 @@ class ServiceClient:
 
     @property
     def unanswered(self) -> int:
+        """Returns the number of open calls."""
         return len(self._open)
 
 

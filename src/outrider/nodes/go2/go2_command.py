@@ -74,6 +74,7 @@ class Go2Command:
 
     @property
     def is_idle(self) -> bool:
+        """Whether the robot stands and no request is open or due."""
         return not (self._moving or self._stop_due or self._waiting or self._doubt)
 
     def start(self) -> None:

@@ -90,6 +90,7 @@ class Go2Condition:
         self._posture = posture_fault(mode, error_code)
 
     def on_battery(self, percent: int) -> None:
+        """Records the charge of the battery in per cent."""
         self._battery_percent = percent
 
     def on_other_program(self, call: str) -> None:

@@ -56,6 +56,7 @@ class SimulatedGo2:
             self._states.publish(message)
 
     def publish_battery(self) -> None:
+        """Publishes the battery's charge, if anybody subscribes."""
         if self._low_state_type is not None and self._low_states.get_subscription_count():
             message = self._low_state_type()
             message.bms_state.soc = self.battery_percent

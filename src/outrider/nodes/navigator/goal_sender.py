@@ -60,6 +60,7 @@ class GoalSender:
         node.keep(self._hurry, node.destroy_guard_condition)
 
     def open(self) -> None:
+        """Permits goals to be sent again."""
         with self._lock:
             self._closed = ""
 

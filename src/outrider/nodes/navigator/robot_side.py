@@ -73,6 +73,7 @@ class RosRobotSide:
         self._traces = step_messages.Traces()
 
     def on_image(self, message: Image, waited_s: float = 0.0) -> None:
+        """Takes a picture that waited `waited_s` for its callback; replaces an unusable time stamp."""
         now_s = self._node.now_s() - waited_s
         came_s = self._node.get_clock().now().nanoseconds * 1e-9 - waited_s
         if message.header.stamp == UNSTAMPED:
@@ -101,6 +102,7 @@ class RosRobotSide:
         return self._repeats
 
     def on_odometry(self, message: OdometryMsg, waited_s: float = 0.0) -> None:
+        """Takes an odometry that waited `waited_s` for its callback; drops it where it is not plausible."""
         came_s = self._node.now_s() - waited_s
         odometry = self._odometry_check.take(convert.odometry_sample(message), came_s)
         with self._changed:
@@ -124,6 +126,7 @@ class RosRobotSide:
         return nearest if nearest is not None and abs(nearest.stamp_s - taken_s) <= MATCH_S else None
 
     def on_motion_report(self, message: MotionReport) -> None:
+        """Records the end of a motion."""
         try:
             end = step_messages.end_of(message)
         except ValueError:
@@ -133,9 +136,14 @@ class RosRobotSide:
             self._changed.notify_all()
 
     def now_s(self) -> float:
+        """Returns the time of the node's clock in seconds."""
         return self._node.now_s()
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        """Returns the newest picture taken after a time, or None.
+
+        Raises FrameError for a camera not to be trusted.
+        """
         if self._untrue():
             raise FrameError(self._untrue())
         deadline_s = time.monotonic() + timeout_s
@@ -154,12 +162,14 @@ class RosRobotSide:
             return None
 
     def odometry(self) -> Odometry | None:
+        """Returns the newest odometry; None if it is older than `FRESH_S`."""
         odometry = self._odometry
         if odometry is None or not 0.0 <= self.now_s() - odometry.stamp_s <= FRESH_S:
             return None
         return odometry
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """Returns the report of a motion, or None after the timeout."""
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while (session_id, step) not in self._ends:
@@ -168,9 +178,11 @@ class RosRobotSide:
             return self._ends.pop((session_id, step))
 
     def pause(self, duration_s: float) -> None:
+        """Sleeps for a time in seconds."""
         time.sleep(duration_s)
 
     def tell(self, update: StepUpdate) -> None:
+        """Publishes the state of a step's text."""
         with self._changed:
             self._update = update
             self._publish(update)
@@ -178,10 +190,12 @@ class RosRobotSide:
                 self._traces.add(update)
 
     def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Publishes the prompt of a step, if anybody subscribes."""
         if self.prompts.get_subscription_count() > 0:
             self.prompts.publish(step_messages.prompt_message(update, request, self._header(update)))
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Publishes the statistics of a finished text, round by round."""
         stamp = self._header(update)
         for round_ in decoded.rounds:
             self.rounds.publish(
@@ -190,6 +204,7 @@ class RosRobotSide:
 
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
         # What was held against the camera may have been mended.
+        """Forgets the last goal's reports and doubts; `feedback` is called with each text."""
         self._mirror, self._repeat_watch = MirrorCheck(), RepeatWatch()
         with self._changed:
             self._ends.clear()

@@ -144,21 +144,25 @@ class ConsoleNode(OutriderNode):
     # The robot's port: called from the server's thread.
 
     def drive(self, velocity: Velocity) -> None:
+        """Publishes a viewer's velocity as that of a joystick."""
         with self._sending:
             if self._active:
                 self._driving = velocity != Velocity()
                 self._joystick.publish(convert.twist_message(velocity))
 
     def set_e_stop(self, engaged: bool) -> bool:
+        """Publishes the emergency stop; returns whether the action node listens."""
         for _ in range(E_STOP_REPEATS if engaged else 1):
             self._e_stop.publish(Bool(data=engaged))
         listeners = self.get_subscriptions_info_by_topic(self._e_stop.topic_name)
         return any(listener.node_name == STOPPER for listener in listeners)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        """Sends an instruction; `on_end` is called when its goal ends."""
         self._goals.send(instruction, on_end)
 
     def cancel_goal(self) -> None:
+        """Cancels the goal that is running."""
         self._goals.cancel()
 
     # What the robot tells.

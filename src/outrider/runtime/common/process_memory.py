@@ -28,6 +28,7 @@ class PeakMemory:
         self._next_s = 0.0
 
     def look(self, pids: Iterable[int]) -> None:
+        """Measures the processes' memory, at most once in `PERIOD_S`, and keeps the maximum."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + PERIOD_S

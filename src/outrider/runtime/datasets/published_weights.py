@@ -41,6 +41,7 @@ class PublishedModel(Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.package.format(part)}=={self.version}"
 
     def wheel_name(self, part: int) -> str:
+        """Returns the file name of a part's wheel."""
         name = self.package.format(part).replace("-", "_")
         return f"{name}-{self.version}-py3-none-any.whl"
 

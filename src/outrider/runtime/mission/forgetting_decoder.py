@@ -14,7 +14,8 @@ from outrider.memory.store.store import MemoryStore
 class ForgettingDecoder(TextDecoder, Protocol):
     """A TextDecoder that keeps texts to draft from, and can drop them."""
 
-    def forget(self) -> None: ...
+    def forget(self) -> None:
+        """Drops the texts that are kept to draft from."""
 
 
 class MindfulDecoder:
@@ -45,4 +46,5 @@ class MindfulDecoder:
             self._num_forgotten = num_forgotten
 
     def close(self) -> None:
+        """Closes the other decoder."""
         self._decoder.close()

@@ -131,12 +131,14 @@ class GoalResult:
 class RobotSide(Protocol):
     """What the loop needs of the robot. All calls return within their timeout."""
 
-    def now_s(self) -> float: ...
+    def now_s(self) -> float:
+        """Returns the time in seconds on the clock that stamps odometry."""
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
         """The newest frame taken after a time, or None. Raises FrameError for a camera not to be trusted."""
 
-    def odometry(self) -> Odometry | None: ...
+    def odometry(self) -> Odometry | None:
+        """Returns the newest odometry; None before the first."""
 
     def tell(self, update: StepUpdate) -> None:
         """Publish; the receiver moves the robot when an action is complete."""
@@ -150,7 +152,8 @@ class RobotSide(Protocol):
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
         """The report of a motion, or None after the timeout."""
 
-    def pause(self, duration_s: float) -> None: ...
+    def pause(self, duration_s: float) -> None:
+        """Waits for a time in seconds."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class Errand:
 
     @property
     def leading(self) -> bool:
+        """Whether the robot is led to a known place, without the models."""
         led = self._led
         return self._by_map or (led is not None and led.leading)
 

@@ -48,6 +48,7 @@ class SimulatedSide:
         return Frame(self.simulator.frame_jpeg(), self.now_s())
 
     def odometry(self) -> Odometry:
+        """Returns the odometry of the simulator, stamped now."""
         return replace(self.simulator.odometry(), stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
@@ -64,13 +65,16 @@ class SimulatedSide:
         """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Records the rounds of a text."""
         for stats in decoded.rounds:
             self._recorder.on_round(update.step, self._recorder.strategy, stats)
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """Returns how a motion ended; None if it has not."""
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
+        """Sleeps for a time in seconds."""
         time.sleep(duration_s)
 
     def truth(self) -> Truth:

@@ -18,6 +18,7 @@ class Argument:
     targets: tuple[tuple[str, str], ...]
 
     def default(self) -> Value:
+        """Returns the default of the parameter that it sets."""
         return self.parameter().default
 
     def parameter(self) -> Parameter:

@@ -32,18 +32,22 @@ class Section:
 
     @property
     def namespace(self) -> str:
+        """Returns the part of the address before the node's name."""
         return self.address.rpartition("/")[0]
 
     @property
     def node(self) -> str:
+        """Returns the node's name, which may be a wildcard."""
         return self.address.rpartition("/")[2]
 
     @property
     def names_a_node(self) -> bool:
+        """Whether the section is for a single named node."""
         return "*" not in self.node
 
     @property
     def names_a_namespace(self) -> bool:
+        """Whether the namespace is given and holds no wildcard."""
         return bool(self.namespace) and "*" not in self.namespace
 
     def reaches(self, node: str, namespace: str) -> bool:

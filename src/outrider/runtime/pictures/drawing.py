@@ -46,6 +46,7 @@ class MapView:
     px_per_m: float
 
     def pixel(self, x: float, y: float) -> tuple[int, int]:
+        """Returns the pixel (column, row) of a point in metres."""
         return round((x - self.left_m) * self.px_per_m), round(
             self.height - (y - self.bottom_m) * self.px_per_m
         )

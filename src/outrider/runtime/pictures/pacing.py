@@ -23,6 +23,7 @@ class Stretch:
 
     @property
     def film_s(self) -> float:
+        """Returns its duration in the film, in seconds."""
         return (self.end_s - self.start_s) / self.pace
 
 

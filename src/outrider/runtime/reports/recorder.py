@@ -65,9 +65,11 @@ class Recorder:
         )
 
     def on_motion_end(self, end: MotionEnd, time_s: float) -> None:
+        """Records how and when the motion of a step ended."""
         self._ends[end.step] = end, time_s
 
     def on_round(self, step: int, strategy: str, stats: RoundStats) -> None:
+        """Records a decoding round of a step."""
         self.strategy = strategy
         self._rounds.append(RoundRecord(step, stats))
 
@@ -76,12 +78,15 @@ class Recorder:
         self._tokens[step] += [token for token in tokens if token[1] is not TokenFate.AHEAD]
 
     def on_frame(self, jpeg: bytes, time_s: float) -> None:
+        """Records a camera picture."""
         self._shots.append(Shot(time_s, jpeg))
 
     def wants_frame(self, time_s: float) -> bool:
+        """Whether the last picture is old enough for another one."""
         return not self._shots or time_s - self._shots[-1].time_s >= SHOT_PERIOD_S
 
     def on_odometry(self, pose: Pose2D, time_s: float) -> None:
+        """Records a pose, unless the last one is too recent."""
         if not self._poses or time_s - self._poses[-1].time_s >= POSE_PERIOD_S:
             self._poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
 

@@ -23,6 +23,7 @@ class Verdict(str, Enum):
 
     @property
     def is_reached(self) -> bool:
+        """Whether the goal counts as reached, measured or as the robot says."""
         return self is not Verdict.FAILED
 
     @property

@@ -38,6 +38,7 @@ class Knowledge:
         return f", answering by {self.model.name} from {self.corpus.count()} passages in {self.corpus.where}"
 
     def documents(self) -> Retrieve:
+        """Returns the function that retrieves documents for a question."""
         return corpus_documents(self.corpus, self.model)
 
 

@@ -54,6 +54,7 @@ class VerifierCollector(Collector):
         self._max_sessions = max_sessions
 
     def collect(self) -> Iterable[Metric]:
+        """Returns the verifiers' counters, summaries and gauges for Prometheus."""
         verifiers = self._read()
         names = ["replica"] if any(verifiers) else []
         labelled = [([name] if name else [], figures) for name, figures in verifiers.items()]

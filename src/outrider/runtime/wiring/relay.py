@@ -70,6 +70,7 @@ class RelayService:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="placement")
 
     def receive(self, peer: Peer, frame: EdgeFrame) -> list[Reply]:
+        """Queues a frame for the peer's verifier; returns refusals where there is none."""
         lane = self._lanes.setdefault(peer, _Lane(self._clock()))
         lane.heard_s = self._clock()
         if isinstance(frame, Open):
@@ -88,6 +89,7 @@ class RelayService:
         return any(worked)
 
     def next_look_s(self) -> float | None:
+        """Returns the polling interval in seconds; None without peers."""
         return _POLL_S if self._lanes else None
 
     def evict_idle(self) -> None:
@@ -99,6 +101,7 @@ class RelayService:
                 link.close()
 
     def close(self) -> None:
+        """Closes all links to verifiers."""
         for lane in self._lanes.values():
             if lane.link is not None:
                 lane.link.close()

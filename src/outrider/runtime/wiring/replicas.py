@@ -104,6 +104,7 @@ class RayPlacement:
         return dict(one for one in told if not isinstance(one, Exception))
 
     def endpoint_of(self, owner: str) -> str:
+        """Returns the endpoint of the replica that serves an owner."""
         return self.place_of(owner).endpoint
 
 

@@ -45,6 +45,7 @@ class Edge:
 
     @property
     def link_state(self) -> LinkState:
+        """Returns the state of the link; LOCAL without a verifier."""
         return self.decoder.link_state if isinstance(self.decoder, LinkedDecoder) else LinkState.LOCAL
 
 

@@ -87,11 +87,13 @@ class KindOdds:
         self._seen: dict[tuple[Kind, int], tuple[float, float]] = {}
 
     def learn(self, kind: Kind, belief: float, is_right: bool) -> None:
+        """Records whether a prediction made with this confidence was right."""
         key = kind, _grade(belief)
         right, trials = self._seen.get(key, (0.0, 0.0))
         self._seen[key] = MEMORY * right + is_right, MEMORY * trials + 1.0
 
     def chance(self, kind: Kind, belief: float) -> float:
+        """Returns the share of like predictions that were right, smoothed by the confidence."""
         right, trials = self._seen.get((kind, _grade(belief)), (0.0, 0.0))
         return (right + PRIOR_TRIALS * belief) / (trials + PRIOR_TRIALS)
 

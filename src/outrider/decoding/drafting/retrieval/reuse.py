@@ -42,6 +42,7 @@ class SegmentReuse:
         self.forget()
 
     def forget(self) -> None:
+        """Forgets all segments and the text."""
         self._kept: list[tuple[tuple[int, ...], int]] = []
         self._num_verified = 0
         self._last: list[int] = []

@@ -42,6 +42,7 @@ class Spot(NamedTuple):
 
     @property
     def trust(self) -> float:
+        """Returns the factor by which the confidence of a copy from here is multiplied."""
         return RESUMED if self.is_resumed else 1.0
 
 
@@ -94,10 +95,11 @@ class SuffixDrafter:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens kept."""
+        """Returns the number of tokens kept."""
         return self._new.texts.num_tokens + self._old.texts.num_tokens
 
     def begin(self, prompt: Sequence[int]) -> None:
+        """Starts a new text with its prompt; earlier texts are kept up to the limit of the history."""
         if self._new.texts.num_tokens >= self._history_tokens:
             self._old, self._new = self._new, _Store()
         self._new.texts.begin()
@@ -112,6 +114,7 @@ class SuffixDrafter:
         self._new.calibration.add(self._prompt, self._prompt_end, successors)
 
     def extend(self, tokens: Sequence[int]) -> None:
+        """Appends committed tokens to the text and its index."""
         for token in tokens:
             if self._grows_trees:
                 self._learn_branches(token)
@@ -123,6 +126,7 @@ class SuffixDrafter:
         self._in_old = self._old.texts.walk(self._in_old, (token,))
 
     def propose(self, branch: Sequence[int], limit: int) -> Continuation | None:
+        """Returns what followed the longest matching suffix, at most `limit` tokens; None without a match."""
         in_new = self._new.texts.walk(self._new.texts.end, branch)
         in_old = self._old.texts.walk(self._in_old, branch)
         new, old = self._new.texts.match(in_new), self._old.texts.match(in_old)

@@ -38,6 +38,7 @@ class TokenTree:
 
     @property
     def is_full(self) -> bool:
+        """Whether the tree holds as many tokens as it may."""
         return self.num_tokens >= self._most_tokens
 
     @property
