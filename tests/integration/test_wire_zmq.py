@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,9 +29,10 @@ from outrider.decoding.protocol.prefix_digest import prompt_digest
 from outrider.runtime.wiring.decoders import connect_decoder
 from outrider.runtime.wiring.probe import probe_verifier
 from outrider.runtime.wiring.verifier import Verifier, log_figures, open_verifier
+from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode
 from outrider.wire.gate import GateLimits
-from outrider.wire.keys import create_keys, load_client_keys, load_server_keys
+from outrider.wire.keys import create_keys, load_client_keys, load_server_keys, revoke_robots
 from outrider.wire.server import RouterServer
 
 TARGET, DRAFT = toy_pair(3, 0.7, eos_bias=-9.0)
@@ -110,6 +111,15 @@ def heard(server: RouterServer) -> list:
         if received:
             return received
     raise AssertionError("nothing was heard")
+
+
+def answers(link: DealerLink) -> bool:
+    """Whether the verifier answers a question, waited for."""
+    for _ in range(NEWS_MS // 100):
+        link.send(Ping(0, 0))
+        if link.receive(0.1) is not None:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("strategy", ["ar", "sd"])
@@ -238,6 +248,7 @@ BROKEN_OFF = """
 import socket, struct, sys
 from urllib.parse import urlsplit
 from outrider.core.frames import Ping
+from outrider.wire.client import DealerLink
 from outrider.wire.codec import encode
 from outrider.wire.server import RouterServer
 
@@ -361,6 +372,44 @@ def test_a_robot_with_keys_goes_on_after_its_verifier_restarts(endpoint, tmp_pat
         stack[-1].__exit__(None, None, None)
     assert len(stack) == 2
     assert decoded.token_ids == tuple(told) == own_text(TARGET, asked)
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_the_open_connection_of_a_revoked_key_is_ended(endpoint, tmp_path, speaks):
+    server_key, *robots = create_keys(tmp_path, ("bad", "good"))
+    bad, good = (DealerLink(endpoint, load_client_keys(robot)) for robot in robots)
+    with closing(bad), closing(good), serving(endpoint, key_file=server_key) as verifier:
+        for link in (bad, good):
+            assert answers(link)
+        revoke_robots(tmp_path, ("bad",))
+        deadline_s = time.monotonic() + NEWS_MS / 1000
+        while bad.state is not LinkState.REFUSED and time.monotonic() < deadline_s:
+            if speaks:
+                bad.send(Ping(0, 0))
+            bad.receive(0.01)
+        assert bad.state is LinkState.REFUSED
+        assert good.generation == 1 and answers(good)
+        assert verifier.figures()["revoked"] >= 1
+
+
+def test_a_text_of_a_robot_whose_key_is_revoked_ends_and_its_place_is_free(endpoint, tmp_path):
+    server_key, bad_key, good_key = create_keys(tmp_path, ("bad", "good"))
+    asked, told = request(max_new_tokens=400, deadline_s=3.0), []
+
+    def revoke(verified) -> None:
+        if not told:
+            revoke_robots(tmp_path, ("bad",))
+        told.extend(verified.token_ids)
+        deadline_s = time.monotonic() + NEWS_MS / 1000
+        while not verifier.figures()["revoked"] and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+
+    with serving(endpoint, key_file=server_key, limits=CloudLimits(max_sessions=1)) as verifier:
+        with connected(endpoint, key_file=bad_key) as decoder, pytest.raises(LinkError):
+            decoder.decode(asked, revoke)
+        with connected(endpoint, key_file=good_key) as decoder:
+            assert decoder.decode(request()).token_ids == own_text(TARGET, request())
+    assert told
 
 
 def test_secrets_are_in_no_log_no_message_and_no_repr(endpoint, tmp_path, caplog):

@@ -62,7 +62,7 @@ def keys_list(folder: Folder) -> None:
 
 @app.command("revoke", epilog="Example:  outrider keys revoke keys/ go2-c")
 def keys_revoke(folder: Folder, robots: Robots) -> None:
-    """Let robots in no more; a connection that is open lasts until it ends, or the verifier is restarted."""
+    """Let robots in no more; a verifier that runs ends their connections a second later."""
     from outrider.wire.keys import revoke_robots
 
     revoke_robots(folder, tuple(robots))

@@ -100,10 +100,11 @@ class PeerGate:
                 del self._owners[name]
         latest_s = now_s - self._limits.vanished_s
         vanished = [peer for peer, since_s in self._unreachable_s.items() if since_s < latest_s]
-        return [(peer, self._forget(peer)) for peer in vanished]
+        return [(peer, self.forget(peer)) for peer in vanished]
 
-    def _forget(self, peer: Peer) -> list[Close]:
-        del self._unreachable_s[peer]
+    def forget(self, peer: Peer) -> list[Close]:
+        """Give up the peer's places; what closes its sessions."""
+        self._unreachable_s.pop(peer, None)
         owner = self._owners.get(peer.owner)
         epochs = owner.epochs if owner is not None else {}
         return [Close(place[1], epochs.pop(place)) for place in list(epochs) if place[0] == peer]

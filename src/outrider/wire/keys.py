@@ -114,7 +114,7 @@ def revoke_robots(folder: Path, robots: tuple[str, ...]) -> None:
 
 class KnownRobots:
     """The public keys that a verifier lets in. A key file that has changed since is read again, so that what
-    is added or revoked holds for the next connection.
+    is added or revoked holds from the next question on. For any thread.
     """
 
     def __init__(self, keys: ServerKeys, path: Path | None = None) -> None:
@@ -125,12 +125,12 @@ class KnownRobots:
     def __contains__(self, key: bytes) -> bool:
         stamp = self._look()
         if self._path is not None and stamp != self._stamp:
-            self._stamp = stamp
             try:
                 self._known = _encoded(load_server_keys(self._path))
             except ConfigError as error:  # whoever is on a list that cannot be read may have been revoked
                 self._known = frozenset()
                 _log.error("nobody is let in any more: %s", error)
+            self._stamp = stamp  # last: another thread that asks meanwhile reads the file too
         return key in self._known
 
     def _look(self) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from outrider.core.errors import ConfigError, ProtocolError
 from outrider.core.frames import MAX_FRAME_BYTES, MAX_SHORT_TEXT, CloudFrame, EdgeFrame, Peer, Refused
 from outrider.wire.codec import decode_edge_frame, encode
+from outrider.wire.connections import Connections
 from outrider.wire.endpoint import check_guarded
 from outrider.wire.gate import GateLimits, PeerGate
 from outrider.wire.keys import KnownRobots, ServerKeys
@@ -41,8 +42,9 @@ class ServerCounters:
     `received`: frames handed on. `malformed`: no frames. `flooded`: dropped from peers beyond their rate.
     `stale`: of an epoch that its session has left. `refused`: by reason, malformed ones included.
     `unreachable` and `stalled`: replies dropped since the peer had gone or does not read. `evicted`: peers
-    that gave up their place. `unknown_keys`: connections that failed at their keys. `bytes_up` and
-    `bytes_down`: of all messages, but for what the transport adds.
+    that gave up their place. `unknown_keys`: connections that failed at their keys. `revoked`: those that
+    were ended, or not listened to, since their key was revoked. `bytes_up` and `bytes_down`: of all messages,
+    but for what the transport adds.
     """
 
     received: int = 0
@@ -54,6 +56,7 @@ class ServerCounters:
     stalled: int = 0
     evicted: int = 0
     unknown_keys: int = 0
+    revoked: int = 0
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -80,7 +83,8 @@ class RouterServer:
         clock: Callable[[], float] = time.monotonic,
         key_file: Path | None = None,
     ) -> None:
-        """`key_file`: where the `keys` come from; robots that are added there or revoked are known as such.
+        """`key_file`: where the `keys` come from; robots that are added there are let in, the connections of
+        those that are revoked are ended by the first call of `receive` a second later.
 
         Raises ConfigError for a malformed, busy or unguarded endpoint.
         """
@@ -88,11 +92,10 @@ class RouterServer:
         self.counters = ServerCounters()
         self._gate = PeerGate(limits or GateLimits())
         self._clock = clock
-        self._guarded = keys is not None
         self._context = zmq.Context()
-        self._authenticator = (
-            _start_authenticator(self._context, KnownRobots(keys, key_file)) if keys is not None else None
-        )
+        known = KnownRobots(keys, key_file) if keys is not None else None
+        self._connections = Connections(known) if known is not None else None
+        self._authenticator = _start_authenticator(self._context, known) if known is not None else None
         self._socket = self._context.socket(zmq.ROUTER)
         _configure(self._socket, keys)
         self._monitor = self._socket.get_monitor_socket(_FAILED_HANDSHAKES)
@@ -106,7 +109,7 @@ class RouterServer:
         """Returns the admitted frames that have arrived; waits up to `timeout_s` for the first."""
         ready = self._socket.poll(int(timeout_s * 1000))
         now_s = self._clock()
-        received = self._evicted(now_s)
+        received = [*self._evicted(now_s), *self._revoked(now_s)]
         self._count_failed_handshakes()
         for _ in range(_FRAMES_PER_CALL if ready else 0):
             try:
@@ -151,6 +154,9 @@ class RouterServer:
         peer = Peer(self._user(parts[-1]), parts[0].bytes)
         num_bytes = sum(len(part) for part in parts)
         self.counters.bytes_up += num_bytes
+        if self._connections is not None and not self._connections.admits(peer, _descriptor(parts[-1])):
+            self.counters.revoked += 1
+            return []
         if not self._gate.admits(peer, num_bytes, now_s):
             self.counters.flooded += 1
             return []
@@ -170,13 +176,23 @@ class RouterServer:
         self.counters.evicted += len(evicted)
         return [(peer, close) for peer, closes in evicted for close in closes]
 
+    def _revoked(self, now_s: float) -> list[tuple[Peer, EdgeFrame]]:
+        peers = self._connections.end_revoked(now_s) if self._connections is not None else []
+        self.counters.revoked += len(peers)
+        return [(peer, close) for peer in peers for close in self._gate.forget(peer)]
+
     def _count_failed_handshakes(self) -> None:
         while int(self._monitor.get(zmq.EVENTS)) & _READABLE:
             self._monitor.recv_multipart()
             self.counters.unknown_keys += 1
 
     def _user(self, part: zmq.Frame) -> str:
-        return str(part.get("User-Id")) if self._guarded else ""
+        return str(part.get("User-Id")) if self._connections is not None else ""
+
+
+def _descriptor(part: zmq.Frame) -> int:
+    """Of the connection that a message came by."""
+    return int(part.get(zmq.SRCFD))
 
 
 def _frame(parts: list[zmq.Frame]) -> EdgeFrame:

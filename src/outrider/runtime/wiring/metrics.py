@@ -29,6 +29,7 @@ _COUNTERS = {
     "malformed": "Messages that were no frames.",
     "flooded": "Frames dropped from peers beyond their rate.",
     "unknown_keys": "Connections that failed at their keys.",
+    "revoked": "Connections ended, and messages not read, since their key was revoked.",
     "evicted": "Peers that gave up their place.",
     "bytes_up": "Bytes received.",
     "bytes_down": "Bytes sent.",
