@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Not the memories of whoever runs the tests.
-os.environ["OUTRIDER_MEMORY"] = f"{tempfile.mkdtemp(prefix='outrider-tests-')}/memory.db"
+# Not the memories and the journal of whoever runs the tests.
+_OWN = tempfile.mkdtemp(prefix="outrider-tests-")
+os.environ["OUTRIDER_MEMORY"] = f"{_OWN}/memory.db"
+os.environ["OUTRIDER_JOURNAL"] = f"{_OWN}/robot.journal"
 
 # The same examples everywhere, and no verdict that hangs on how busy the machine is.
 settings.register_profile(

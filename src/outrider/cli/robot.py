@@ -20,6 +20,7 @@ from outrider.cli.options import (
     TopK,
     TopP,
 )
+from outrider.core.files.journal import JOURNAL_SUFFIX
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
 app = typer.Typer()
@@ -176,7 +177,10 @@ def record(
 
 @app.command(epilog="Example:  outrider replay run.mcap --strategy sd --link lte")
 def replay(
-    file: Annotated[Path, typer.Argument(help="MCAP file, or a folder of rosbag2 with such files.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="MCAP file, a folder of rosbag2 with such files, or a journal (.journal)."),
+    ],
     strategy: Annotated[
         str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
     ] = "outrider",
@@ -193,7 +197,14 @@ def replay(
     models: Models = None,
     json_file: Json = None,
 ) -> None:
-    """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one."""
+    """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one.
+
+    Of a journal it proves that no line was changed, and names the first that was; --key-file is its key.
+    """
+    if file.name.endswith(JOURNAL_SUFFIX):
+        from outrider.runtime.reports.journal_report import print_proof
+
+        raise typer.Exit(0 if print_proof(file, key_file, json_file) else 1)
     from outrider.decoding.config import DecodingConfig, drafter_names
     from outrider.runtime.reports.replay import replay
 

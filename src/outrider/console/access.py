@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from outrider.core.errors import ConfigError
-from outrider.core.files.private_files import HOME_FOLDER, make_private_folder, open_private, read_private
+from outrider.core.files.private_files import HOME_FOLDER
+from outrider.core.files.secret_file import load_secret
 
 DEFAULT_TOKEN_FILE = HOME_FOLDER / "console.token"
-MIN_TOKEN_CHARACTERS = 16
 SESSION_S = 12 * 3600.0
 MAX_SESSIONS = 64
 
@@ -34,24 +33,7 @@ def load_token(path: Path) -> str:
 
     Raises ConfigError for one that others may read, that cannot be made, or that is too short.
     """
-    try:
-        if not path.exists():
-            _create(path)
-        token = read_private(path).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot make or read the token file {path} ({error}): choose another") from None
-    if len(token) < MIN_TOKEN_CHARACTERS:
-        raise ConfigError(
-            f"the token in {path} is shorter than {MIN_TOKEN_CHARACTERS} characters: delete the file "
-            "to have one made"
-        )
-    return token
-
-
-def _create(path: Path) -> None:
-    make_private_folder(path.parent)
-    with open_private(path, "x") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    return load_secret(path, "token")
 
 
 class Access:

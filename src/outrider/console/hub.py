@@ -17,6 +17,7 @@ import msgspec
 from outrider.console import messages as m
 from outrider.console.floor import CELL_M, FloorSketch
 from outrider.console.mailbox import Mailbox
+from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Seat
 from outrider.core.errors import ProtocolError
@@ -62,8 +63,10 @@ class Hub:
     - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these.
     """
 
-    def __init__(self, robot: RobotPort, clock: Callable[[], float] = time.monotonic) -> None:
-        self._robot = robot
+    def __init__(
+        self, robot: RobotPort, clock: Callable[[], float] = time.monotonic, note: Note = note_nothing
+    ) -> None:
+        self._robot, self._note = robot, note
         self._clock = clock
         self._viewers: dict[str, Viewer] = {}
         self._names: dict[str, str] = {}
@@ -116,6 +119,7 @@ class Hub:
             self._rounds.append(event)
         elif isinstance(event, m.Motion):
             self._motions.append(event)
+            self._note("action", "moved", f"{event.action}: {event.outcome}")
         elif isinstance(event, m.Sights):
             self._sights = event
         elif isinstance(event, m.Memories):
@@ -234,9 +238,9 @@ class Hub:
         Raises ProtocolError for a viewer who says more than a page has to say.
         """
         if isinstance(message, m.EStop) and message.engaged:
-            self.e_stop()
+            self.e_stop(viewer.name)
         elif isinstance(message, m.Cancel):
-            self._cancel()
+            self._cancel(viewer)
         self._count_message(viewer)
         self._seat.heard(viewer.name, self._clock())
         if isinstance(message, m.Drive):
@@ -251,6 +255,7 @@ class Hub:
             self._claims(viewer)
         elif isinstance(message, m.Leave) and self._seat.leave(viewer.name):
             self._let_go()
+            self._note(viewer.name, "leave")
             self._tell_state()
         elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
             self._release_e_stop(viewer, message)
@@ -263,9 +268,11 @@ class Hub:
         if viewer.messages > MAX_MESSAGES_PER_S:
             raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
 
-    def e_stop(self) -> None:
+    def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
         heard = self._robot.set_e_stop(True)
+        if not self._state.e_stop:
+            self._note(who, "e_stop", "" if heard else "nobody listens")
         self._disarm()
         self._next = None
         self._end_running()
@@ -278,6 +285,7 @@ class Hub:
             self._warn(viewer, "the release came too late to be sure of it: release again")
             return
         self._robot.set_e_stop(False)
+        self._note(viewer.name, "release_e_stop")
         self.update(e_stop=False, unheard=False)
 
     def _claims(self, viewer: Viewer) -> bool:
@@ -285,6 +293,7 @@ class Hub:
         before = self._seat.driver
         if self._seat.take(viewer.name, self._clock()):
             if before != viewer.name:
+                self._note(viewer.name, "take")
                 self._tell_state()
             return True
         self._warn(viewer, f"{self._seat.driver} has the driver's seat")
@@ -308,7 +317,8 @@ class Hub:
             velocity = Velocity(
                 message.forward * limits.vx, message.left * limits.vy, message.turn * limits.wz
             )
-            self._disarm()
+            if not self._disarm():
+                self._note(viewer.name, "drive")
             self._robot.drive(velocity)
             self._hold = asyncio.get_running_loop().call_later(HOLD_S, self._let_go)
 
@@ -332,18 +342,21 @@ class Hub:
 
     def _say(self, viewer: Viewer, text: str) -> None:
         if says_to_stop(text):
-            self._cancel()
+            self._cancel(viewer)
         elif self._claims(viewer):
+            self._note(viewer.name, "say", said=text)
             self._next = _Command(viewer.secret, text)
             if self._running is None:
                 self._start_next()
             else:
                 self._end_running()
 
-    def _cancel(self) -> None:
+    def _cancel(self, viewer: Viewer) -> None:
         self._next = None
         self._let_go()
         self._end_running()
+        if self._running is not None:
+            self._note(viewer.name, "cancel", said=self._running.text)
 
     def _end_running(self) -> None:
         """Ask for it; one that does not come is made up for, so that another command may be given."""
@@ -371,6 +384,7 @@ class Hub:
         if command is not self._running:
             return
         state = "done" if end.success else "failed"
+        self._note("navigator", state, said=command.text)
         for secret, viewer in self._viewers.items():
             message = end.message if secret == command.secret else ""
             viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
@@ -381,4 +395,5 @@ class Hub:
         now_s = self._clock()
         if now_s - viewer.warned_s >= WARNING_PERIOD_S:
             viewer.warned_s = now_s
+            self._note(viewer.name, "refused", text)
             viewer.mailbox.put(m.write(m.Notice("warning", text)))

@@ -21,6 +21,7 @@ from outrider.console.app import Console
 from outrider.console.door import Door
 from outrider.console.hub import Hub
 from outrider.console.messages import MAX_MESSAGE_BYTES
+from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
 from outrider.core.values import Pose2D, RangeScan
@@ -62,8 +63,8 @@ class ConsoleServer:
     Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
     """
 
-    def __init__(self, robot: RobotPort, settings: ConsoleSettings) -> None:
-        self.settings = settings
+    def __init__(self, robot: RobotPort, settings: ConsoleSettings, note: Note = note_nothing) -> None:
+        self.settings, self._note = settings, note
         self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
         _check_certificate(settings)
         self._robot = robot
@@ -126,7 +127,7 @@ class ConsoleServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._hub = Hub(self._robot)
+        self._hub = Hub(self._robot, note=self._note)
         console = Console(self._hub, self._access, secure=bool(self.settings.tls_cert))
         self._server = _Server(self._config(console), self._door)
         telling = asyncio.create_task(self._hub.run())

@@ -20,6 +20,9 @@ from std_msgs.msg import Bool
 from outrider.console.robot import GoalEnd
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import FrameError
+from outrider.core.files.journal import Journal, journal_at
+from outrider.core.files.notary import Notary
+from outrider.core.language.brief import brief
 from outrider.core.token_bucket import TokenBucket
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck
@@ -74,7 +77,8 @@ class ConsoleNode(OutriderNode):
         self._told: dict[str, object] = {}
         self._watched = {diagnostics_name(self.get_namespace(), node) for node in WATCHED}
         self._open_outputs()
-        self._console = ConsoleServer(self, self._settings())
+        self._notary = Notary(Journal(journal_at(self.value("journal"))), "console", brief)
+        self._console = ConsoleServer(self, self._settings(), self._notary.note)
         self._tell_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._login_hint()}")
@@ -135,6 +139,9 @@ class ConsoleNode(OutriderNode):
         if hasattr(self, "_console"):
             self._console.close()
             del self._console
+        if hasattr(self, "_notary"):
+            self._notary.close()
+            del self._notary
 
     def health(self) -> tuple[str, dict[str, object]]:
         if not hasattr(self, "_console"):

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A secret in a file of its own, which is made where there is none."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.private_files import make_private_folder, open_private, read_private
+
+MIN_CHARACTERS = 16
+
+
+def load_secret(path: Path, what: str) -> str:
+    """The secret in a file, which is made (mode 0600) where there is none. `what` names it in messages.
+
+    Raises ConfigError for one that others may read, that cannot be made, or that is too short.
+    """
+    try:
+        if not path.exists():
+            _create(path)
+        secret = read_private(path).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot make or read the {what} file {path} ({error}): choose another") from None
+    if len(secret) < MIN_CHARACTERS:
+        raise ConfigError(
+            f"the {what} in {path} is shorter than {MIN_CHARACTERS} characters: delete the file to have one "
+            "made"
+        )
+    return secret
+
+
+def _create(path: Path) -> None:
+    make_private_folder(path.parent)
+    with open_private(path, "x") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
