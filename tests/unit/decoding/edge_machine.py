@@ -8,7 +8,8 @@ from outrider.core.frames import Draft, Hint, Verdict
 from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.edge.machine import EdgeMachine, Send
+from outrider.decoding.edge.actions import Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.fakes.toy import ToyTokenizer
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest

@@ -8,7 +8,8 @@ from edge_machine import ROOT, draft, drafted, edge, grow, hint, prefill, verdic
 from outrider.core.frames import Draft, Opened
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.branch_cache import BranchCache
-from outrider.decoding.edge.machine import Commit, EdgeMachine, Send
+from outrider.decoding.edge.actions import Commit, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest
 from outrider.decoding.tuning import DEFAULT_TUNING

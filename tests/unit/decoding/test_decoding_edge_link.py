@@ -10,9 +10,10 @@ from outrider.core.errors import BusyError, ConfigError, FrameError, LinkError, 
 from outrider.core.frames import MAX_CHUNK_TOKENS, Draft, Open, Opened, PrefillAgain, Refused, Resume
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.edge.machine import Commit, EdgeMachine, Fail, Send
+from outrider.decoding.edge.actions import Commit, Fail, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.fakes.toy import ToyTokenizer
-from outrider.decoding.policy.estimators import CalibratedAcceptance
+from outrider.decoding.tuning import AdaptiveTuning
 from outrider.wire.codec import decode_edge_frame, encode
 
 
@@ -149,11 +150,10 @@ def test_after_silence_it_repeats_what_may_be_lost():
 @pytest.mark.parametrize("strategy", ["sd", "dssd", "fsd", "picospec", "outrider"])
 def test_whatever_is_repeated_after_a_silence_fits_the_wire(strategy):
     """Long drafts, of a vocabulary whose ids take three bytes, with rivals all along."""
-    sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8}
+    tuning = AdaptiveTuning(acceptance_priors=(1.0, 1.0), reserve_bytes=1e9)
+    sizes = {"num_draft_tokens": MAX_CHUNK_TOKENS, "workers": 8, "tuning": tuning}
     config = DecodingConfig(strategy=strategy, acceptance=STRATEGIES[strategy].acceptance, **sizes)
     machine = EdgeMachine(5, config, ToyTokenizer(20_000))
-    machine._outlook.odds = CalibratedAcceptance(priors=(1.0, 1.0))
-    machine._outlook._purse.earn(10**9)
     actions = machine.begin(PROMPT, 2000, 0.0)
     prefill(machine)
     row = torch.zeros(20_000, dtype=torch.float64)

@@ -11,7 +11,8 @@ from outrider.core.frames import Cancel, Open, Opened, Proposal, Resume, Unsettl
 from outrider.decoding.acceptance.packing import pack_residue, pack_target_row, pack_token_probs
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.acceptance.sparse import SparseResidue, TailDraws
-from outrider.decoding.edge.machine import Commit, EdgeMachine, Fail, Send
+from outrider.decoding.edge.actions import Commit, Fail, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.protocol.prefix_digest import extend_digest
 
 

@@ -10,7 +10,8 @@ from outrider.core.errors import ProtocolError
 from outrider.core.frames import Cancel, Open, Opened, PrefillAgain, Refused, Rules, Verdict
 from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.edge.machine import Commit, EdgeMachine, Send
+from outrider.decoding.edge.actions import Commit, Send
+from outrider.decoding.edge.machine import EdgeMachine
 
 
 def test_open_carries_the_prompt_and_a_whole_chunk_is_sent_once():

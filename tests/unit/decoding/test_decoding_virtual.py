@@ -106,7 +106,7 @@ def test_what_the_target_writes_by_its_own_exits_is_no_answer_to_a_draft():
     assert decoded.token_ids == own_text(target, asked)
     assert decoded.target_passes < 0.7 * len(decoded.token_ids)
     assert sum(one.accepted for one in decoded.rounds) < 0.2 * len(decoded.token_ids)
-    assert decoder._machine._outlook.round_trip.value == pytest.approx(0.5, abs=1e-3)
+    assert decoder._machine._policy.estimates.round_trip.value == pytest.approx(0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(("draft", "plain_s"), [((), 0.4), ((5, 6), 0.52)])

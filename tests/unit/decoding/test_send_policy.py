@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,9 @@ from outrider.core.frames import MAX_RUNS_BYTES
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drafting.draft_tree import DraftTree, branches_to
 from outrider.decoding.edge.link_estimator import EdgeEstimator
-from outrider.decoding.edge.send_policy import SURELY_FIT, due_ahead, useful_branches
+from outrider.decoding.edge.send_policy import SURELY_FIT, SendAhead
 from outrider.decoding.protocol.branch_codec import pack_runs
+from outrider.decoding.tuning import AdaptiveTuning
 
 LARGEST_ID = (1 << 32) - 1
 growth = st.lists(
@@ -33,39 +35,49 @@ def test_so_many_tokens_surely_fit_however_they_branch():
         assert len(pack_runs(branches_to(tree, list(tree)[1:])[1])) <= MAX_RUNS_BYTES
 
 
+def policy_of(num_draft_tokens: int = 4, tuning: AdaptiveTuning | None = None) -> SendAhead:
+    config = DecodingConfig(num_draft_tokens=num_draft_tokens, tuning=tuning or AdaptiveTuning())
+    return SendAhead(config, EdgeEstimator(config, 2.0))
+
+
+def sent(policy: SendAhead, tree: DraftTree, growing: bool = True, now_s: float = 0.0) -> list:
+    drafts = SimpleNamespace(tree=tree, goes_on=growing, can_extend=lambda path: True)
+    return policy.plan(drafts, False, now_s).nodes or []
+
+
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(growth)
-def test_the_useful_branches_are_all_that_is_unsent_and_likely_enough(steps):
-    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(), 2.0)
+def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(steps):
+    tuning = AdaptiveTuning(reserve_bytes=1000.0).without("send_just_in_time")
+    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(tuning=tuning)
     for index, token, chance, own in steps:
         nodes = list(tree)
         node = tree.add(nodes[index % len(nodes)], token, chance, "draft" if own else "guess")
         node.sent_s = 1.0 if token == 0 else None
-    found = [node for branch in useful_branches(tree, outlook) for node in branch]
+    likely = [node for node in list(tree)[1:] if node.likelihood >= policy.estimates.least_worth]
+    wanted = [node for node in likely if node.sent_s is None]
+    lengths = {node.turn: [other.length for other in wanted if other.turn == node.turn] for node in wanted}
+    is_useful = any(max(some) > min(some) for some in lengths.values())
+    found = sent(policy, tree)
     assert len(set(found)) == len(found)
-    wanted = [node for node in tree if node.sent_s is None and node.likelihood >= outlook.least_worth]
-    turns = {node.turn: [] for node in wanted}
-    for node in wanted:
-        if node is not tree.root:
-            turns[node.turn].append(node.length)
-    kept = {turn for turn, lengths in turns.items() if lengths and max(lengths) - min(lengths) >= 1}
-    assert set(found) == {node for node in wanted if node.turn in kept and node is not tree.root}
+    assert set(found) == (set(wanted) if is_useful else set())
 
 
 def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send():
-    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(num_draft_tokens=2), 2.0)
+    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(num_draft_tokens=2)
     tip = tree.add(tree.root, 1, 0.9, "draft")
     guess = tree.add(tip, 7, 0.3, "guess")
-    unlikely = tree.add(tip, 8, outlook.least_worth / 2, "guess")
+    unlikely = tree.add(tip, 8, policy.estimates.least_worth / 2, "guess")
     tip = tree.add(tip, 2, 0.9, "draft")
-    assert due_ahead(tree, outlook, True, 0.0).nodes == []
+    assert sent(policy, tree) == []
     tree.add(tip, 3, 0.9, "draft")
-    due = due_ahead(tree, outlook, True, 0.0).nodes
+    due = sent(policy, tree)
     assert guess in due and unlikely not in due and len(due) == 4
 
 
 def test_where_drafts_are_scarce_they_leave_at_once():
-    tree, outlook = DraftTree(5, 77, random.Random(1)), EdgeEstimator(DecodingConfig(num_draft_tokens=4), 2.0)
+    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of()
+    outlook = policy.estimates
     outlook.verify.add(0.1)
     outlook.step.add(0.1)
     outlook.draft.add(0.005)
@@ -75,9 +87,9 @@ def test_where_drafts_are_scarce_they_leave_at_once():
     for token in range(3):
         tip = tree.add(tip, token, 0.9, "draft")
     for growing in (True, False):
-        assert due_ahead(tree, outlook, growing, 0.01).nodes == [], "the cloud is busy for a while"
+        assert sent(policy, tree, growing, 0.01) == [], "the cloud is busy for a while"
     outlook.draft.add(0.1)
     for _ in range(200):
         outlook.odds.on_verdict(0, 1.0)
     for growing in (True, False):
-        assert len(due_ahead(tree, outlook, growing, 0.01).nodes) == 3
+        assert len(sent(policy, tree, growing, 0.01)) == 3

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from outrider.core.frames import HintOrder
 from outrider.decoding.acceptance.schemes import Choices
@@ -17,25 +17,6 @@ _QUEUES: dict[HintOrder, Callable[[Node], float]] = {
     "fifo": lambda node: float(node.turn),
     "random": lambda node: node.lot,
 }
-
-
-def is_worth_less(present: Iterable[Node], instead: Iterable[Node], left: float) -> bool:
-    """Whether drafts that take `left` more of a draft's time are less use for it than others, from the start.
-
-    What a draft is worth is the chance that the text comes that way.
-    """
-    return sum(node.likelihood for node in present) < left * sum(node.likelihood for node in instead)
-
-
-def confirmed(ranks: Sequence[int | None], num_judged: int) -> tuple[bool, ...]:
-    """Which tokens of a verdict on so many drafts are drafts that stood, by their `TreeExpander.ranks`.
-
-    Where a draft falls the target's own token follows: the last is no draft unless it is the first choice.
-    """
-    last = len(ranks) - 1
-    return tuple(
-        [at < num_judged and (rank == 0 or (rank is not None and at < last)) for at, rank in enumerate(ranks)]
-    )
 
 
 class TreeExpander:
@@ -77,9 +58,9 @@ class TreeExpander:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
         return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self.needs_model else []
 
-    def can_follow(self, tip: Node) -> bool:
-        """Whether more may yet be drafted there. What retrieval offers is there at once."""
-        return self.needs_model and not self._ends(tip)
+    def can_extend(self, path: Sequence[Node]) -> bool:
+        """Whether more may yet be drafted after a path. What retrieval offers is there at once."""
+        return self.needs_model and not self._ends(path[-1] if path else self.tree.root)
 
     def grow(self, node: Node, choices: Choices) -> None:
         """The draft model has gone on there."""
@@ -128,29 +109,21 @@ class TreeExpander:
         if len(kept) == 2 and chunk[: len(new) - 1] == tuple(new[:-1]):
             self._retrieved.keep(chunk[slice(*kept)])
 
-    def judge(self, new: Sequence[int]) -> int:
-        """Each token is an outcome for the choices before it; how many were the draft's own first choice."""
-        node: Node | None = self.tree.root
-        accepted = 0
-        for token in new:
-            if node is None or not node.drafted:
-                break
-            rank = node.choices.index(token) if token in node.choices else None
-            if not node.retrieved:
-                self._odds.on_verdict(rank, node.confidence)
-            if rank != 0:
-                break
-            accepted += 1
-            node = node.children.get(token)
-        return accepted
+    def judge(self, new: Sequence[int]) -> list[int | None]:
+        """Of each token which choice of the draft it is in its place; None where it did not draft it.
 
-    def ranks(self, new: Sequence[int]) -> list[int | None]:
-        """Of each token which choice of the draft it is in its place; None where it did not draft it."""
+        The odds learn from each outcome up to the first that is not the draft's first choice.
+        """
         ranks: list[int | None] = []
         node: Node | None = self.tree.root
+        is_first_choice = True
         for token in new:
             choices = () if node is None else node.choices
-            ranks.append(choices.index(token) if token in choices else None)
+            rank = choices.index(token) if token in choices else None
+            if is_first_choice and node is not None and node.drafted and not node.retrieved:
+                self._odds.on_verdict(rank, node.confidence)
+            is_first_choice = is_first_choice and rank == 0
+            ranks.append(rank)
             node = None if node is None else node.children.get(token)
         return ranks
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from outrider.core.frames import CloudFrame, Draft, EdgeFrame, Open, Opened, Proposal, Unsettled, Verdict
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Decoded, LinkState, RoundStats, SpeculationStats, TokenFate, Verified
-from outrider.decoding.edge.machine import Commit, EdgeMachine
+from outrider.decoding.edge.actions import Commit
+from outrider.decoding.edge.machine import EdgeMachine
 
 
 class DecodeRecorder:

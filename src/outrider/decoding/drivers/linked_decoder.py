@@ -12,7 +12,8 @@ from outrider.core.ports import FrameLink, LanguageModel, Pause, Tokenizer
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Verified
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
-from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import DraftTokens, EdgeJob, GivenUp
 from outrider.decoding.protocol.refusals import with_own_model

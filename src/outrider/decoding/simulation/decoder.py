@@ -23,7 +23,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.decode_stats import DecodeRecorder
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
     CloudJob,

@@ -23,7 +23,8 @@ from outrider.core.values import Prompt
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Fail, Send
+from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
     CloudJob,

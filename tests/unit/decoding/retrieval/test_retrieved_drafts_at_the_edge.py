@@ -13,7 +13,8 @@ from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.local_link import LocalLink
 from outrider.decoding.drivers.verifier_service import VerifierService
-from outrider.decoding.edge.machine import Commit, EdgeAction, EdgeMachine, Send
+from outrider.decoding.edge.actions import Commit, EdgeAction, Send
+from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.fakes.toy import ToyModel, ToySettings, ToyTokenizer
 from outrider.decoding.jobs import DraftTokens, PrefillDraft
 from outrider.decoding.protocol.branch_codec import unpack_runs

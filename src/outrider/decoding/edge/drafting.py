@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The edge's drafts for one text after another, and what the draft model has to do for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from outrider.core.ports import Tokenizer
+from outrider.core.values import Prompt, Successors
+from outrider.decoding.acceptance.schemes import Choices
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.drafting.draft_tree import DraftTree, Node
+from outrider.decoding.drafting.retrieval.drafts import CALIBRATION, NUM_EXPECTED, RetrievedDrafts
+from outrider.decoding.drafting.tree_expansion import TreeExpander
+from outrider.decoding.jobs import DraftTokens, EdgeJob, EdgeResult, NoRoom, PrefillDraft
+from outrider.decoding.policy.estimators import CalibratedAcceptance
+from outrider.decoding.protocol.prefix_digest import DigestedText
+from outrider.decoding.protocol.sampling_rules import Sampling, mixed_seed
+
+
+class Drafting:
+    """Keeps a tree of drafts above a text that its owner extends. `odds` are the session's."""
+
+    def __init__(self, config: DecodingConfig, tokenizer: Tokenizer, odds: CalibratedAcceptance) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._odds = odds
+        self._deterministic = config.scheme.deterministic
+        guesses = self._deterministic and config.tuning.second_choices
+        self._num_choices = 1 + config.plan.num_guesses if guesses else 1
+        self._retrieved = RetrievedDrafts(config.sources, tokenizer.end_ids)
+        self._end_ids = tokenizer.end_ids
+        self._rng = random.Random(config.seed)
+
+    def begin(
+        self, epoch: int, prompt: Prompt, text: DigestedText, max_new_tokens: int, sampling: Sampling
+    ) -> None:
+        """Start with another text, which has no tokens yet."""
+        self._epoch, self._prompt, self._text = epoch, prompt, text
+        self._max_new_tokens = max_new_tokens
+        self._sampling = sampling
+        self._is_prefilled = False
+        self._needs_model = self._config.needs_model
+        if self._retrieved:
+            self._retrieved.begin(self._tokenizer.encode(prompt.text))
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop all drafts."""
+        tree = DraftTree(len(self._text), self._text.digest, self._rng, self._config.tuning)
+        sizes = self._max_new_tokens, self._end_ids, self._tokenizer.vocab_size
+        self.branches = TreeExpander(self._config, self._retrieved, self._odds, tree, *sizes)
+        self.branches.needs_model = self._needs_model
+
+    def forget(self) -> None:
+        """Keep nothing of the texts so far."""
+        self._retrieved.forget()
+        self._prompt = Prompt("", b"")
+
+    def end_with(self, end_ids: frozenset[int]) -> None:
+        """Draft nothing after these tokens: the target's own."""
+        self._end_ids = self._retrieved.end_ids = self.branches.end_ids = end_ids
+
+    @property
+    def tree(self) -> DraftTree:
+        """The drafts above the text."""
+        return self.branches.tree
+
+    def next_job(self, is_alone: bool) -> EdgeJob | None:
+        """Return what the draft model should do now, if anything. `is_alone`: it writes the text itself."""
+        if not self._needs_model:
+            return None
+        if not self._is_prefilled:
+            num_expected = NUM_EXPECTED if CALIBRATION in self._config.drafters else 0
+            return PrefillDraft(self._epoch, self._prompt, self._max_new_tokens, num_expected)
+        leaves = [self.tree.root] if is_alone else self.branches.next_leaves()
+        if not leaves:
+            return None
+        prefixes = tuple(self._text.tokens + self.tree.tokens(leaf) for leaf in leaves)
+        scheme = self._config.scheme
+        return DraftTokens(self._epoch, prefixes, self._num_choices, scheme, self._draft_sampling())
+
+    def _draft_sampling(self) -> Sampling:
+        """Rejected draws may come back as retrieved drafts, so after a verdict the model draws afresh."""
+        if self._deterministic or not self._retrieved:
+            return self._sampling
+        return replace(self._sampling, seed=mixed_seed(self._sampling.seed, len(self._text)))
+
+    def useful(self, job: DraftTokens) -> list[Node]:
+        """Return where what a job drafts would still be new."""
+        nodes = (self._node_after(prefix) for prefix in job.prefixes)
+        return [node for node in nodes if node is not None and not node.drafted]
+
+    def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
+        committed = self._text.tokens
+        if prefix[: len(committed)] != committed:
+            return None
+        return self.tree.find(prefix[len(committed) :])
+
+    def on_prefilled(self, result: EdgeResult) -> None:
+        """The draft model has read the prompt, unless it had no room."""
+        self._is_prefilled = True
+        if isinstance(result, Successors):
+            self._retrieved.calibrate(result)
+        if isinstance(result, NoRoom):
+            self._needs_model = self.branches.needs_model = False
+
+    def on_drafted(self, job: DraftTokens, results: Sequence[Choices]) -> None:
+        """The draft model has gone on after the prefixes of a job."""
+        for prefix, choices in zip(job.prefixes, results, strict=True):
+            node = self._node_after(prefix)
+            if node is not None and not node.drafted:
+                self.branches.grow(node, choices)
+
+    def commit(self, new: Sequence[int]) -> None:
+        """The text has been extended by these tokens."""
+        self._retrieved.extend(new)
+        self.branches.commit(new, self._text.digest)
