@@ -2,8 +2,9 @@
 """Writes every measured figure of README.md and docs/ from benchmarks/results/, and draws the pictures.
 
 `make figures` calls this. A figure stands between `<!--fig:NAME-->` and `<!--/fig-->`. NAME is either
-RESULT:PATH:FORMAT, one value of a result (see `value_text`), or the name of a table or number of
-FIGURES. benchmarks/results.yaml names the command that writes each result.
+RESULT:PATH:FORMAT, one value of a result (with `code` or `parameter` for RESULT, of a setting of the program,
+see `value_text`), or the name of a table or number of FIGURES. benchmarks/results.yaml names the command
+that writes each result.
 """
 
 from __future__ import annotations

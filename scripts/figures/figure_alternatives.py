@@ -77,7 +77,13 @@ def _ours(one: Mapping[str, Any]) -> str:
     return f"{one['strategies']['outrider']['speedup_vs_ar']:.2f}"
 
 
+def draft_costs(results: Results) -> str:
+    """Returns what a token of the draft in the cloud costs, in the order of the table's figures."""
+    return f"what sizes imply, {' and '.join(COSTS[1:])}"
+
+
 ALTERNATIVES: dict[str, Callable[[Results], str]] = {
+    "draft_costs": draft_costs,
     "alternatives_pair": alternatives(shipped=True),
     "alternatives_synthetic": alternatives(shipped=False),
     "beside_the_target": beside_the_target,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from figure_results import Results, markdown_table
+from figure_results import ROOT, Results, markdown_table
 
 FLEET = 8
 PUBLISHED = {"ar": "`ar`", "sd, filled": "`sd`, batches filled", "sd": "`sd`", "outrider": "`outrider`"}
@@ -141,10 +141,10 @@ def _gain(one: Mapping[str, Any]) -> str:
 def measured(results: Results) -> str:
     """Returns the table of all results: file, command and clock."""
     rows = [
-        (f"`benchmarks/results/{name}.json`", f"`{one['command']}`", one["clock"])
+        (f"`{results.path(name).relative_to(ROOT)}`", f"`{one['command']}`", one["clock"])
         for name, one in results.index.items()
     ]
-    return markdown_table(("result", "command, with `--json FILE`", "clock"), rows)
+    return markdown_table(("result", "command, with `--json FILE` for a result", "clock"), rows)
 
 
 MODELS: dict[str, Callable[[Results], str]] = {

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
+from figure_settings import SETTINGS
 
 from outrider.evaluation.common.intervals import wilson_interval
 
@@ -46,7 +48,8 @@ class Results(Mapping[str, Any]):
 
     def path(self, name: str) -> Path:
         """Returns the file of a result."""
-        return self._folder / f"{name}.json"
+        file = self.index[name].get("file")
+        return ROOT / file if file else self._folder / f"{name}.json"
 
     def command(self, name: str) -> str:
         """Returns the command that writes a result, without --json."""
@@ -61,11 +64,13 @@ class Results(Mapping[str, Any]):
 
 
 def value_text(results: Results, result: str, path: str, form: str) -> str:
-    """Returns one value of a result as text.
+    """Returns one value of a result, or a setting of `SETTINGS`, as text.
 
-    `path`: keys with dots between, or `command`. `form`: a format specification, `ms` for seconds shown in
-    milliseconds, or `pct` for a share in per cent. Raises KeyError for what is not there.
+    `path`: keys with dots between, or `command`. `form`: a format specification or one of FORMS. Raises
+    KeyError for what is not there.
     """
+    if result in SETTINGS:
+        return formatted(SETTINGS[result](path), form)
     if path == "command":
         return f"`{results.command(result)}`"
     value = results[result]
@@ -74,11 +79,24 @@ def value_text(results: Results, result: str, path: str, form: str) -> str:
     return formatted(value, form)
 
 
-def formatted(value: float, form: str) -> str:
-    """Returns a number in a form of `value_text`."""
-    if form == "ms":
-        return f"{value * 1e3:.0f}"
-    return f"{value * 1e2:.0f} %" if form == "pct" else f"{value:{form}}"
+FORMS: dict[str, Callable[[Any], str]] = {
+    "ms": lambda seconds: f"{seconds * 1e3:.0f}",
+    "ms1": lambda seconds: f"{seconds * 1e3:.1f}",
+    "minutes": lambda seconds: f"{seconds / 60:g}",
+    "days": lambda seconds: f"{seconds / 86_400:g}",
+    "deg": lambda radians: f"{math.degrees(radians):g}",
+    "pct": lambda share: f"{share * 1e2:.0f} %",
+    "millions": lambda number: f"{number / 1e6:.1f} M",
+    "MB": lambda num_bytes: f"{num_bytes / 1e6:g} MB",
+    "GB": lambda num_bytes: f"{num_bytes / 1e9:.1f} GB",
+    "count": lambda items: str(len(items)),
+}
+"""Forms beside Python's format specifications, by what they are given."""
+
+
+def formatted(value: Any, form: str) -> str:
+    """Returns a value in a form of `value_text`."""
+    return FORMS[form](value) if form in FORMS else f"{value:{form}}"
 
 
 def markdown_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

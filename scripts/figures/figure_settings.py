@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings and limits of the program, by name, so that the documents state them as the code has them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from outrider.runtime.node_graph.node_specs import NODES
+
+
+def parameter(path: str) -> Any:
+    """Returns the default of a node's parameter. `path`: NODE.PARAMETER. Raises KeyError for no such one."""
+    node, _, name = path.partition(".")
+    return {one.name: one.default for one in NODES[node].parameters}[name]
+
+
+def constant(path: str) -> Any:
+    """Returns a constant, a class's field or an item of it. `path`: MODULE.NAME..., without `outrider.`.
+
+    A name is an attribute's, and called where it ends in `()`; a number is an item's index. Raises KeyError.
+    """
+    module, names = _module(path.split("."))
+    value = module
+    for name in names:
+        try:
+            value = value[int(name)] if name.isdigit() else getattr(value, name.removesuffix("()"))
+        except (AttributeError, IndexError) as error:
+            raise KeyError(f"{path}: the code has no {name}") from error
+        value = value() if name.endswith("()") else value
+    return value
+
+
+def _module(names: list[str]) -> tuple[Any, list[str]]:
+    """The module that the first names lead to, and the names that remain."""
+    for count in range(len(names) - 1, 0, -1):
+        try:
+            return import_module(".".join(("outrider", *names[:count]))), names[count:]
+        except ModuleNotFoundError:
+            continue
+    raise KeyError(f"{'.'.join(names)}: outrider has no such module")
+
+
+SETTINGS = {"code": constant, "parameter": parameter}
