@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,65 @@ def test_the_end_of_what_a_run_is_for_ends_the_launch(name: str) -> None:
     node = _node(name, "", dict(spec.checked({})), [])
     (ending,) = exits([_follow(spec, node)], node, -9)
     assert isinstance(ending, EmitEvent) and isinstance(ending.event, Shutdown)
+
+
+# What a mission does after its report: it draws pictures, for which it needs nobody.
+FILMING = """
+import pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+while not (folder / "up").exists():
+    time.sleep(0.01)
+(folder / "report.json").write_text("{}")
+while not (folder / "down").exists():
+    time.sleep(0.01)
+(folder / "film").touch()
+"""
+RUNNING = """
+import pathlib, signal, sys, time
+folder = pathlib.Path(sys.argv[1])
+def end(*_):
+    (folder / "down").touch()
+    sys.exit(0)
+signal.signal(signal.SIGINT, end)
+(folder / "up").touch()
+time.sleep(60)
+"""
+
+
+def test_once_there_is_a_report_all_but_the_mission_are_stopped_and_it_makes_its_film(tmp_path: Path) -> None:
+    from launch.actions import ExecuteProcess
+
+    from outrider.nodes.bringup.launching import _ending_all, _watch
+
+    (tmp_path / "report.json").write_text("of an earlier run")
+    mission, other = (
+        ExecuteProcess(cmd=[sys.executable, "-c", code, str(tmp_path)]) for code in (FILMING, RUNNING)
+    )
+    others = [other, _ending_all(other, "the simulation has ended")]
+    watch = _watch(tmp_path / "report.json", others)
+    service = launch.LaunchService()
+    service.include_launch_description(
+        launch.LaunchDescription([mission, *others, _ending_all(mission, "the mission has ended"), watch])
+    )
+    assert service.run() == 0
+    assert (tmp_path / "film").exists()
+    assert mission.process_details is not None and mission.return_code == 0
+
+
+def test_a_launch_without_a_folder_for_a_report_waits_for_none(tmp_path: Path) -> None:
+    from launch.actions import TimerAction
+
+    for out, watches in (("", 0), (str(tmp_path), 1)):
+        actions = sim_actions({"instruction": "find the red chair", "out": out})
+        assert sum(isinstance(action, TimerAction) for action in actions) == watches
+
+
+def sim_actions(arguments: dict[str, str]) -> list[Any]:
+    """What a launch of the simulated graph starts."""
+    from outrider.nodes.bringup.launching import describe
+
+    description = describe(SIM_GRAPH)
+    declared = [argument.name for argument in description.get_launch_arguments()]
+    context = launch.LaunchContext()
+    context.launch_configurations.update({**dict.fromkeys(declared, ""), **arguments})
+    return list(description.entities[-1].execute(context) or [])

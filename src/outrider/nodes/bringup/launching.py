@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from launch.actions import (
     ExecuteProcess,
     OpaqueFunction,
     RegisterEventHandler,
+    TimerAction,
 )
 from launch.event_handlers import OnProcessExit, OnShutdown
 from launch.events import Shutdown, matches_action
@@ -27,7 +28,10 @@ from launch_ros.actions import Node
 from launch_ros.utilities import prefix_namespace
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.writing import writing_to
+from outrider.nodes.bringup.report_watch import ReportWatch
 from outrider.runtime.common.endings import belonging_to_this_process
+from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.gazebo import check_installed, prepare_gazebo
@@ -90,8 +94,23 @@ def _start(
     # Without an instruction the robot waits for goals from elsewhere.
     names = [name for name in wanted_nodes(graph, parameters) if name != "mission" or "instruction" in given]
     nodes = {name: _node(name, namespace, parameters[name], renamed) for name in names}
-    followed = [_follow(NODES[name], node) for name, node in nodes.items()]
-    return [*companions(parameters, namespace), *nodes.values(), *followed]
+    followed = {name: _follow(NODES[name], node) for name, node in nodes.items()}
+    started = [*companions(parameters, namespace), *nodes.values(), *followed.values()]
+    out = str(parameters[MISSION.name]["out"]) if MISSION.name in nodes else ""
+    if not out:
+        return started
+    its_own = nodes[MISSION.name], followed[MISSION.name]
+    return [*started, _watch(Path(out) / REPORT_FILE, [one for one in started if one not in its_own])]
+
+
+def _watch(report: Path, others: Sequence[Any]) -> TimerAction:
+    """What stops the others once there is a report of this run."""
+    with writing_to(report):
+        report.unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
+    processes = [one for one in others if isinstance(one, ExecuteProcess)]
+    handlers = [one.event_handler for one in others if isinstance(one, RegisterEventHandler)]
+    ends = [handler for handler in handlers if isinstance(handler, OnProcessExit)]
+    return ReportWatch(report, processes, ends).action()
 
 
 def _follow(spec: NodeSpec, node: Node) -> RegisterEventHandler:
