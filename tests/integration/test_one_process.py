@@ -32,6 +32,7 @@ def test_the_pair_finds_what_it_is_told_to_find(tmp_path: Path, capsys: pytest.C
     report = report_of(tmp_path)
     assert report["verdict"] == "success" and report["checked"] and report["target_distance_m"] < 1.2
     assert report["seed"] == 1 and report["ros"] is False and report["link_states"] == ["local"]
+    assert list(report["stages_s"]) == ["models loaded", "goal given", "first motion", "verdict"]
     steps = report["step_log"]
     assert all(step["frame_s"] <= step["action_s"] <= step["finished_s"] <= step["moved_s"] for step in steps)
     assert report["duration_s"] >= steps[-1]["moved_s"] and 0.0 < report["decision_latency_s"] < 10.0

@@ -65,6 +65,9 @@ def test_a_whole_demo_leaves_its_report_and_no_process(tmp_path: Path, tiny_mode
     assert report["rounds"] > 0 and report["bytes_up"] > 0 and "connected" in report["link_states"]
     assert len((tmp_path / "rounds.jsonl").read_text().splitlines()) == report["rounds"]
     assert all((tmp_path / name).stat().st_size > 1000 for name in ("run.mp4", "trajectory.png"))
+    stages = report["stages_s"]
+    assert any(stage.endswith(" ready") for stage in stages)
+    assert stages["goal given"] <= stages["verdict"] <= report["to_verdict_s"]
     assert node_processes(tmp_path) == []
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.report import RunRecord, write_summary
+from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 from outrider.runtime.reports.verdict import Judgement, judge
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
@@ -52,29 +53,7 @@ CANCEL_TIMEOUT_S, GONE_S = 5.0, 2.0
 LAST_LOOK_S, LOOK_TURN_S = 1.0, 0.05
 ANSWER_S = 20.0
 STOPPED = 130
-LASTING_TIMES = 4
 SHOWN_PARAMETERS = ("link_profile", "drafters", "draft_model")
-
-
-class Stages:
-    """What the nodes say of themselves while they start: that they are ready, or what they lack for long."""
-
-    def __init__(self) -> None:
-        self._said: dict[str, tuple[str, int]] = {}
-        self._news: list[str] = []
-
-    def take(self, node: str, message: str) -> None:
-        """A node's diagnosis, which comes every second: "ok", or what is wrong."""
-        before, times = self._said.get(node, ("", 0))
-        times = times + 1 if message == before else 1
-        self._said[node] = message, times
-        if times == (1 if message == "ok" else LASTING_TIMES):
-            self._news.append(f"{node}: {'ready' if message == 'ok' else message}")
-
-    def news(self) -> Iterator[str]:
-        """What was not shown yet, a line each."""
-        while self._news:
-            yield self._news.pop(0)
 
 
 class MissionNode(Node):
@@ -166,23 +145,23 @@ class MissionNode(Node):
             "draft_model": settings.get("draft_model"),
             "versions": versions(),
             "host": host(),
+            "stages_s": self._stages.seconds(first_motion_s(self._recorder.poses)),
         }
 
     def _wait_for_navigator(self, view: LiveView, stopping: threading.Event) -> bool:
         """Whether it listens; False once asked to stop. What the nodes say of themselves is shown."""
-        began_s = said_s = time.monotonic()
-        limit_s = float(self._values["server_wait_s"])
+        said_s, limit_s = 0.0, float(self._values["server_wait_s"])
         while not stopping.is_set():
-            now_s = time.monotonic()
+            now_s = self._stages.elapsed_s()
             for line in self._stages.news():
-                view.say(f"{now_s - began_s:6.1f} s  {line}")
+                view.say(f"{now_s:6.1f} s  {line}")
                 said_s = now_s
             if self._goals.server_is_ready() and self._navigator_is_listening():
                 return True
-            if now_s > began_s + limit_s:
+            if now_s > limit_s:
                 raise LinkError(f"no navigator answers after {limit_s:.0f} s: is navigator_node active?")
             if now_s > said_s + LINE_PERIOD_S:
-                view.say(f"{now_s - began_s:6.1f} s  still waiting for the navigator")
+                view.say(f"{now_s:6.1f} s  still waiting for the navigator")
                 said_s = now_s
             rclpy.spin_once(self, timeout_sec=0.1)
         return False
@@ -206,6 +185,7 @@ class MissionNode(Node):
         if not handle.accepted:
             return GoalResult(False, GoalError.CANCELLED, "the navigator rejected the goal: it is busy", 0)
         self._started_s, self._server = time.monotonic(), ServerWatch(self, "navigate")
+        self._stages.mark(GOAL)
         try:
             return self._await_end(handle, view, stopping)
         except BaseException:

@@ -27,6 +27,7 @@ from outrider.runtime.node_graph.node_specs import MISSION, SIMULATION
 from outrider.runtime.node_graph.supervisor import NOT_REACHED, STOPPED, leave_report
 from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.live_view import LiveView
+from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 
 if TYPE_CHECKING:
     from outrider.runtime.reports.report import RunRecord
@@ -71,11 +72,12 @@ def run_in_one_process(
         report.unlink(missing_ok=True)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
+        stages = Stages()
         from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all of a run
         from outrider.runtime.reports.report import write_summary
 
         try:
-            record = demo.run(view, stopping.is_set)
+            record = demo.run(view, stopping.is_set, stages)
         except OutriderError as error:
             leave_report(report, str(error), instruction, config.strategy, demo.conditions())
             raise
@@ -108,7 +110,7 @@ class _Demo:
             )
         check_sentence(self.instruction, self.vocabulary)
 
-    def run(self, view: LiveView, is_stopped: Callable[[], bool]) -> RunRecord:
+    def run(self, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
         """Load the models, run the goal, and judge it."""
         from outrider.runtime.datasets.held_out import load_pair
         from outrider.runtime.mission.mission import Errand
@@ -118,6 +120,7 @@ class _Demo:
         from outrider.runtime.wiring.decoders import local_decoder
 
         pair = load_pair(self.folder)
+        stages.mark("models loaded")
         draft = pair.draft if self.config.needs_model else None
         recorder = Recorder(self.instruction)
         recorder.strategy = self.config.strategy
@@ -128,12 +131,14 @@ class _Demo:
             robot = SimulatedSide(simulator, recorder, view, self.video)
             settings = GoalSettings(instructed=self.vocabulary is None)
             limit_s = float(MISSION.checked({})["time_limit_s"])
+            stages.mark(GOAL)
             result = Errand(robot, decoder, self.vocabulary, settings).run(
                 self.instruction, lambda: is_stopped() or robot.now_s() > limit_s
             )
             truth, home = robot.truth(), simulator.home
         judgement = judge(self.instruction, result, home, truth.pose, truth.collisions)
-        return recorder.finish(result, judgement, robot.now_s(), home, self.conditions())
+        conditions = self.conditions() | {"stages_s": stages.seconds(first_motion_s(recorder.poses))}
+        return recorder.finish(result, judgement, robot.now_s(), home, conditions)
 
     def _simulator(self) -> Simulator:
         from outrider.simulation.homes import generate_home

@@ -240,6 +240,7 @@ def _check_values(parameters: Mapping[str, Mapping[str, Value]], record: Path | 
 def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, namespace: str) -> int:
     """The exit status of the run; a report is left however it ends, but for what is refused before."""
     report, memory, stopping = out / REPORT_FILE, PeakMemory(), threading.Event()
+    began_s = time.time()
     conditions = _conditions(parameters)
     told = str(parameters[MISSION]["instruction"]), str(parameters[NAVIGATOR.name]["strategy"])
     with stopping_on_signals(stopping):
@@ -255,8 +256,14 @@ def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, nam
             why = "interrupted before there was a goal" if is_stopped else "the mission could not start"
             leave_report(report, why, *told, conditions)
         # A mission that ended before it had met the other nodes does not know the conditions.
-        amend_figures(report, {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)})
+        known = {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)}
+        amend_figures(report, known | _seconds_to(report, began_s))
     return status
+
+
+def _seconds_to(report: Path, began_s: float) -> dict[str, float]:
+    """From the start of the nodes to the report, which is written with the verdict."""
+    return {"to_verdict_s": round(report.stat().st_mtime - began_s, 2)} if report.is_file() else {}
 
 
 def _console_port(asked: int | None, namespace: str) -> int | None:

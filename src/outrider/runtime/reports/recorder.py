@@ -39,7 +39,7 @@ class Recorder:
         self._steps: dict[int, StepRecord] = {}
         self._ends: dict[int, tuple[MotionEnd, float]] = {}
         self._shots: list[Shot] = []
-        self._poses: list[PoseRecord] = []
+        self.poses: list[PoseRecord] = []
         self._rounds: list[RoundRecord] = []
         self._tokens: defaultdict[int, list[tuple[str, TokenFate]]] = defaultdict(list)
         self._link_states: list[tuple[float, str]] = []
@@ -87,8 +87,8 @@ class Recorder:
 
     def on_odometry(self, pose: Pose2D, time_s: float) -> None:
         """Records a pose, unless the last one is too recent."""
-        if not self._poses or time_s - self._poses[-1].time_s >= POSE_PERIOD_S:
-            self._poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
+        if not self.poses or time_s - self.poses[-1].time_s >= POSE_PERIOD_S:
+            self.poses.append(PoseRecord(time_s, pose, self.truth.pose if self.truth else pose))
 
     def finish(
         self,
@@ -115,7 +115,7 @@ class Recorder:
             conditions=conditions or {},
             steps=[_whole_step(self._steps[index], self._ends.get(index)) for index in sorted(self._steps)],
             shots=self._shots,
-            poses=self._poses,
+            poses=self.poses,
             rounds=self._rounds,
             tokens=self._tokens,
         )

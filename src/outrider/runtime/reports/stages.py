@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages of a run up to its verdict, in lines as they pass, and as seconds in its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from outrider.core.values import wrap_angle
+from outrider.runtime.reports.report import PoseRecord
+
+LASTING_TIMES = 4
+READY, GOAL, MOTION, VERDICT = "ready", "goal given", "first motion", "verdict"
+MOVED_M, MOVED_RAD = 0.01, 0.01
+
+
+class Stages:
+    """Counts from when it is made, which is when the robot is told."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._began_s = clock, clock()
+        self._said: dict[str, tuple[str, int]] = {}
+        self._news: list[str] = []
+        self._passed_s: dict[str, float] = {}
+
+    def elapsed_s(self) -> float:
+        """Seconds since the robot was told."""
+        return self._clock() - self._began_s
+
+    def take(self, node: str, message: str) -> None:
+        """A node's diagnosis, which comes every second: "ok", or what is wrong."""
+        before, times = self._said.get(node, ("", 0))
+        times = times + 1 if message == before else 1
+        self._said[node] = message, times
+        if times == (1 if message == "ok" else LASTING_TIMES):
+            self._news.append(f"{node}: {READY if message == 'ok' else message}")
+        if message == "ok":
+            self._passed_s.setdefault(f"{node} {READY}", self.elapsed_s())
+
+    def news(self) -> Iterator[str]:
+        """What was not shown yet, a line each."""
+        while self._news:
+            yield self._news.pop(0)
+
+    def mark(self, stage: str) -> None:
+        """The stage is reached now; the first time counts."""
+        self._passed_s.setdefault(stage, self.elapsed_s())
+
+    def seconds(self, motion_s: float | None) -> dict[str, float]:
+        """When each stage was reached, in order; the verdict is now. `motion_s` counts from the goal."""
+        self.mark(VERDICT)
+        passed_s = dict(self._passed_s)
+        if motion_s is not None and GOAL in passed_s:
+            passed_s[MOTION] = passed_s[GOAL] + motion_s
+        return {stage: round(at_s, 2) for stage, at_s in sorted(passed_s.items(), key=lambda one: one[1])}
+
+
+def first_motion_s(poses: Sequence[PoseRecord]) -> float | None:
+    """When the robot was first elsewhere than where it stood when the goal was given; None if never."""
+    for record in poses:
+        first, now = poses[0].truth, record.truth
+        if first.distance_to(now.x, now.y) > MOVED_M or abs(wrap_angle(now.yaw - first.yaw)) > MOVED_RAD:
+            return record.time_s
+    return None
