@@ -29,11 +29,15 @@ def eval_navigation(
         str, typer.Option(help="on: memory has the target's place from an earlier visit; off: it is empty.")
     ] = "off",
     legs: Annotated[bool, typer.Option("--legs", help="The robot walks, as for `demo`.")] = False,
+    look: Annotated[
+        str,
+        typer.Option(help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed."),
+    ] = "plain",
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
     from outrider.evaluation.robot.navigation import evaluate_navigation
 
-    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs)
+    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs, look)
 
 
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")

@@ -23,6 +23,10 @@ def train_data(
         Path | None,
         typer.Option(help="Folder of a model that drives instead of the expert (DAgger); adds shards."),
     ] = None,
+    looks: Annotated[
+        str,
+        typer.Option(help="The homes take these in turn, such as plain,textured,dim,warm,washed,noisy,all."),
+    ] = "plain",
     processes: Processes = 1,
 ) -> None:
     """Render homes and write down what the expert says, in resumable shards."""
@@ -30,7 +34,8 @@ def train_data(
     from outrider.core.files.terminal import tracked
     from outrider.runtime.datasets.shards import write_dataset
 
-    for _ in tracked(write_dataset(folder, shards, seed, processes, dagger), "shards", total=shards):
+    dataset = write_dataset(folder, shards, seed, processes, dagger, looks.split(","))
+    for _ in tracked(dataset, "shards", total=shards):
         pass
 
 
@@ -57,7 +62,8 @@ def train_model(
     steps: Annotated[int, typer.Option(min=1, help="Steps of imitation, 32 frames each.")] = 2400,
     learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 3e-3,
     start: Annotated[
-        Path | None, typer.Option("--from", help="Checkpoint whose weights a new run begins with.")
+        Path | None,
+        typer.Option("--from", help="Checkpoint or model folder whose weights a new run begins with."),
     ] = None,
     processes: Processes = 1,
 ) -> None:
@@ -82,6 +88,26 @@ def train_reader(
     from outrider.runtime.datasets.training_runs import make_reader
 
     typer.echo(str(make_reader(run, models, steps, seed)))
+
+
+@app.command("looks", epilog="Example:  outrider train looks out/looks --model out/models/target")
+def train_looks(
+    data: Annotated[Path, typer.Argument(help="Folder of a data set made with --looks.")],
+    model: Annotated[Path, typer.Option(help="Folder of the model; its weights are replaced at the end.")],
+    run: Annotated[Path, typer.Option(help="Checkpoints; a run found there goes on.")] = Path("out/run"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps, 32 frames each.")] = 500,
+    learning_rate: Annotated[float, typer.Option(min=1e-6, max=0.1)] = 1e-3,
+    seed: Seed = 0,
+) -> None:
+    """Teach a model to see homes in any look as it sees them in plain; only its vision tower changes.
+
+    Afterwards train the target's exits anew. Resumable.
+    """
+    from outrider.runtime.datasets.training_runs import make_looks
+    from outrider.training.looks import LooksConfig
+
+    config = LooksConfig(steps=steps, learning_rate=learning_rate, seed=seed)
+    typer.echo(str(make_looks(config, data, model, run)))
 
 
 @app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")

@@ -103,7 +103,7 @@ class LeggedSimulator(Simulator):
             xyaxes=[0, -1, 0, 0, 0, 1],
             fovy=math.degrees(SIM_CAMERA.vertical_fov_rad),
         )
-        model = compiled(spec)
+        model = compiled(spec, self._look)
         self._policy = GaitPolicy(folder / "policy" / "policy.onnx")
         joints = [model.joint(f"{PREFIX}{name}") for name in JOINTS]
         self._angles = np.array([joint.qposadr[0] for joint in joints])

@@ -10,6 +10,8 @@ import numpy as np
 
 from outrider.core.sensors.camera import CAMERA_FORWARD_M, CAMERA_HEIGHT_M, SIM_CAMERA
 from outrider.simulation.homes import WALL_HEIGHT, WALL_THICKNESS, Home, HomeObject, Rect
+from outrider.simulation.looks.scenery import dress
+from outrider.simulation.looks.styles import PLAIN, Look
 from outrider.simulation.vocabulary import COLOUR_RGB
 
 BODY_LENGTH_M, BODY_WIDTH_M = 0.70, 0.31
@@ -30,13 +32,13 @@ _SPHERE = mujoco.mjtGeom.mjGEOM_SPHERE
 _ELLIPSOID = mujoco.mjtGeom.mjGEOM_ELLIPSOID
 
 
-def build_model(home: Home) -> mujoco.MjModel:
+def build_model(home: Home, look: Look = PLAIN) -> mujoco.MjModel:
     """Compile the home with the robot in it. Joints: x, y (slides), yaw (hinge), each velocity-controlled."""
     spec = home_spec(home)
     spec.option.timestep = TIMESTEP_S
     spec.option.gravity = [0.0, 0.0, 0.0]
     _robot(spec)
-    return compiled(spec)
+    return compiled(spec, look)
 
 
 def home_spec(home: Home) -> mujoco.MjSpec:
@@ -54,8 +56,9 @@ def home_spec(home: Home) -> mujoco.MjSpec:
     return spec
 
 
-def compiled(spec: mujoco.MjSpec) -> mujoco.MjModel:
-    """The model of a home with its robot."""
+def compiled(spec: mujoco.MjSpec, look: Look) -> mujoco.MjModel:
+    """The model of a home with its robot, in a look."""
+    dress(spec, look, WALL_HEIGHT)
     model = spec.compile()
     model.vis.map.znear, model.vis.map.zfar = 0.005, 3.0
     return model

@@ -11,9 +11,11 @@ import cv2
 import mujoco
 import numpy as np
 
-from outrider.core.sensors.camera import JPEG_QUALITY, MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
+from outrider.core.sensors.camera import MODEL_IMAGE_HEIGHT, MODEL_IMAGE_WIDTH, SIM_CAMERA
 from outrider.core.values import Odometry, Pose2D, RangeScan, Velocity, wrap_angle
 from outrider.simulation.homes import Home
+from outrider.simulation.looks.film import develop
+from outrider.simulation.looks.styles import PLAIN, Look
 from outrider.simulation.mjcf import TIMESTEP_S, build_model
 
 MAX_VX, MAX_VY, MAX_WZ = 1.0, 0.4, 1.5
@@ -29,10 +31,12 @@ class Simulator:
     """One robot in one home; implements `core.ports.Robot`.
 
     `odometry_noise` is the standard deviation of the relative error of distance and yaw per step of motion.
+    `look` is how the home and its pictures look to the models.
     """
 
-    def __init__(self, home: Home, seed: int = 0, odometry_noise: float = 0.0):
+    def __init__(self, home: Home, seed: int = 0, odometry_noise: float = 0.0, look: Look = PLAIN):
         self.home = home
+        self._look = look
         self._option = mujoco.MjvOption()
         self._option.geomgroup[3] = 0
         self.model = self._build(home)
@@ -40,13 +44,14 @@ class Simulator:
         self.collisions = 0
         self._noise = odometry_noise
         self._rng = np.random.default_rng([seed, 5])
+        self._film_rng = np.random.default_rng([seed, 6])
         self._touching = False
         self._renderers: dict[tuple[int, int], mujoco.Renderer] = {}
         self._rays = _ray_vectors()
         self.place(home.start)
 
     def _build(self, home: Home) -> mujoco.MjModel:
-        return build_model(home)
+        return build_model(home, self._look)
 
     @property
     def time_s(self) -> float:
@@ -151,9 +156,9 @@ class Simulator:
         small = cv2.resize(
             self.render_camera(), (MODEL_IMAGE_WIDTH, MODEL_IMAGE_HEIGHT), interpolation=cv2.INTER_AREA
         )
-        _, encoded = cv2.imencode(
-            ".jpg", cv2.cvtColor(small, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY]
-        )
+        film = self._look.film
+        developed = cv2.cvtColor(develop(small, film, self._film_rng), cv2.COLOR_RGB2BGR)
+        _, encoded = cv2.imencode(".jpg", developed, [cv2.IMWRITE_JPEG_QUALITY, film.jpeg_quality])
         return encoded.tobytes()
 
     def segment_camera(self) -> np.ndarray:
@@ -196,13 +201,13 @@ def prepare_rendering(model: mujoco.MjModel, width: int, height: int, samples: i
     model.vis.quality.offsamples = samples
 
 
-def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool) -> Simulator:
+def open_simulator(home: Home, seed: int, odometry_noise: float, legs: bool, look: Look = PLAIN) -> Simulator:
     """The sliding robot, or the walking one. Raises SimulationError where the latter is not installed."""
     if not legs:
-        return Simulator(home, seed, odometry_noise)
+        return Simulator(home, seed, odometry_noise, look)
     from outrider.simulation.legs import LeggedSimulator  # imports this module
 
-    return LeggedSimulator(home, seed, odometry_noise)
+    return LeggedSimulator(home, seed, odometry_noise, look)
 
 
 def _load_triton() -> None:

@@ -81,7 +81,7 @@ class Packer:
         owner = [frame for frame, example in enumerate(examples) for _ in example.queries]
         cells = np.stack([np.frombuffer(example.cells, dtype=np.int16) for example in examples])
         return Batch(
-            pixels=torch.from_numpy(np.stack([_decode(example.jpeg) for example in examples])),
+            pixels=decoded_pixels([example.jpeg for example in examples]),
             cells=torch.from_numpy(cells.reshape(len(examples), IMAGE_TOKENS, CELL_LABELS).astype(np.int64)),
             prefix_ids=self._prefix_ids,
             prefix_positions=self._prefix_positions,
@@ -114,6 +114,11 @@ def _prefix_positions(head: int, tail: int) -> torch.Tensor:
     image = head + torch.stack([torch.zeros_like(rows), rows, columns])
     after = (head + IMAGE_SPAN + torch.arange(tail)).expand(3, -1)
     return torch.cat([text, image, after], dim=1)
+
+
+def decoded_pixels(jpegs: Sequence[bytes]) -> torch.Tensor:
+    """Pictures of one size, uint8 (B, height, width, 3) RGB."""
+    return torch.from_numpy(np.stack([_decode(jpeg) for jpeg in jpegs]))
 
 
 def _decode(jpeg: bytes) -> np.ndarray:

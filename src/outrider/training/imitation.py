@@ -18,7 +18,7 @@ import torch.distributed as distributed
 import torch.nn.functional as functional
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, Qwen2VLForConditionalGeneration
 
 from outrider.core.errors import ConfigError
 from outrider.core.training_data import Example
@@ -71,7 +71,9 @@ def learning_rate(step: int, total: int, warmup: int, peak: float) -> float:
     return peak * (0.05 + 0.95 * 0.5 * (1.0 + math.cos(math.pi * share)))
 
 
-def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+def make_optimizers(
+    model: nn.Module, learning_rate: float, weight_decay: float
+) -> list[torch.optim.Optimizer]:
     """Muon for hidden matrices, AdamW for embeddings, the patch projection, norms and biases."""
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
@@ -81,11 +83,11 @@ def make_optimizers(model: nn.Module, config: TrainingConfig) -> list[torch.opti
     return [
         torch.optim.Muon(
             matrices,
-            lr=config.learning_rate,
-            weight_decay=config.weight_decay,
+            lr=learning_rate,
+            weight_decay=weight_decay,
             adjust_lr_fn="match_rms_adamw",
         ),
-        torch.optim.AdamW(others, lr=config.learning_rate, weight_decay=0.0, betas=(0.9, 0.98)),
+        torch.optim.AdamW(others, lr=learning_rate, weight_decay=0.0, betas=(0.9, 0.98)),
     ]
 
 
@@ -93,7 +95,7 @@ class Trainer:
     """One training run in one folder; `run` yields a line of figures now and then.
 
     Under `torch.distributed` each rank takes its share of every batch and the gradients are averaged.
-    A run begins with the weights of the checkpoint `start`, if one is given, and goes on with its own.
+    A run begins with the weights of `start`, a checkpoint or a model's folder, and goes on with its own.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Trainer:
 
     def _start_phase(self, phase: str) -> None:
         self.progressed.phase, self.progressed.step = phase, 0
-        self._optimizers = make_optimizers(self.network, self.config)
+        self._optimizers = make_optimizers(self.network, self.config.learning_rate, self.config.weight_decay)
 
     def _phase(self, phase: str, total: int, batch_frames: int) -> Iterator[dict[str, float]]:
         examples = examples_forever(self._data, self.config.seed + self.progressed.frames + 7919 * self._rank)
@@ -210,13 +212,16 @@ class Trainer:
         save_checkpoint(self._checkpoint, state)
 
     def _take_weights(self, start: Path) -> None:
-        """Weights alone; the schedule is this run's."""
+        """Weights alone; the schedule is this run's. A model's folder has none of the heads of training."""
         try:
-            self.network.load_state_dict(torch.load(start, weights_only=True)["network"])
+            if start.is_dir():
+                self.network.model.load_state_dict(_folder_weights(start))
+            else:
+                self.network.load_state_dict(torch.load(start, weights_only=True)["network"])
         except Exception as error:
             raise ConfigError(
                 f"{start} holds no weights of a {self.config.role} with this tokenizer; "
-                "give the checkpoint.pt of an earlier run"
+                "give the checkpoint.pt of an earlier run or a model's folder"
             ) from error
 
     def _resume(self) -> None:
@@ -230,6 +235,10 @@ class Trainer:
         self.progressed = Progressed(**state["progressed"])
         for optimizer, saved in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
+
+
+def _folder_weights(folder: Path) -> dict[str, torch.Tensor]:
+    return Qwen2VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict()
 
 
 def _note(figures: dict[str, float]) -> str:

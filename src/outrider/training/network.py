@@ -26,6 +26,7 @@ class VisionHeads(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.read = nn.Linear(width, NUM_KINDS + NUM_COLOURS + 1)
+        nn.init.zeros_(self.read.weight)  # so that untaught heads leave a trained tower alone
 
     def loss(self, features: torch.Tensor, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean loss, and accuracy of kind and colour over the tokens that show an object."""

@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
 
 from outrider.core.errors import ConfigError
@@ -37,6 +39,32 @@ def test_the_plan_has_half_in_view_a_quarter_hidden_a_quarter_elsewhere(tmp_path
     assert counts == {"in_view": 20, "hidden": 10, "other_room": 10}
     assert len({task.home_seed for task in tasks}) == 40
     assert not {t.home_seed for t in tasks} & {t.home_seed for t in plan(40, 4, "target", tmp_path, 100)}
+
+
+def test_the_models_of_an_episode_see_the_home_in_its_look():
+    brightness = []
+
+    def watch(simulator, navigator):
+        brightness.append(cv2.imdecode(np.frombuffer(simulator.frame_jpeg(), np.uint8), 0).mean())
+        return "stop\narrived: here."
+
+    for look in ("plain", "dim"):
+        settings = NavigatorSettings()
+        run_episode(generate_home(4), "find it", lambda _: watch, settings, 0.0, look=look)
+    assert brightness[1] < 0.7 * brightness[0]
+
+
+def test_a_look_that_is_none_is_refused_before_any_home_is_made(tmp_path):
+    with pytest.raises(ConfigError, match="look 'foggy' is unknown; use plain"):
+        evaluate_navigation(1, 0, "expert", tmp_path, look="foggy")
+
+
+def test_the_expert_sees_through_a_look_what_it_sees_in_plain(tmp_path):
+    assert plan(1, 3, "expert", tmp_path, 20, look="noisy")[0].look == "noisy"
+    plain, noisy = (
+        run_task(plan(1, 3, "expert", tmp_path, 20, look=look)[0]).result for look in ("plain", "noisy")
+    )
+    assert plain.success and noisy.success and plain.steps == noisy.steps
 
 
 def test_figures():

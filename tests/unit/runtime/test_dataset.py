@@ -1,7 +1,10 @@
 """Training examples: the robot of the data moves as the robot does, and remembers as it does."""
 
 import math
+from itertools import islice
 
+import cv2
+import numpy as np
 import pytest
 
 from outrider.core.language.actions import Motion
@@ -49,3 +52,21 @@ def test_some_homes_have_memories_in_their_prompts_and_the_expert_goes_by_them()
     assert 0.1 < len(remembered) / len(queries) < 0.7
     assert any("\nrecall: " in query.answer for query in remembered)
     assert not any("\nrecall: " in query.answer for query in queries if query not in remembered)
+
+
+def test_homes_take_looks_in_turn_and_each_dressed_view_has_its_plain_twin():
+    plain, dressed = (list(islice(home_examples(seed, ("plain", "washed")), 3)) for seed in (6, 7))
+    assert all(example.plain_jpeg == b"" for example in plain)
+    for example in dressed:
+        shown, twin = (
+            cv2.imdecode(np.frombuffer(jpeg, np.uint8), 0).astype(float)
+            for jpeg in (example.jpeg, example.plain_jpeg)
+        )
+        assert shown.shape == twin.shape and shown.mean() > twin.mean() + 10.0
+        assert np.corrcoef(shown.ravel(), twin.ravel())[0, 1] > 0.5
+
+
+def test_a_look_changes_no_task_and_no_answer():
+    plain, noisy = (list(islice(home_examples(7, (look,)), 3)) for look in ("plain", "noisy"))
+    assert [one.queries[0].user_text for one in plain] == [one.queries[0].user_text for one in noisy]
+    assert [one.queries[0].answer for one in plain] == [one.queries[0].answer for one in noisy]

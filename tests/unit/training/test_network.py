@@ -108,6 +108,17 @@ def test_a_run_begins_with_the_weights_of_another(tokenizer, tmp_path):
         Trainer(TrainingConfig("target"), tokenizer, tmp_path, tmp_path / "run", start)
 
 
+def test_a_run_begins_with_the_weights_of_a_models_folder(tokenizer, tmp_path):
+    shipped = build_model("draft", tokenizer)
+    shipped.save_pretrained(tmp_path / "draft")
+    start = tmp_path / "draft"
+    trainer = Trainer(TrainingConfig("draft", steps=2), tokenizer, tmp_path, tmp_path / "run", start)
+    weights = trainer.network.model.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in shipped.state_dict().items())
+    with pytest.raises(ConfigError, match=r"no weights of a target .* or a model's folder"):
+        Trainer(TrainingConfig("target"), tokenizer, tmp_path, tmp_path / "run", start)
+
+
 def test_every_shard_is_read_before_any_twice_and_a_new_one_comes_next(tmp_path):
     import msgspec
 

@@ -37,6 +37,7 @@ from outrider.runtime.mission.episode import (
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import phrase, true_sighting
 from outrider.simulation.homes import Home, generate_home
+from outrider.simulation.looks.styles import checked_looks
 from outrider.simulation.simulator import Simulator
 
 MODELS = ("target", "draft", "pair", "expert")
@@ -70,6 +71,7 @@ class EpisodeTask:
     max_steps: int
     memory: bool = False
     legs: bool = False
+    look: str = "plain"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def plan(
     max_steps: int,
     memory: bool = False,
     legs: bool = False,
+    look: str = "plain",
 ) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
     first = first_home_seed(seed)
@@ -100,6 +103,7 @@ def plan(
             max_steps,
             memory,
             legs,
+            look,
         )
         for index in range(episodes)
     ]
@@ -109,9 +113,9 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     """The model's episode and the expert's on the same home."""
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
-    settings = NavigatorSettings(max_steps=task.max_steps)
     known = _earlier_visit(home) if task.memory else ()
-    expert = run_episode(home, instruction, expert_answerer, settings, ODOMETRY_NOISE, known, task.legs)
+    setting = (NavigatorSettings(max_steps=task.max_steps), ODOMETRY_NOISE, known, task.legs, task.look)
+    expert = run_episode(home, instruction, expert_answerer, *setting)
     if task.model == "expert":
         return EpisodePair(expert, expert)
     decoder = _decoder(task.model, task.folder)
@@ -119,7 +123,7 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     def make_answerer(simulator: Simulator) -> Answerer:
         return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
 
-    result = run_episode(home, instruction, make_answerer, settings, ODOMETRY_NOISE, known, task.legs)
+    result = run_episode(home, instruction, make_answerer, *setting)
     return EpisodePair(result, expert)
 
 
@@ -188,6 +192,7 @@ def evaluate_navigation(
     max_steps: int = 100,
     memory: str = "off",
     legs: bool = False,
+    look: str = "plain",
 ) -> dict[str, Any]:
     """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
     if model not in MODELS:
@@ -196,11 +201,12 @@ def evaluate_navigation(
         raise ConfigError(f"memory={memory!r} is not one of {', '.join(MEMORY)}")
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
+    checked_looks([look])
     folder = Path() if model == "expert" else models_folder(models)
-    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs)
+    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs, look)
     pairs = list(tracked(_run_all(tasks, processes), "episodes", total=episodes))
     pairs.sort(key=lambda pair: pair.result.seed)
-    figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, **summarise(pairs)}
+    figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, "look": look, **summarise(pairs)}
     make_console().print(_table(figures))
     for line in lost_homes(pairs):
         make_console().print(line)
@@ -236,8 +242,8 @@ def lost_homes(pairs: Sequence[EpisodePair]) -> list[str]:
 
 def _table(figures: dict[str, Any]) -> Table:
     table = Table(
-        title=f"navigation, {figures['model']}, memory {figures['memory']}, {figures['episodes']} episodes, "
-        f"seed {figures['seed']}"
+        title=f"navigation, {figures['model']}, memory {figures['memory']}, look {figures['look']}, "
+        f"{figures['episodes']} episodes, seed {figures['seed']}"
     )
     for heading in ("figure", "value", "95 % interval"):
         table.add_column(heading, justify="left" if heading == "figure" else "right")

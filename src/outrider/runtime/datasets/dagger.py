@@ -7,7 +7,8 @@ Learning", AISTATS 2011: who imitates along the expert's way alone never sees wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from outrider.core.training_data import Example
 from outrider.core.values import Prompt
 from outrider.runtime.datasets.dataset import (
     ACTIONS,
-    ODOMETRY_NOISE,
     TABLE,
+    Stage,
     begin,
     lesson_example,
     take_step,
@@ -27,26 +28,23 @@ from outrider.runtime.datasets.dataset import (
 from outrider.runtime.mission.episode import decode_action, searched_places
 from outrider.simulation.contexts import Lesson, phrase
 from outrider.simulation.homes import PLACEMENTS, generate_home
-from outrider.simulation.perception import Eyes
-from outrider.simulation.simulator import Simulator
 
 DRIVEN_STEPS = 48
 PLACEMENT_SHARES = {"in_view": 0.2, "hidden": 0.2, "other_room": 0.6}
 RANDOM_ACTION_SHARE = 0.06
 
 
-def driven_examples(seed: int, decoder: TextDecoder) -> Iterator[Example]:
+def driven_examples(seed: int, decoder: TextDecoder, looks: Sequence[str] = ("plain",)) -> Iterator[Example]:
     """All examples of one home that the decoder's model drives through, now and then pushed off its way."""
     rng = np.random.default_rng([seed, 13])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=_shares()))])
-    simulator = Simulator(home, seed, ODOMETRY_NOISE)
-    eyes, history = Eyes(simulator), begin(rng, home)
-    instruction = phrase(rng, home.target.spec)
-    try:
+    history, instruction = begin(rng, home), phrase(rng, home.target.spec)
+    with closing(Stage(home, looks)) as stage:
+        simulator = stage.simulator
         for _ in range(DRIVEN_STEPS):
             pose = simulator.odometry().pose
             lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
-            example, text = lesson_example(rng, simulator, eyes, lesson)
+            example, text = lesson_example(rng, stage, lesson)
             yield example
             prompt = Prompt(render_prompt(lesson.context), simulator.frame_jpeg())
             said = _executable(split_answer(decode_action(decoder, prompt)), expert=split_answer(text))
@@ -54,8 +52,6 @@ def driven_examples(seed: int, decoder: TextDecoder) -> Iterator[Example]:
                 return
             action = str(rng.choice(ACTIONS)) if rng.random() < RANDOM_ACTION_SHARE else said.action
             take_step(simulator, history, action, said.phase)
-    finally:
-        simulator.close()
 
 
 def _shares() -> list[float]:

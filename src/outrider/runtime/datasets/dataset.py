@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from outrider.runtime.mission.episode import searched_places
 from outrider.simulation.contexts import Lesson, make_lesson, make_sightings, phrase, random_pose
 from outrider.simulation.expert import answer
 from outrider.simulation.homes import PLACEMENTS, Home, generate_home
+from outrider.simulation.looks.styles import PLAIN, draw_look, in_plain
 from outrider.simulation.perception import Eyes, View
 from outrider.simulation.simulator import Simulator
 
@@ -31,28 +33,47 @@ ACTIONS = tuple(
 )
 
 
-def home_examples(seed: int) -> Iterator[Example]:
+def home_examples(seed: int, looks: Sequence[str] = ("plain",)) -> Iterator[Example]:
     """All examples of one home: one noisy episode of the expert, then frames from random poses."""
     rng = np.random.default_rng([seed, 11])
     home = generate_home(seed, placement=PLACEMENTS[int(rng.choice(3, p=[0.35, 0.25, 0.4]))])
-    simulator = Simulator(home, seed, ODOMETRY_NOISE)
-    eyes = Eyes(simulator)
-    try:
-        yield from _episode(rng, home, simulator, eyes)
+    with closing(Stage(home, looks)) as stage:
+        yield from _episode(rng, home, stage)
         for _ in range(RANDOM_FRAMES):
-            simulator.place(random_pose(rng, home))
-            yield lesson_example(rng, simulator, eyes, None)[0]
-    finally:
-        simulator.close()
+            stage.simulator.place(random_pose(rng, home))
+            yield lesson_example(rng, stage, None)[0]
 
 
-def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: Eyes) -> Iterator[Example]:
-    history = begin(rng, home)
+class Stage:
+    """A home in one of the looks, which homes take in turn, and the same views in plain."""
+
+    def __init__(self, home: Home, looks: Sequence[str]) -> None:
+        look = draw_look(looks[home.seed % len(looks)], home.seed)
+        self.simulator = Simulator(home, home.seed, ODOMETRY_NOISE, look)
+        self.eyes = Eyes(self.simulator)
+        self._plain = None if look == PLAIN else Simulator(home, home.seed, look=in_plain(look))
+
+    def plain_jpeg(self) -> bytes:
+        """The present view in plain; empty where that is what the simulator shows."""
+        if self._plain is None:
+            return b""
+        self._plain.place(self.simulator.truth())
+        return self._plain.frame_jpeg()
+
+    def close(self) -> None:
+        """Frees what renders."""
+        self.simulator.close()
+        if self._plain is not None:
+            self._plain.close()
+
+
+def _episode(rng: np.random.Generator, home: Home, stage: Stage) -> Iterator[Example]:
+    history, simulator = begin(rng, home), stage.simulator
     instruction = phrase(rng, home.target.spec)
     for _ in range(EPISODE_STEPS):
         pose = simulator.odometry().pose
         lesson = Lesson(history.context(instruction, pose), searched_places(history, pose))
-        example, text = lesson_example(rng, simulator, eyes, lesson)
+        example, text = lesson_example(rng, stage, lesson)
         yield example
         said = split_answer(text)
         if said.action == "stop":
@@ -61,18 +82,17 @@ def _episode(rng: np.random.Generator, home: Home, simulator: Simulator, eyes: E
         take_step(simulator, history, action, said.phase)
 
 
-def lesson_example(
-    rng: np.random.Generator, simulator: Simulator, eyes: Eyes, own: Lesson | None
-) -> tuple[Example, str]:
+def lesson_example(rng: np.random.Generator, stage: Stage, own: Lesson | None) -> tuple[Example, str]:
     """The example of the present view, and the expert's answer to its first task (`own` if there is one)."""
+    simulator = stage.simulator
     segments = simulator.segment_camera()
-    view = eyes.look(segments)
+    view = stage.eyes.look(segments)
     lessons = [own] if own is not None else []
     while len(lessons) < QUERIES_PER_FRAME:
         lessons.append(make_lesson(rng, simulator.home, simulator.truth(), view))
     queries = [_query(view, lesson) for lesson in lessons]
-    labels = eyes.cell_labels(segments)
-    return Example(simulator.frame_jpeg(), labels.tobytes(), queries), queries[0].answer
+    cells = stage.eyes.cell_labels(segments).tobytes()
+    return Example(simulator.frame_jpeg(), cells, queries, stage.plain_jpeg()), queries[0].answer
 
 
 def _query(view: View, lesson: Lesson) -> Query:

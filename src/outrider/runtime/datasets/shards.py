@@ -7,7 +7,7 @@ A shard is one msgpack file; it exists only when whole (written beside and renam
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from outrider.runtime.datasets.dagger import driven_examples
 from outrider.runtime.datasets.dataset import home_examples
 from outrider.runtime.datasets.held_out import FIRST_HOME_SEED
 from outrider.runtime.wiring.decoders import local_decoder
+from outrider.simulation.looks.styles import checked_looks
 
 FRAMES_PER_SHARD = 1000
 HOMES_PER_SHARD = 1000
@@ -32,26 +33,34 @@ NUM_SEEDS = FIRST_HOME_SEED // (HOMES_PER_SHARD * SHARDS_PER_SEED)
 
 @dataclass(frozen=True)
 class ShardTask:
-    """One shard to write: from which home on, and the folder of the model that drives (None: the expert)."""
+    """One shard to write: from which home on, the model's folder that drives (None: the expert), looks."""
 
     path: Path
     first_home: int
     driver: Path | None
+    looks: tuple[str, ...] = ("plain",)
 
 
 def write_dataset(
-    folder: Path, num_shards: int, seed: int, processes: int, driver: Path | None = None
+    folder: Path,
+    num_shards: int,
+    seed: int,
+    processes: int,
+    driver: Path | None = None,
+    looks: Sequence[str] = ("plain",),
 ) -> Iterator[Path]:
     """Write what is missing of a data set, yielding shards as they are done.
 
     With `driver` a model drives (see `driven_examples`); such shards join the folder under another name.
-    Raises ConfigError where the homes would be held-out ones, or nothing can be written to the folder.
+    The homes take the `looks` in turn. Raises ConfigError where the homes would be held-out ones, a look is
+    unknown, or nothing can be written to the folder.
     """
     if seed >= NUM_SEEDS or num_shards > SHARDS_PER_SEED:
         raise ConfigError(
             f"seed must be below {NUM_SEEDS} and shards at most {SHARDS_PER_SEED}: "
             "the homes beyond are held out for evaluation"
         )
+    checked = checked_looks(looks)
     checked_folder(folder)
     name = "shard" if driver is None else "shard-driven"
     tasks = [
@@ -59,6 +68,7 @@ def write_dataset(
             folder / f"{name}-{index:04d}.msgpack",
             (seed * SHARDS_PER_SEED + index) * HOMES_PER_SHARD,
             driver,
+            checked,
         )
         for index in range(num_shards)
     ]
@@ -76,7 +86,7 @@ def write_shard(task: ShardTask) -> Path:
     examples: list[Example] = []
     home_seed = task.first_home
     while len(examples) < FRAMES_PER_SHARD:
-        examples.extend(_home(home_seed, task.driver))
+        examples.extend(_home(home_seed, task))
         home_seed += 1
     temporary = task.path.with_suffix(".partial")
     temporary.write_bytes(msgspec.msgpack.encode(Shard(examples[:FRAMES_PER_SHARD])))
@@ -84,8 +94,10 @@ def write_shard(task: ShardTask) -> Path:
     return task.path
 
 
-def _home(home_seed: int, driver: Path | None) -> Iterator[Example]:
-    return home_examples(home_seed) if driver is None else driven_examples(home_seed, _decoder(driver))
+def _home(home_seed: int, task: ShardTask) -> Iterator[Example]:
+    if task.driver is None:
+        return home_examples(home_seed, task.looks)
+    return driven_examples(home_seed, _decoder(task.driver), task.looks)
 
 
 @lru_cache(maxsize=1)

@@ -20,6 +20,7 @@ from outrider.navigation.motion.driving import carry_out
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.simulation.expert import SearchedPlace, answer
 from outrider.simulation.homes import Home, HomeObject
+from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.perception import Eyes
 from outrider.simulation.simulator import Simulator, open_simulator
 
@@ -106,12 +107,13 @@ def run_episode(
     odometry_noise: float,
     sightings: Sequence[Sighting] = (),
     legs: bool = False,
+    look: str = "plain",
 ) -> EpisodeResult:
     """Run one goal to its end. The simulated clock stands while the answer is made.
 
-    `sightings`: what memory says to this goal. With `legs` the robot walks.
+    `sightings`: what memory says to this goal. With `legs` the robot walks. `look` is one of `LOOKS`.
     """
-    simulator = open_simulator(home, home.seed, odometry_noise, legs)
+    simulator = open_simulator(home, home.seed, odometry_noise, legs, draw_look(look, home.seed))
     try:
         return _run(simulator, home, instruction, make_answerer(simulator), settings, sightings)
     finally:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A look's surfaces, lights and lens, put into the MuJoCo description of a home before it is compiled."""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+
+from outrider.simulation.looks.patterns import SIZE, texture
+from outrider.simulation.looks.styles import PLAIN, Lens, Look, Rgb
+
+SCENERY_STREAM = 43
+CEILING_RGB = (0.93, 0.92, 0.89)
+MOST_SATURATED = 0.35
+"""Of floors, walls and furniture: paler than any object."""
+DARKEST = {"floor": 0.45, "wall": 0.6, "furniture": 0.4, "object": 0.75}
+TILE_M = (0.6, 2.0)
+CUBE_SIDES = 6
+
+
+def dress(spec: mujoco.MjSpec, look: Look, height_m: float) -> None:
+    """Give a home, whose rooms are `height_m` high, its look; geoms tell by name what they are."""
+    if look == PLAIN:
+        return
+    rng = np.random.default_rng([look.seed, SCENERY_STREAM])
+    surfaces = _surfaces(spec)
+    rooms = [geom for part, geom in surfaces if part == "floor"]
+    if look.ceiling:
+        _add_ceilings(spec, rng, rooms, height_m)
+    for _ in range(look.lamps):
+        _hang_lamp(spec, rng, rooms, height_m)
+    _scale_lights(spec, look.light, 1.0 / (1.0 + 0.2 * look.lamps))
+    if look.textured:
+        _put_on_textures(spec, rng, surfaces)
+    _fit_lens(spec.camera("front"), look.lens)
+
+
+def _surfaces(spec: mujoco.MjSpec) -> list[tuple[str, mujoco.MjsGeom]]:
+    named = [(geom.name.split("/")[0], geom) for geom in spec.geoms]
+    return [(part, geom) for part, geom in named if part in DARKEST]
+
+
+def _add_ceilings(
+    spec: mujoco.MjSpec, rng: np.random.Generator, rooms: list[mujoco.MjsGeom], height_m: float
+) -> None:
+    """Hang a plane that faces down over each room."""
+    material = spec.add_material(name="ceiling", emission=float(rng.uniform(0.0, 0.7)))
+    rgb = np.array(CEILING_RGB) * rng.uniform(0.7, 1.05)
+    for index, room in enumerate(rooms):
+        spec.worldbody.add_geom(
+            name=f"ceiling/{index}",
+            type=mujoco.mjtGeom.mjGEOM_PLANE,
+            size=[room.size[0], room.size[1], 1.0],
+            pos=[room.pos[0], room.pos[1], height_m],
+            quat=[0.0, 1.0, 0.0, 0.0],
+            rgba=[*rgb, 1.0],
+            material=material.name,
+            contype=0,
+            conaffinity=0,
+        )
+
+
+def _hang_lamp(
+    spec: mujoco.MjSpec, rng: np.random.Generator, rooms: list[mujoco.MjsGeom], height_m: float
+) -> None:
+    room = rooms[int(rng.integers(len(rooms)))]
+    place = room.pos[:2] + rng.uniform(-0.8, 0.8, 2) * room.size[:2]
+    colour = rng.uniform(0.2, 0.5) * rng.uniform([0.9, 0.8, 0.6], [1.0, 1.0, 1.0])
+    spec.worldbody.add_light(
+        type=mujoco.mjtLightType.mjLIGHT_POINT,
+        pos=[*place, height_m - 0.2],
+        diffuse=list(colour),
+        specular=[0.1] * 3,
+        castshadow=False,
+    )
+
+
+def _scale_lights(spec: mujoco.MjSpec, light: Rgb, share: float) -> None:
+    """Colour every light; what was there before the lamps keeps `share` of its brightness."""
+    headlight = spec.visual.headlight
+    headlight.ambient = np.array(headlight.ambient) * light * share
+    headlight.diffuse = np.array(headlight.diffuse) * light * share
+    for lamp in spec.lights:
+        own = 1.0 if lamp.type == mujoco.mjtLightType.mjLIGHT_POINT else share
+        lamp.diffuse = np.array(lamp.diffuse) * light * own
+
+
+def _put_on_textures(
+    spec: mujoco.MjSpec, rng: np.random.Generator, surfaces: list[tuple[str, mujoco.MjsGeom]]
+) -> None:
+    """One texture for each floor, thing and piece of furniture; the walls share one."""
+    shared: dict[str, Rgb] = {}
+    for part, geom in surfaces:
+        owner = part if part == "wall" else "/".join(geom.name.split("/")[:2])
+        if owner not in shared:
+            _add_material(spec, rng, owner, part)
+            shared[owner] = _pale(rng)
+        geom.material = owner
+        if part != "object":
+            geom.rgba = [*shared[owner], 1.0]
+
+
+def _add_material(spec: mujoco.MjSpec, rng: np.random.Generator, name: str, part: str) -> None:
+    flat = part == "floor"
+    sides = 1 if flat else CUBE_SIDES
+    kind = mujoco.mjtTexture.mjTEXTURE_2D if flat else mujoco.mjtTexture.mjTEXTURE_CUBE
+    picture = texture(rng, DARKEST[part])
+    made = spec.add_texture(name=name, type=kind, width=SIZE, height=SIZE * sides, nchannel=3)
+    made.data = np.tile(picture, (sides, 1, 1)).tobytes()
+    material = spec.add_material(name=name, specular=0.1, texuniform=flat)
+    material.textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = name
+    material.texrepeat = [1.0 / rng.uniform(*TILE_M)] * 2
+
+
+def _pale(rng: np.random.Generator) -> Rgb:
+    """A bright or dark colour of little saturation."""
+    value, saturation, hue = rng.uniform(0.45, 1.0), rng.uniform(0.0, MOST_SATURATED), rng.random()
+    red, green, blue = (
+        float(value * (1.0 - saturation * (0.5 + 0.5 * math.cos(2 * math.pi * (hue + third / 3)))))
+        for third in range(3)
+    )
+    return red, green, blue
+
+
+def _fit_lens(camera: mujoco.MjsCamera, lens: Lens) -> None:
+    camera.pos = np.array(camera.pos) + np.array([0.0, 0.0, lens.raised_m])
+    half = math.tan(math.radians(camera.fovy) / 2) / lens.focal
+    camera.fovy = 2 * math.degrees(math.atan(half))
+    up = [math.sin(lens.pitch_rad), 0.0, math.cos(lens.pitch_rad)]
+    camera.alt.xyaxes = [0.0, -1.0, 0.0, *up]
