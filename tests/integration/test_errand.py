@@ -14,9 +14,10 @@ from outrider.core.values import Decoded, DecodeRequest, Place, Pose2D, Verified
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
 from outrider.memory.store.store import MemoryStore
-from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalSettings
+from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.mission import Errand
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec, vocabulary

@@ -22,7 +22,7 @@ from unitree_api.msg import Request, Response
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.values import Velocity
-from outrider.navigation.motion.pilot import Ending
+from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.base.action_node import IDLE_PERIOD_S, ActionNode
 from outrider.nodes.common import convert, qos
 from outrider.nodes.go2 import go2_api

@@ -23,7 +23,7 @@ from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 from outrider.core.errors import MemoryStoreError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.values import Pose2D
-from outrider.navigation.motion.pilot import Ending
+from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator import navigator_node
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, LOOKS
@@ -31,7 +31,8 @@ from outrider.nodes.navigator.navigator_node import NO_CLIENT, NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
-from outrider.runtime.mission.goal_run import GoalSettings, StepState, StepUpdate
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.robot_side import StepState, StepUpdate
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator
 

@@ -15,7 +15,7 @@ from outrider.navigation.goal.navigator import Navigator, NavigatorSettings, Out
 from outrider.nodes.common import convert
 from outrider.nodes.common.topic_watch import TopicWatch
 from outrider.nodes.navigator.robot_side import RosRobotSide
-from outrider.runtime.mission.goal_run import StepState, StepUpdate
+from outrider.runtime.mission.robot_side import StepState, StepUpdate
 
 pytestmark = pytest.mark.ros
 PERIOD_S = 0.1

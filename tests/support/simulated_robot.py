@@ -6,14 +6,14 @@ from outrider.core.language.actions import ActionTable
 from outrider.core.values import Decoded, DecodeRequest, Odometry
 from outrider.memory.observer import Observer
 from outrider.navigation.motion.driving import carry_out
-from outrider.navigation.motion.pilot import Ending, MotionEnd
+from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.navigation.sensing.floor_map import FloorMap
-from outrider.runtime.mission.goal_run import Frame, StepState, StepUpdate
+from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
 from outrider.simulation.simulator import Simulator
 
 
 class SimulatedSide:
-    """Implements `goal_run.RobotSide`; maps the floor, and lets an observer read along, as the nodes do."""
+    """Implements `robot_side.RobotSide`; maps the floor, and lets an observer read along, as the nodes do."""
 
     def __init__(self, simulator: Simulator, observer: Observer | None = None) -> None:
         self.simulator = simulator

@@ -33,11 +33,33 @@ def eval_navigation(
         str,
         typer.Option(help="How homes look: plain, textured, dim, warm, washed, noisy, or all mixed."),
     ] = "plain",
+    motion: Annotated[
+        str,
+        typer.Option(
+            help="Answers take time: the robot moves on meanwhile (continuous) or stands (stepwise)."
+        ),
+    ] = "",
+    round_trip_ms: Annotated[
+        float, typer.Option(min=0.0, help="Round trip of the link in milliseconds, with --motion.")
+    ] = 0.0,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
     from outrider.evaluation.robot.navigation import evaluate_navigation
 
-    evaluate_navigation(episodes, seed, model, models, json_file, processes, max_steps, memory, legs, look)
+    evaluate_navigation(
+        episodes,
+        seed,
+        model,
+        models,
+        json_file,
+        processes,
+        max_steps,
+        memory,
+        legs,
+        look,
+        motion,
+        round_trip_ms,
+    )
 
 
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
@@ -78,11 +100,12 @@ def eval_safety(
     injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 300,
     seed: Seed = 0,
     json_file: Json = None,
+    motion: Annotated[str, typer.Option(help="How it moves: continuous or stepwise.")] = "continuous",
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
     from outrider.evaluation.robot.safety import run_safety
 
-    raise typer.Exit(run_safety(injections, seed, json_file))
+    raise typer.Exit(run_safety(injections, seed, json_file, motion))
 
 
 @app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")

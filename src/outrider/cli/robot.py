@@ -33,6 +33,13 @@ def demo(
     strategy: Annotated[
         str, typer.Option(help="Decoding strategy: ar, sd, dssd, fsd, picospec or outrider.")
     ] = "outrider",
+    motion: Annotated[
+        str | None,
+        typer.Option(
+            help="continuous: the next picture is taken under way (the default); stepwise: standing.",
+            show_default=False,
+        ),
+    ] = None,
     drafters: Annotated[
         str,
         typer.Option(
@@ -101,6 +108,7 @@ def demo(
         check_needs_no_ros(
             endpoint=endpoint,
             link=link,
+            motion=motion,
             store=store,
             store_key_file=store_key_file,
             real_time_factor=real_time_factor != 1.0,
@@ -138,6 +146,7 @@ def demo(
             instruction,
             out=out,
             strategy=strategy,
+            motion=motion,
             drafters=drafters,
             temperature=temperature,
             top_p=top_p,

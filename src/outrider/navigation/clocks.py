@@ -14,6 +14,9 @@ MAX_PACE, JUMP_S = 20.0, 1.0
 STILL_S, PAUSES, LONGEST_STILL_S = 0.22, 3.0, 2.0
 # Real seconds after a jump until the clock counts again.
 SETTLE_S = 1.0
+# What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
+AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
+SYNCHRONISE = "synchronise the clocks of the computers, or stamp the camera's pictures by this one's"
 NO_CLOCK = "use_sim_time is set, but nobody publishes /clock: start its source, or set use_sim_time:=false"
 
 
@@ -94,3 +97,12 @@ class ClockMapping:
 
     def _restart(self, started_s: float, before_s: float) -> None:
         self._started_s, self._before_s, self._smallest_s = started_s, before_s, math.inf
+
+
+def clock_off(frame_age_s: float) -> str:
+    """How the clock that stamped a frame of this age differs from this one, or an empty text."""
+    if frame_age_s < -AHEAD_S:
+        return f"its frame is stamped {-frame_age_s:.1f} s ahead of this clock: {SYNCHRONISE}"
+    if frame_age_s > CLOCK_OFF_S:
+        return f"its frame is stamped {frame_age_s:.0f} s ago: {SYNCHRONISE}"
+    return ""

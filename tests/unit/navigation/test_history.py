@@ -124,3 +124,20 @@ def test_a_whole_turn_in_vain_ends_the_trust_in_a_sighting():
     assert len(history.sightings) == 1
     history.record_action("turn left large", "recall", Pose2D(0, 0, 0))
     assert history.sightings == []
+
+
+def test_under_way_turns_count_as_odometry_shows_them() -> None:
+    history = SearchHistory(Pose2D(0, 0, 0), under_way=True)
+    for degrees in (36.0, 71.0, 106.0):
+        history.record_action("turn left large", "look", Pose2D(0.0, 0.0, math.radians(degrees)))
+    assert history.turned_deg == 105.0
+    history.record_action("turn right large", "look", Pose2D(0.0, 0.0, math.radians(110.0)))
+    assert history.turned_deg == 105.0, "it has not begun to turn back yet"
+
+
+def test_under_way_a_full_turn_is_one_by_odometry() -> None:
+    history = SearchHistory(Pose2D(0, 0, 0), under_way=True)
+    for index in range(1, 11):
+        assert not history.searched_places
+        history.record_action("turn left large", "look", Pose2D(0.0, 0.0, math.radians(36.0 * index)))
+    assert len(history.searched_places) == 1

@@ -12,13 +12,11 @@ from outrider.navigation.motion.pilot import (
     BASE_PATIENCE_S,
     MAX_MOTION_REAL_S,
     STOP_BURST_TICKS,
-    Drive,
-    Ending,
     Moment,
     Pilot,
     PilotSettings,
-    StepText,
 )
+from outrider.navigation.motion.step_motions import Drive, Ending, StepText
 
 PERIOD_S = 0.04
 FREE = (math.inf,) * 36
@@ -40,6 +38,7 @@ class Rig:
         self.pace, self.step_s = pace, period_s * pace
         self.now_s = 100.0
         self.pose = Pose2D(0.0, 0.0, 0.0)
+        self.velocity = Velocity()
         self.sent: list[Drive] = []
 
     @property
@@ -53,7 +52,7 @@ class Rig:
         self.pilot.on_text(StepText(session, step, action, **more), self.now)  # type: ignore[arg-type]
 
     def tick(self) -> Drive:
-        odometry = Odometry(self.pose, Velocity(), self.now_s)
+        odometry = Odometry(self.pose, self.velocity, self.now_s)
         scan = free_scan(self.now_s)
         drive = self.pilot.tick(odometry, scan, self.now)
         velocity = drive.velocity or Velocity()
@@ -62,6 +61,14 @@ class Rig:
         self.pose = Pose2D(x, self.pose.y + velocity.vx * math.sin(yaw) * self.step_s, yaw)
         self.now_s += self.step_s
         self.sent.append(drive)
+        return drive
+
+    def go(self, ticks: int, **text: object) -> Drive:
+        """Tick while a text is repeated, with odometry that knows the robot's speed; the last of it."""
+        for _ in range(ticks):
+            self.say(**text)  # type: ignore[arg-type]
+            drive = self.tick()
+            self.velocity = drive.velocity or Velocity()
         return drive
 
     def run(self, alive: bool = True, ticks: int = 400, **text: object) -> Drive:
@@ -477,6 +484,69 @@ def test_a_newer_text_takes_over() -> None:
     assert drive.end is not None and drive.end.step == 1 and drive.end.ending is Ending.STOPPED
     end = rig.run(step=2, action="turn left small").end
     assert end is not None and end.step == 2 and math.degrees(rig.pose.yaw) == pytest.approx(15.0, abs=1.5)
+
+
+def test_a_text_of_another_goal_begins_with_a_stop() -> None:
+    rig = Rig()
+    rig.go(10, action="move forward large")
+    rig.say(action="move forward small", session="b")
+    assert rig.tick().stop
+
+
+def test_the_next_step_goes_on_without_a_stop_from_where_its_frame_was_taken() -> None:
+    rig = Rig()
+    rig.go(14)
+    taken, frame_s = rig.pose.x, rig.now_s
+    speed = rig.go(3).velocity
+    assert speed is not None and speed.vx > 0.3 and rig.pose.x > taken + 0.04
+    rig.say(step=2, frame_age_s=rig.now_s - frame_s)
+    drive = rig.tick()
+    assert not drive.stop and drive.velocity is not None and drive.velocity.vx > 0.8 * speed.vx
+    assert drive.end is not None and (drive.end.step, drive.end.ending) == (1, Ending.STOPPED)
+    rig.velocity = drive.velocity
+    while rig.pilot.is_moving:
+        rig.go(1, step=2)
+    assert rig.pose.x == pytest.approx(taken + 0.5, abs=0.03)
+
+
+def test_a_step_that_has_nothing_left_to_do_is_done() -> None:
+    rig = Rig()
+    rig.go(3, action="move forward large")
+    frame_s = rig.now_s
+    rig.run(action="move forward large")
+    where = rig.pose
+    end = rig.run(step=2, action="move forward small", frame_age_s=rig.now_s - frame_s).end
+    assert end is not None and end.ending is Ending.DONE and rig.pose.x == pytest.approx(where.x, abs=0.02)
+
+
+def test_a_frame_under_way_whose_place_is_not_known_moves_nothing() -> None:
+    rig = Rig()
+    rig.go(10, action="move forward large")
+    rig.say(step=2, action="move forward small", frame_age_s=5.0)
+    ends = [rig.tick(), rig.tick()]
+    assert any(drive.stop for drive in ends) and not rig.pilot.is_moving
+    assert [(drive.end.step, drive.end.ending) for drive in ends if drive.end] == [
+        (1, Ending.STOPPED),
+        (2, Ending.FAILED),
+    ]
+
+
+def test_a_turn_back_is_halved_while_the_turn_before_it_still_runs() -> None:
+    rig = Rig()
+    rig.go(12, action="turn left large")
+    begun = rig.pose.yaw
+    while rig.pilot.is_moving:
+        rig.go(1, step=2, action="turn right medium")
+    assert math.degrees(rig.pose.yaw - begun) == pytest.approx(-15.0, abs=4.0)
+
+
+@pytest.mark.parametrize("word", ["stop", "nonsense"])
+def test_a_step_that_does_not_move_stops_what_is_under_way(word: str) -> None:
+    rig = Rig()
+    rig.go(10, action="move forward large")
+    rig.say(step=2, action=word)
+    drive = rig.tick()
+    assert drive.stop and drive.velocity == Velocity() and not rig.pilot.is_moving
 
 
 def test_after_a_start_no_frame_from_before_moves_the_robot() -> None:

@@ -15,9 +15,9 @@ HOME = generate_home(0, safety.TARGET, "in_view")
 MOVING_STEPS = 600
 
 
-def run(name: str) -> Trial:
+def run(name: str, motion: str = "continuous") -> Trial:
     fault = next(fault for fault in FAULTS if fault.name == name)
-    return run_trial(HOME, fault, np.random.default_rng(3), MOVING_STEPS)
+    return run_trial(HOME, fault, np.random.default_rng(3), MOVING_STEPS, motion=motion)
 
 
 trial_of = functools.cache(run)
@@ -29,6 +29,12 @@ def test_the_robot_stands_in_time_and_the_goal_has_a_clear_end(fault: Fault) -> 
     assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed
     assert not trial.unclear, trial
     assert trial.reached or trial.message
+
+
+@pytest.mark.parametrize("name", ["late verdict", "verifier killed", "camera frozen", "scan frozen"])
+def test_stepwise_motion_stands_in_time_too(name: str) -> None:
+    trial = run(name, "stepwise")
+    assert 0.0 <= trial.to_zero_s <= 0.3 and not trial.missed and not trial.unclear
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_a_robot_that_goes_far_beyond_a_command_is_counted(monkeypatch: pytest.M
     assert trial_of("odometry stands still").overrun_m < 0.3
     monkeypatch.setattr(motion_bounds.MotionBounds, "is_behind", lambda *_: False)
     monkeypatch.setattr(controller, "STUCK_AFTER_S", 60.0)
-    far = run("odometry stands still")
+    far = run("odometry stands still", "stepwise")
     assert far.missed and far.overrun_m > 0.3 and far.to_zero_s == 0.0
     assert figures_of([far])["worst_overrun_m"] == round(far.overrun_m, 3)
 
@@ -78,7 +84,7 @@ def test_an_end_without_a_reason_is_unclear() -> None:
 
 
 def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(safety, "usable_homes", lambda seed: [(HOME, MOVING_STEPS)])
+    monkeypatch.setattr(safety, "usable_homes", lambda seed, motion: [(HOME, MOVING_STEPS)])
     evaluate_safety(2, 1, tmp_path / "safety.json", {"direct": safety_world.DirectWire})
     figures = json.loads((tmp_path / "safety.json").read_text())
     assert figures["injections"] == len(figures["trials"]) == 2 and figures["missed"] == 0

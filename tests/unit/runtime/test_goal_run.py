@@ -8,16 +8,9 @@ from dataclasses import dataclass, field, replace
 from outrider.core.errors import Cancelled, FrameError, LinkError
 from outrider.core.values import Decoded, DecodeRequest, Odometry, Pose2D, Velocity, Verified
 from outrider.navigation.goal.navigator import NavigatorSettings
-from outrider.navigation.motion.pilot import Ending, MotionEnd
-from outrider.runtime.mission.goal_run import (
-    Frame,
-    GoalError,
-    GoalResult,
-    GoalRun,
-    GoalSettings,
-    StepState,
-    StepUpdate,
-)
+from outrider.navigation.motion.step_motions import Ending, MotionEnd
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
+from outrider.runtime.mission.robot_side import Frame, GoalError, GoalResult, StepState, StepUpdate
 
 LEFT = "turn left small\nlook: nothing yet"
 STOP = "stop\nthere: at the cup"

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from outrider.core.values import Pose2D, RoundStats
-from outrider.navigation.motion.pilot import Ending, MotionEnd
-from outrider.runtime.mission.goal_run import GoalError, GoalResult, StepState, StepUpdate
+from outrider.navigation.motion.step_motions import Ending, MotionEnd
+from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepState, StepUpdate
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.verdict import Judgement, Verdict

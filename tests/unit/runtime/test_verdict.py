@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from outrider.core.values import Pose2D
-from outrider.runtime.mission.goal_run import GoalError, GoalResult
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.reports.verdict import Verdict, judge
 from outrider.simulation.homes import generate_home
 from outrider.simulation.vocabulary import ObjectSpec

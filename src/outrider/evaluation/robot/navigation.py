@@ -21,6 +21,8 @@ from outrider.core.ports import TextDecoder
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
+from outrider.evaluation.robot.paced_side import AnswerTimes
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -34,6 +36,7 @@ from outrider.runtime.mission.episode import (
     model_answerer,
     run_episode,
 )
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.wiring.decoders import local_decoder
 from outrider.simulation.contexts import phrase, true_sighting
 from outrider.simulation.homes import Home, generate_home
@@ -57,12 +60,20 @@ MEDIANS = {
     "steps_hidden": "steps where the object was hidden, median",
     "steps_other_room": "steps where it was in another room, median",
 }
+TIMES = {
+    "time_median_s": "seconds to the end, median",
+    "time_mean_s": "seconds to the end, mean",
+    "standing_share": "share of the time that the robot stands",
+}
 PLACEMENT_CYCLE = ("in_view", "hidden", "in_view", "other_room")
 
 
 @dataclass(frozen=True)
 class EpisodeTask:
-    """One episode to run: which home, which model, from which folder. `memory`: the place is known."""
+    """One episode to run: which home, which model, from which folder. `memory`: the place is known.
+
+    Without a `pace` the simulated clock stands while a text is decoded.
+    """
 
     home_seed: int
     placement: str
@@ -72,6 +83,7 @@ class EpisodeTask:
     memory: bool = False
     legs: bool = False
     look: str = "plain"
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ def plan(
     memory: bool = False,
     legs: bool = False,
     look: str = "plain",
+    pace: Pace | None = None,
 ) -> list[EpisodeTask]:
     """Half of the episodes with the target in view, a quarter hidden, a quarter in another room."""
     first = first_home_seed(seed)
@@ -104,6 +117,7 @@ def plan(
             memory,
             legs,
             look,
+            pace,
         )
         for index in range(episodes)
     ]
@@ -114,11 +128,18 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     home = generate_home(task.home_seed, placement=task.placement)
     instruction = phrase(np.random.default_rng([task.home_seed, 3]), home.target.spec)
     known = _earlier_visit(home) if task.memory else ()
-    setting = (NavigatorSettings(max_steps=task.max_steps), ODOMETRY_NOISE, known, task.legs, task.look)
+    settings = NavigatorSettings(max_steps=task.max_steps)
+    setting = (settings, ODOMETRY_NOISE, known, task.legs, task.look)
     expert = run_episode(home, instruction, expert_answerer, *setting)
     if task.model == "expert":
         return EpisodePair(expert, expert)
     decoder = _decoder(task.model, task.folder)
+
+    if task.pace is not None:
+        paced = run_paced_episode(
+            home, instruction, decoder, settings, ODOMETRY_NOISE, task.pace, task.legs, task.look
+        )
+        return EpisodePair(paced, expert)
 
     def make_answerer(simulator: Simulator) -> Answerer:
         return led_answerer(decoder, simulator, known[-1]) if known else model_answerer(decoder)
@@ -168,6 +189,20 @@ def summarise(pairs: Sequence[EpisodePair]) -> dict[str, Any]:
         "steps_other_room": _steps_to_find(results, "other_room"),
         "expert_success_rate": _success_rate([pair.expert for pair in pairs]),
         "expert_collision_rate": statistics.mean(pair.expert.collisions > 0 for pair in pairs),
+        **_times(results),
+    }
+
+
+def _times(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Seconds of an episode, and the share in which the robot stands, where answers take time."""
+    standing_s = [r.standing_s for r in results if r.standing_s is not None]
+    if not standing_s:
+        return {}
+    total_s = sum(r.duration_s for r in results)
+    return {
+        "time_median_s": statistics.median(r.duration_s for r in results),
+        "time_mean_s": total_s / len(results),
+        "standing_share": sum(standing_s) / total_s,
     }
 
 
@@ -193,8 +228,13 @@ def evaluate_navigation(
     memory: str = "off",
     legs: bool = False,
     look: str = "plain",
+    motion: str = "",
+    round_trip_ms: float = 0.0,
 ) -> dict[str, Any]:
-    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
+    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models.
+
+    With `motion` answers take their time (`AnswerTimes`, and a round trip).
+    """
     if model not in MODELS:
         raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
     if memory not in MEMORY:
@@ -202,11 +242,14 @@ def evaluate_navigation(
     if episodes < 1 or processes < 1 or seed < 0:
         raise ConfigError("episodes and processes must be at least 1 and seed at least 0")
     checked_looks([look])
+    pace = _pace(motion, round_trip_ms, model, memory)
     folder = Path() if model == "expert" else models_folder(models)
-    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs, look)
+    tasks = plan(episodes, seed, model, folder, max_steps, memory == "on", legs, look, pace)
     pairs = list(tracked(_run_all(tasks, processes), "episodes", total=episodes))
     pairs.sort(key=lambda pair: pair.result.seed)
     figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, "look": look, **summarise(pairs)}
+    if pace is not None:
+        figures |= {"motion": motion, "round_trip_ms": round_trip_ms, **asdict(pace.times)}
     make_console().print(_table(figures))
     for line in lost_homes(pairs):
         make_console().print(line)
@@ -214,6 +257,19 @@ def evaluate_navigation(
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
         write_figures(json_file, {**figures, "runs": runs})
     return figures
+
+
+def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | None:
+    """How an episode moves by the options; None for a clock that stands while a text is decoded."""
+    if not motion:
+        if round_trip_ms:
+            raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
+        return None
+    if motion not in MOTIONS:
+        raise ConfigError(f"motion={motion!r} is not one of {', '.join(MOTIONS)}")
+    if model == "expert" or memory == "on":
+        raise ConfigError("--motion is for models without a memory: leave --memory and --model expert away")
+    return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))
 
 
 def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePair]:
@@ -244,6 +300,7 @@ def _table(figures: dict[str, Any]) -> Table:
     table = Table(
         title=f"navigation, {figures['model']}, memory {figures['memory']}, look {figures['look']}, "
         f"{figures['episodes']} episodes, seed {figures['seed']}"
+        + (f", {figures['motion']}, {figures['round_trip_ms']:.0f} ms" if "motion" in figures else "")
     )
     for heading in ("figure", "value", "95 % interval"):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -251,6 +308,9 @@ def _table(figures: dict[str, Any]) -> Table:
         table.add_row(meaning, *_share_cells(figures[name], figures[count]))
     for name, meaning in MEDIANS.items():
         table.add_row(meaning, "-" if figures[name] is None else f"{figures[name]:.3g}", "")
+    for name, meaning in TIMES.items():
+        if name in figures:
+            table.add_row(meaning, f"{figures[name]:.3g}", "")
     return table
 
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from outrider.core.errors import OutriderError
+from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.terminal import make_console, tracked
+from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.robot.odometry_faults import EVIDENT, LIES, SUDDEN
@@ -39,7 +40,9 @@ from outrider.evaluation.robot.safety_world import (
 from outrider.evaluation.robot.scan_faults import SCAN_FAULTS, SCAN_FROZEN
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
-from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalRun, GoalSettings
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
@@ -51,7 +54,7 @@ LIMIT_M = 0.3
 SUDDEN_S = (0.3, 0.9)
 NUM_HOMES = 4
 ODOMETRY_NOISE = 0.02
-SETTINGS = GoalSettings(navigator=NavigatorSettings(max_steps=40, max_turning_deg=360.0))
+NAVIGATOR = NavigatorSettings(max_steps=40, max_turning_deg=360.0)
 TARGET = ObjectSpec("bottle", "silver")
 NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached")
 Act = Callable[[SafetyWorld, Guide], None]
@@ -173,6 +176,7 @@ class _Watch:
         self.occasions = 0
         self.begun_s, self.to_zero_s = math.inf, 0.0
         self._since_s: float | None = None
+        self._verified: Motion | None = None
         self.over = False
 
     def __call__(self, now_s: float, velocity: Velocity) -> None:
@@ -184,6 +188,7 @@ class _Watch:
         occasion = self.occasions >= self._onset and (not fault.at_speed or self._world.is_at_speed)
         if math.isinf(self.begun_s) and occasion:
             self.begun_s = self._since_s = now_s
+            self._verified = self._world.pilot.motion if fault.while_waiting else None
             fault.begin(self._world, self._guide)
         elif not self.over and not fault.by_models and now_s >= self.begun_s + self._lasts_s:
             self.over = True
@@ -192,8 +197,13 @@ class _Watch:
             self._time(moves, now_s)
 
     def _time(self, moves: bool, now_s: float) -> None:
-        """How long the robot has been told to move in spite of the fault."""
-        if moves:
+        """How long the robot has been told to move in spite of the fault.
+
+        While a verdict is awaited, a motion that is verified already goes on to its end.
+        """
+        if self._verified is not None and self._world.pilot.motion is self._verified:
+            self._since_s = None
+        elif moves:
             self._since_s = now_s if self._since_s is None else self._since_s
             self.to_zero_s = max(self.to_zero_s, now_s + STEP_S - self._since_s)
         elif self._fault and self._fault.at_speed:
@@ -217,10 +227,11 @@ def run_trial(
     occasions: int,
     base: str = "",
     open_wire: OpenWire = DirectWire,
+    motion: str = MOTIONS[0],
 ) -> Trial:
     """One goal with one fault, which comes somewhere among the first `occasions` steps under way.
 
-    `base` names what `open_wire` opens.
+    `base` names what `open_wire` opens, `motion` is the navigator's.
     """
     latest = 20 if fault.while_waiting else max(2, int(0.8 * occasions))
     onset, lasts_s = int(rng.integers(1, latest)), float(rng.uniform(*fault.lasts_s))
@@ -229,11 +240,11 @@ def run_trial(
         world = SafetyWorld(simulator, open_wire)
         guide = Guide(world)
         watch = world.on_step = _Watch(fault, world, guide, onset, lasts_s)
-        result = _drive_goal(world, guide, "first")
+        result = _drive_goal(world, guide, "first", motion)
         watch.goal_ended(world.now_s())
         while watch.pending:
             world.pause(STEP_S)
-        result = result or _drive_goal(world, guide, "second")
+        result = result or _drive_goal(world, guide, "second", motion)
         world.pause(2 * LIMIT_S)
     finally:
         simulator.close()
@@ -243,9 +254,10 @@ def run_trial(
     return Trial(fault.name, to_zero_s, *ending, base, world.overrun_m)
 
 
-def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult | None:
+def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str, motion: str) -> GoalResult | None:
     """The goal's result; None where its navigator was killed."""
-    run = GoalRun(f"find the {TARGET.phrase}", session_id, world, guide, SETTINGS, cancelled=lambda: False)
+    settings = GoalSettings(continuous=motion == "continuous", navigator=NAVIGATOR)
+    run = GoalRun(f"find the {TARGET.phrase}", session_id, world, guide, settings, cancelled=lambda: False)
     world.in_navigator = True
     try:
         return run.run()
@@ -256,52 +268,58 @@ def _drive_goal(world: SafetyWorld, guide: Guide, session_id: str) -> GoalResult
         world.end_goal()
 
 
-def undisturbed(home: Home, seed: int) -> int:
+def undisturbed(home: Home, seed: int, motion: str = MOTIONS[0]) -> int:
     """In how many steps the robot moves to the object of a home; 0 where the guide does not get there."""
     simulator = Simulator(home, seed, ODOMETRY_NOISE)
     try:
         world = SafetyWorld(simulator)
         guide = Guide(world)
         watch = world.on_step = _Watch(None, world, guide, 0, 0.0)
-        result = _drive_goal(world, guide, "undisturbed")
+        result = _drive_goal(world, guide, "undisturbed", motion)
         return watch.occasions if result is not None and result.success else 0
     finally:
         simulator.close()
 
 
-def usable_homes(seed: int) -> list[tuple[Home, int]]:
+def usable_homes(seed: int, motion: str) -> list[tuple[Home, int]]:
     """The next homes in which the guide finds the object undisturbed, with the steps it moves for."""
     found: list[tuple[Home, int]] = []
     while len(found) < NUM_HOMES:
         home = generate_home(seed, TARGET, "in_view")
-        occasions = undisturbed(home, seed)
+        occasions = undisturbed(home, seed, motion)
         if occasions > 0:
             found.append((home, occasions))
         seed += 1
     return found
 
 
-def run_safety(injections: int, seed: int, json_file: Path | None) -> int:
+def run_safety(injections: int, seed: int, json_file: Path | None, motion: str = MOTIONS[0]) -> int:
     """The trials in a process that may use ROS: 0, or 1 where a stop was late or an end unclear.
 
-    Raises OutriderError where they did not come to their end.
+    Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
+    if motion not in MOTIONS:
+        raise ConfigError(f"motion={motion!r} is not one of {', '.join(MOTIONS)}")
     path = str(json_file.resolve()) if json_file else ""
-    status = run_trials("outrider.evaluation.robot.safety_trials", str(injections), str(seed), path)
+    status = run_trials("outrider.evaluation.robot.safety_trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):
         raise OutriderError("the trials did not come to their end: the reason is above")
     return status
 
 
 def evaluate_safety(
-    injections: int, seed: int, json_file: Path | None, wires: Mapping[str, OpenWire]
+    injections: int,
+    seed: int,
+    json_file: Path | None,
+    wires: Mapping[str, OpenWire],
+    motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
     """Inject every fault in turn, print a table, and give the figures; see the module for what is asked.
 
     `wires` are the ways to the base, by their names.
     """
     rng = np.random.default_rng([seed, 11])
-    homes, bases = usable_homes(seed), list(wires.items())
+    homes, bases = usable_homes(seed, motion), list(wires.items())
     faults = [
         fault for fault in (*FAULTS, *GO2_FAULTS) if any(name.startswith(fault.bases) for name in wires)
     ]
@@ -312,10 +330,12 @@ def evaluate_safety(
             fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
             base, open_wire = fitting[round_ % len(fitting)]
             home, occasions = homes[round_ // len(bases) % len(homes)]
-            trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire))
+            trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire, motion))
     figures = figures_of(trials)
     make_console().print(_table(figures))
-    write_figures(json_file, figures | {"seed": seed, "trials": [asdict(trial) for trial in trials]})
+    write_figures(
+        json_file, figures | {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in trials]}
+    )
     return figures
 
 

@@ -129,12 +129,12 @@ WIRES: dict[str, OpenWire] = {
 
 def main() -> int:
     """Runs the trials; returns 0, 1 where a bound was missed, 2 after an error, 130 after an interruption."""
-    injections, seed, json_file = sys.argv[1:]
+    injections, seed, json_file, motion = sys.argv[1:]
     ending = Ending()
     try:
         with ending.interrupting():
             file = Path(json_file) if json_file else None
-            figures = evaluate_safety(int(injections), int(seed), file, WIRES)
+            figures = evaluate_safety(int(injections), int(seed), file, WIRES, motion)
     except OutriderError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

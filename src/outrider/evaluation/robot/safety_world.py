@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from outrider.core.errors import LinkError
+from outrider.core.errors import Cancelled, LinkError
 from outrider.core.language.actions import Motion
 from outrider.core.sensors.lidar import LIDAR_FRAME
 from outrider.core.values import (
@@ -32,11 +32,12 @@ from outrider.evaluation.robot.scan_faults import ScanDistortion, scan_sample_of
 from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
 from outrider.navigation.motion.camera_check import RepeatWatch
-from outrider.navigation.motion.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText
+from outrider.navigation.motion.pilot import Pilot, PilotSettings
+from outrider.navigation.motion.step_motions import Drive, MotionEnd, StepText
 from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
 from outrider.navigation.sensing.scan_check import ScanCheck, ScanSample
 from outrider.navigation.sensing.transforms import StampedTransform, TransformTree
-from outrider.runtime.mission.goal_run import Frame, PictureClock, StepState, StepUpdate, unless_blind
+from outrider.runtime.mission.robot_side import Frame, PictureClock, StepState, StepUpdate, unless_blind
 from outrider.runtime.mission.simulated_base import SimulatedBase
 from outrider.runtime.node_graph.node_specs import ACTION
 from outrider.simulation.simulator import SCAN_RANGE_M, Simulator
@@ -168,7 +169,7 @@ class Switches:
 
 @dataclass
 class SafetyWorld:
-    """Implements `goal_run.RobotSide`; every wait of the navigator advances the world.
+    """Implements `robot_side.RobotSide`; every wait of the navigator advances the world.
 
     `on_step` is called each step with the time and the velocity that the base is to have, before it has it.
     """
@@ -420,8 +421,8 @@ class Guide:
         """Returns the right action and a reason, after the delays of a verdict and of the rest."""
         self._await_verdict()
         line = self._action() + "\n"
-        on_verified(Verified((1,), line, self.verdict_s))
-        self._wait(self.world.now_s() + self.reason_s)
+        on_verified(Verified((1,), line + "approach:", self.verdict_s))
+        self._wait(self.world.now_s() + self.reason_s, cancelled)
         text = line + "approach: the way is known"
         on_verified(Verified((2,), text, self.reason_s))
         return Decoded(text, (1, 2), True, self.verdict_s + self.reason_s, self.verdict_s, 1)
@@ -435,8 +436,10 @@ class Guide:
         self._wait(started_s + self.verdict_s + self.late_s)
         self.late_s, self.awaits_verdict = 0.0, False
 
-    def _wait(self, until_s: float) -> None:
+    def _wait(self, until_s: float, cancelled: Callable[[], bool] = lambda: False) -> None:
         while self.world.now_s() < until_s:
+            if cancelled():
+                raise Cancelled("the text is wanted no more")
             self.world.pause(STEP_S)
             if not self.world.switches.link:
                 raise LinkError("the verifier cannot be reached: start it with `outrider verifier`")

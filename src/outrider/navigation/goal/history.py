@@ -23,7 +23,7 @@ from outrider.core.values import Pose2D, Sighting, wrap_angle
 
 SEARCHED_SLOTS = 3
 SIGHTING_SLOTS = 2
-FULL_TURN_DEG = 360.0
+FULL_TURN_DEG, TURN_STEP_DEG = 360.0, 15.0
 SAME_PLACE_M = 1.0
 HERE_M = 1.2
 MOVED_M = 0.1
@@ -34,8 +34,14 @@ def confirmed_turn_deg(motion: Motion, before: Pose2D | None, after: Pose2D) -> 
     commanded_deg = abs(math.degrees(motion.turn_rad))
     if before is None:
         return commanded_deg
-    measured_deg = math.copysign(1.0, motion.turn_rad) * math.degrees(wrap_angle(after.yaw - before.yaw))
-    return commanded_deg if measured_deg >= commanded_deg / 2.0 else max(0.0, measured_deg)
+    measured_deg = measured_turn_deg(motion, before, after)
+    return commanded_deg if measured_deg >= commanded_deg / 2.0 else measured_deg
+
+
+def measured_turn_deg(motion: Motion, before: Pose2D, after: Pose2D) -> float:
+    """Degrees that odometry shows of a turn, in its sense."""
+    turned_rad = wrap_angle(after.yaw - before.yaw)
+    return max(0.0, math.copysign(1.0, motion.turn_rad) * math.degrees(turned_rad))
 
 
 def confirmed_advance(before: Pose2D | None, after: Pose2D) -> bool:
@@ -50,17 +56,26 @@ class SearchHistory:
     Poses are odometry's. `start` is where the episode begins; without it the first action is taken on trust.
     A sighting counts until the robot has been there, or has turned all around without getting on its way:
     if nothing is found, it searches as it always does.
+
+    `under_way`: actions are recorded while they may still go on, so that turns count as odometry shows them,
+    to the nearest TURN_STEP_DEG as the models know it.
     """
 
     start: Pose2D | None = None
     table: ActionTable = field(default_factory=ActionTable)
+    under_way: bool = False
     steps: list[Step] = field(default_factory=list, init=False)
-    turned_deg: float = field(default=0.0, init=False)
+    _turned_deg: float = field(default=0.0, init=False)
     searched_places: list[tuple[float, float]] = field(default_factory=list, init=False)
     sightings: list[Sighting] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._pose = self.start
+
+    @property
+    def turned_deg(self) -> float:
+        """Turning in place since the last move ahead that has left its place."""
+        return round(self._turned_deg / TURN_STEP_DEG) * TURN_STEP_DEG if self.under_way else self._turned_deg
 
     @property
     def last_action(self) -> str:
@@ -78,15 +93,15 @@ class SearchHistory:
             return
         self.steps.append(Step(phase, action))
         if motion.turn_rad != 0.0:
-            self.turned_deg += confirmed_turn_deg(motion, self._pose, odometry_after)
+            self._turned_deg += self._turn_deg(motion, odometry_after)
             self._end_full_turn(odometry_after)
         elif motion.forward_m > 0.0 and confirmed_advance(self._pose, odometry_after):
-            self.turned_deg = 0.0
+            self._turned_deg = 0.0
         self._arrive(odometry_after)
 
     def record_foreign_motion(self, odometry_after: Pose2D) -> None:
         """Somebody else has moved the robot: what was seen all around here is no whole turn any more."""
-        self.turned_deg = 0.0
+        self._turned_deg = 0.0
         self._arrive(odometry_after)
 
     def context(self, instruction: str, pose: Pose2D) -> PromptContext:
@@ -97,6 +112,11 @@ class SearchHistory:
             turned_deg=round(self.turned_deg),
             memories=self._memories(pose),
         )
+
+    def _turn_deg(self, motion: Motion, after: Pose2D) -> float:
+        if self.under_way and self._pose is not None:
+            return measured_turn_deg(motion, self._pose, after)
+        return confirmed_turn_deg(motion, self._pose, after)
 
     def _arrive(self, pose: Pose2D) -> None:
         self._pose = pose

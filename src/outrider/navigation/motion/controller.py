@@ -77,14 +77,14 @@ class MotionController:
         self._end: Command | None = None
 
     def start(self, odometry: Odometry, now_s: float) -> None:
-        """Begin from where the robot stands. Call once, before the first update."""
+        """Begin from where the robot is, at the speed that it has. Call once, before the first update."""
         self._start = self._last_pose = odometry.pose
         self._repeated = odometry
         self._commands_motion = False
         self._turned_rad = 0.0
         self._updated_s = self._progress_s = self._changed_s = now_s
         self._best = 0.0
-        self._speed = 0.0
+        self._speed = self._momentum(odometry.velocity)
         self._bounds = MotionBounds(self.motion, odometry.pose, now_s)
         self._deadline_s = now_s + self._allowance_s()
 
@@ -107,6 +107,13 @@ class MotionController:
                 return command
             self._end = command
         return self._end
+
+    def _momentum(self, velocity: Velocity) -> float:
+        """The speed of the motion's own kind and sense, within the limits, that need not be gained anew."""
+        if self.motion.forward_m:
+            return min(self.limits.forward_mps, max(0.0, velocity.vx))
+        sense = math.copysign(1.0, self.motion.turn_rad)
+        return min(self.limits.yaw_rps, max(0.0, sense * velocity.wz))
 
     def _allowance_s(self) -> float:
         nominal_s = abs(self.motion.forward_m) / self.limits.forward_mps

@@ -10,80 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Protocol
 
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.values import STANDSTILL, Odometry, RangeScan, Velocity, wrap_angle
-from outrider.navigation.clocks import ClockWatch, Moment
+from outrider.navigation.clocks import ClockWatch, Moment, clock_off
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.motion.controller import Command, MotionController
+from outrider.navigation.motion.anchoring import AnchoredMotion, MotionExecutor
+from outrider.navigation.motion.controller import MotionController
 from outrider.navigation.motion.safety import Deadman, clamp
+from outrider.navigation.motion.step_motions import Drive, Ending, MotionEnd, StepText, ending_of
+from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.navigation.sensing.scan_check import FROZEN, FrozenScan
 
 STOP_BURST_TICKS = 10
 BASE_PATIENCE_S = 5.0
 # Real seconds of the longest motion in a simulation that runs at a tenth of real time, with room.
 MAX_MOTION_REAL_S = 240.0
-# What a frame's stamp may be ahead of this clock, and an age that only a clock that is off gives.
-AHEAD_S, CLOCK_OFF_S = 0.5, 3600.0
-SYNCHRONISE = "synchronise the clocks of the computers, or stamp the camera's pictures by this one's"
-
-
-class Ending(Enum):
-    """How the motion of a text ended."""
-
-    DONE = 0
-    BLOCKED = 1
-    FAILED = 2
-    STOPPED = 3
-    REFUSED = 4
-    EMERGENCY_STOP = 5
-    OVERRIDDEN = 6
-
-
-@dataclass(frozen=True)
-class StepText:
-    """What is verified of one step's text.
-
-    `complete` means that `action` is final; `withdrawn` that nothing of the step may move the robot any more,
-    for the reason in `text`. While `link_lost` nothing moves; once it is back, a complete action may begin.
-    """
-
-    session_id: str
-    step: int
-    action: str = ""
-    complete: bool = False
-    withdrawn: bool = False
-    link_lost: bool = False
-    frame_age_s: float = 0.0
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class MotionEnd:
-    """The report that is due for every complete action, exactly once."""
-
-    session_id: str
-    step: int
-    action: str
-    ending: Ending
-    message: str = ""
-    distance_m: float = 0.0
-    turned_rad: float = 0.0
-    duration_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class Drive:
-    """What to send now: a velocity (None: nothing, the base is not ours), and a report if one is due.
-
-    `stop` asks for a stop by every way the base knows, beside the zero velocity.
-    """
-
-    velocity: Velocity | None = None
-    end: MotionEnd | None = None
-    stop: bool = False
+TAKEN_OVER = "a newer text took over"
 
 
 @dataclass(frozen=True)
@@ -102,18 +45,6 @@ class PilotSettings:
     use_scan: bool = True
     table: ActionTable = field(default_factory=ActionTable)
     limits: MotionLimits = field(default_factory=MotionLimits)
-
-
-class MotionExecutor(Protocol):
-    """Carries out one motion: `MotionController`, or whatever has a planner of its own."""
-
-    odometry_froze: bool
-
-    def start(self, odometry: Odometry, now_s: float) -> None:
-        """Begin from where the robot stands. Called once, before the first update."""
-
-    def update(self, odometry: Odometry, scan: RangeScan | None, now_s: float) -> Command:
-        """The next command."""
 
 
 @dataclass
@@ -145,7 +76,8 @@ class Pilot:
         self._last_action: tuple[str, str] = ("", "")
         self._heard_s = 0.0
         self._hands: dict[str, Deadman] = {}
-        self._driven_s = self._emergency_s = -math.inf
+        self._driven_s = self._emergency_s = self._moved_s = -math.inf
+        self._track = OdometryTrack()
         self._started_s: float | None = -math.inf
         self._ends: list[MotionEnd] = []
         self._burst_ticks = 0
@@ -241,6 +173,8 @@ class Pilot:
         self.clock_fault = self._clock_watch.fault(now)
         if self._started_s is None and now.motion_s > 0.0:
             self._started_s = now.motion_s
+        if odometry is not None:
+            self._track.take(odometry)
         velocity = self._advance(odometry, scan, now, missing) if self._running else self._by_hand(now)
         if velocity is None and self._burst_ticks > 0:
             self._burst_ticks -= 1
@@ -273,38 +207,56 @@ class Pilot:
         return STANDSTILL if others else hand.velocity(now.real_s)
 
     def _begin(self, text: StepText, now: Moment) -> None:
-        if self._running:
-            self._finish(Ending.STOPPED, "a newer text took over", now)
         self._last_key = (text.session_id, text.step)
         motion = self._motion(text)
-        if self.emergency:
-            self._report(text, Ending.EMERGENCY_STOP, "emergency stop is engaged")
-        elif self._is_from_before(self._emergency_s, text, now):
-            self._report(text, Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame")
-        elif self._hands:
-            self._report(text, Ending.OVERRIDDEN, "the joystick has the robot")
-        elif self._is_from_before(self._driven_s, text, now):
-            self._report(text, Ending.OVERRIDDEN, "the joystick had the robot since its frame")
-        elif self.clock_fault:
-            self._report(text, Ending.FAILED, self.clock_fault)
-        elif self._started_s is None or self._is_from_before(self._started_s, text, now):
-            self._report(
-                text, Ending.FAILED, "discarded: its frame is from before the action node was active"
-            )
-        elif text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
-            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
-            self._report(text, Ending.FAILED, f"discarded: {reason}")
-        elif motion is None:
+        refusal = self._refusal(text, motion, now)
+        if refusal is None and motion is not None and not motion.is_stop:
+            self._move(text, motion, now)
+            return
+        self._finish(Ending.STOPPED, TAKEN_OVER, now)
+        if refusal is None or refusal[0] is Ending.REFUSED:
             self._order_stop()
-            self._report(text, Ending.REFUSED, f"not an action: {text.action!r}")
-        elif motion.is_stop:
-            self._order_stop()
-            self._report(text, Ending.DONE)
-        elif self._trouble:
-            self._report(text, Ending.FAILED, self._trouble)
+        self._report(text, *(refusal or (Ending.DONE, "")))
+
+    def _move(self, text: StepText, motion: Motion, now: Moment) -> None:
+        """Begin a motion, from the pose of its frame where the robot has been under way since."""
+        executor: MotionExecutor | None = self._make_executor(motion)
+        if self._is_from_before(self._moved_s, text, now):
+            anchor = self._track.pose_at(now.motion_s - text.frame_age_s)
+            executor = AnchoredMotion(motion, anchor, self._make_executor) if anchor else None
+        if executor is None:
+            self._finish(Ending.STOPPED, TAKEN_OVER, now)
+            self._report(text, Ending.FAILED, "discarded: no odometry of the moment of its frame")
+            return
+        if self._running and self._running.text.session_id == text.session_id:
+            self._end(Ending.STOPPED, TAKEN_OVER, now)  # without a stop: the robot goes on
         else:
-            self._heard_s = now.real_s
-            self._running = _Running(text, motion, self._make_executor(motion), now)
+            self._finish(Ending.STOPPED, TAKEN_OVER, now)
+        self._heard_s = now.real_s
+        self._running = _Running(text, motion, executor, now)
+
+    def _refusal(self, text: StepText, motion: Motion | None, now: Moment) -> tuple[Ending, str] | None:
+        """Why a text moves nothing, if so."""
+        if self.emergency:
+            return Ending.EMERGENCY_STOP, "emergency stop is engaged"
+        if self._is_from_before(self._emergency_s, text, now):
+            return Ending.EMERGENCY_STOP, "the emergency stop was engaged since its frame"
+        if self._hands:
+            return Ending.OVERRIDDEN, "the joystick has the robot"
+        if self._is_from_before(self._driven_s, text, now):
+            return Ending.OVERRIDDEN, "the joystick had the robot since its frame"
+        if self.clock_fault:
+            return Ending.FAILED, self.clock_fault
+        if self._started_s is None or self._is_from_before(self._started_s, text, now):
+            return Ending.FAILED, "discarded: its frame is from before the action node was active"
+        if text.frame_age_s > self.settings.max_frame_age_s or clock_off(text.frame_age_s):
+            reason = clock_off(text.frame_age_s) or f"its frame is {text.frame_age_s:.1f} s old"
+            return Ending.FAILED, f"discarded: {reason}"
+        if motion is None:
+            return Ending.REFUSED, f"not an action: {text.action!r}"
+        if not motion.is_stop and self._trouble:
+            return Ending.FAILED, self._trouble
+        return None
 
     def _is_from_before(self, moment_s: float, text: StepText, now: Moment) -> bool:
         """Whether the text's frame is older than a moment; a clock that went back since does not tell."""
@@ -315,7 +267,8 @@ class Pilot:
 
     def _motion(self, text: StepText) -> Motion | None:
         """The text's motion, given the last action of its session."""
-        session_id, previous = self._last_action
+        running = self._running.text if self._running else None
+        session_id, previous = (running.session_id, running.action) if running else self._last_action
         return self.settings.table.motion(text.action, previous if session_id == text.session_id else "")
 
     def _advance(
@@ -335,6 +288,7 @@ class Pilot:
             running.start = odometry
             running.controller.start(odometry, now.motion_s)
         running.latest = odometry
+        self._moved_s = now.motion_s
         command = running.controller.update(odometry, scan if self.settings.use_scan else None, now.motion_s)
         if command.done:
             self._finish(ending_of(command), command.error or command.note, now)
@@ -365,10 +319,15 @@ class Pilot:
         return ""
 
     def _finish(self, ending: Ending, message: str, now: Moment) -> None:
+        """End the running motion, if any, with a stop."""
+        if self._running is not None:
+            self._order_stop()
+        self._end(ending, message, now)
+
+    def _end(self, ending: Ending, message: str, now: Moment) -> None:
         running, self._running = self._running, None
         if running is None:
             return
-        self._order_stop()
         distance_m = turned_rad = 0.0
         if running.start and running.latest:
             start, latest = running.start.pose, running.latest.pose
@@ -385,19 +344,3 @@ class Pilot:
         if ending is not Ending.OVERRIDDEN and self.settings.table.motion(text.action) is not None:
             self._last_action = (text.session_id, text.action)
         self._ends.append(MotionEnd(text.session_id, text.step, text.action, ending, message, *measures))
-
-
-def clock_off(frame_age_s: float) -> str:
-    """How the clock that stamped a frame of this age differs from this one, or an empty text."""
-    if frame_age_s < -AHEAD_S:
-        return f"its frame is stamped {-frame_age_s:.1f} s ahead of this clock: {SYNCHRONISE}"
-    if frame_age_s > CLOCK_OFF_S:
-        return f"its frame is stamped {frame_age_s:.0f} s ago: {SYNCHRONISE}"
-    return ""
-
-
-def ending_of(command: Command) -> Ending:
-    """How a motion ended whose last command this is."""
-    if command.error:
-        return Ending.FAILED
-    return Ending.BLOCKED if command.blocked else Ending.DONE

@@ -17,9 +17,10 @@ from std_srvs.srv import SetBool
 
 from outrider.core.errors import ConfigError
 from outrider.core.values import LinkState, Odometry, RangeScan
-from outrider.navigation.clocks import Moment
+from outrider.navigation.clocks import Moment, clock_off
 from outrider.navigation.limits import MotionLimits
-from outrider.navigation.motion.pilot import Drive, MotionEnd, Pilot, PilotSettings, StepText, clock_off
+from outrider.navigation.motion.pilot import Pilot, PilotSettings
+from outrider.navigation.motion.step_motions import Drive, MotionEnd, StepText
 from outrider.navigation.sensing.hand_sources import HandSources
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.base.base_command import BaseCommand, open_base_command

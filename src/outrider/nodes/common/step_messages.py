@@ -11,8 +11,8 @@ from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStat
 from std_msgs.msg import Header
 
 from outrider.core.values import DecodeRequest, LinkState, RoundStats, TokenFate
-from outrider.navigation.motion.pilot import Ending, MotionEnd
-from outrider.runtime.mission.goal_run import StepState, StepUpdate
+from outrider.navigation.motion.step_motions import Ending, MotionEnd
+from outrider.runtime.mission.robot_side import StepState, StepUpdate
 
 _TEXT_FIELDS = (
     "session_id",

@@ -35,7 +35,7 @@ from outrider.nodes.common.node_parameters import NodeParameters
 from outrider.nodes.common.process_exit import BROKEN, Ending
 from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.endings import COULD_NOT_START
-from outrider.runtime.mission.goal_run import GoalError, GoalResult
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.node_graph.namespaces import diagnostics_name, spec_of_status
 from outrider.runtime.node_graph.node_specs import MISSION
 from outrider.runtime.node_graph.parameters import Value

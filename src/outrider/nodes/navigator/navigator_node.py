@@ -33,9 +33,10 @@ from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.navigator.robot_side import RosRobotSide
 from outrider.runtime.mission.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
-from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalSettings
+from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.mission.mission import Errand
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings, open_edge
 
@@ -332,6 +333,7 @@ class NavigatorNode(OutriderNode):
             answer_deadline_s=self.value("answer_deadline_s"),
             link_patience_s=self.value("link_patience_s"),
             instructed=self._edge.vocabulary is None,
+            continuous=self.value("motion") == "continuous",
             navigator=NavigatorSettings(
                 max_steps=self.value("max_steps"),
                 max_travel_m=self.value("max_travel_m"),

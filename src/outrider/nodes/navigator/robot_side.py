@@ -19,12 +19,12 @@ from std_msgs.msg import Header
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
 from outrider.navigation.motion.camera_check import MIRRORED, REPEATED, MirrorCheck, RepeatWatch
-from outrider.navigation.motion.pilot import MotionEnd
+from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, step_messages
 from outrider.nodes.common.node import OutriderNode
-from outrider.runtime.mission.goal_run import (
+from outrider.runtime.mission.robot_side import (
     Frame,
     PictureClock,
     StepState,
@@ -41,7 +41,7 @@ UNSTAMPED = convert.Time()
 
 
 class RosRobotSide:
-    """Implements `goal_run.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
+    """Implements `robot_side.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
 
     texts: Any
     prompts: Any
@@ -154,7 +154,8 @@ class RosRobotSide:
                     return None
             message, taken_s = self._image
         try:
-            return Frame(model_jpeg(convert.rgb_of(message)), taken_s, message.header)
+            odometry = self._odometry_at(message.header.stamp)
+            return Frame(model_jpeg(convert.rgb_of(message)), taken_s, message.header, odometry)
         except FrameError as error:
             self._image_warning = str(error)
             self._node.get_logger().error(str(error), throttle_duration_sec=2.0)

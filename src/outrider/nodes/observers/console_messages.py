@@ -14,8 +14,8 @@ from outrider_interfaces.srv import Recall
 from outrider.console import messages as m
 from outrider.core.values import Pose2D
 from outrider.memory.language.scene import place_of, things_seen
-from outrider.navigation.motion.pilot import Ending
-from outrider.runtime.mission.goal_run import StepState
+from outrider.navigation.motion.step_motions import Ending
+from outrider.runtime.mission.robot_side import StepState
 
 ORIGINS = "awrd"
 

@@ -36,7 +36,10 @@ class Answerer(Protocol):
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What an episode came to. `path_m` is the true path, `success` the evaluation's verdict."""
+    """What an episode came to. `path_m` is the true path, `success` the evaluation's verdict.
+
+    `standing_s` of its duration the robot stood; None where the clock stands while the answer is made.
+    """
 
     seed: int
     placement: str
@@ -49,6 +52,7 @@ class EpisodeResult:
     target_distance_m: float
     duration_s: float
     actions: tuple[str, ...] = field(default_factory=tuple)
+    standing_s: float | None = None
 
 
 def expert_answerer(simulator: Simulator) -> Answerer:
@@ -130,7 +134,7 @@ def _run(
 ) -> EpisodeResult:
     navigator = Navigator(instruction, settings, simulator.odometry())
     navigator.history.recall(sightings)
-    path = _Path(simulator)
+    path = TruePath(simulator)
     actions: list[str] = []
     while navigator.outcome is None:
         key = navigator.begin_step(simulator.time_s)
@@ -174,7 +178,7 @@ def stands_at(home: Home, pose: Pose2D, target: HomeObject) -> bool:
     return nearest is target and in_reach and home.sees(pose.x, pose.y, target.x, target.y)
 
 
-class _Path:
+class TruePath:
     """Length of the true path."""
 
     def __init__(self, simulator: Simulator) -> None:

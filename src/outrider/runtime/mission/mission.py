@@ -16,8 +16,9 @@ from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
 from outrider.navigation.goal.instructions import check_instruction
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.answers import Answers, PeerAnswers
-from outrider.runtime.mission.goal_run import GoalError, GoalResult, GoalRun, GoalSettings, RobotSide
+from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
 
 
 @dataclass

@@ -11,15 +11,15 @@ import cv2
 from outrider.core.language.actions import ActionTable
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
 from outrider.navigation.motion.driving import carry_out
-from outrider.navigation.motion.pilot import Ending, MotionEnd, ending_of
-from outrider.runtime.mission.goal_run import Frame, StepState, StepUpdate
+from outrider.navigation.motion.step_motions import Ending, MotionEnd, ending_of
+from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.simulation.simulator import Simulator
 
 
 class SimulatedSide:
-    """Implements `goal_run.RobotSide` in one thread, and records the run.
+    """Implements `robot_side.RobotSide` in one thread, and records the run.
 
     Its clock counts real seconds while a text is decoded, and the simulation's while the robot moves. With
     `video` camera pictures are recorded too.

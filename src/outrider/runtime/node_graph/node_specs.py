@@ -27,6 +27,7 @@ DEFAULT_ENDPOINT = "tcp://127.0.0.1:5757"
 COMMAND_INTERFACES = ("twist", "twist_stamped", "sport", "nav2", "dry_run")
 CAMERA_SOURCES = ("device", "file", "topic", "videohub", "rtp")
 ODOMETRY_SOURCES = ("topic", "sportmodestate")
+MOTIONS = ("continuous", "stepwise")
 
 AUTOSTART = Parameter("autostart", True, "configure and activate at start, without a lifecycle manager")
 
@@ -198,6 +199,12 @@ NAVIGATOR = NodeSpec(
         ),
         Parameter("link_loss", "stop", "without a link: stop, or go on alone", choices=LINK_LOSS_POLICIES),
         Parameter("wanted_model", "", "target to insist on, by the name its verifier prints; empty for any"),
+        Parameter(
+            "motion",
+            "continuous",
+            "whether the next frame is taken under way, or once the robot stands",
+            choices=MOTIONS,
+        ),
         Parameter("max_new_tokens", 96, "longest text of a step, in tokens", 8, 1024, live=True),
         Parameter("answer_deadline_s", 20.0, "longest wait for one text", 0.5, 300.0, live=True),
         Parameter(

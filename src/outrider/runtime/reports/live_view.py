@@ -15,7 +15,7 @@ from rich.text import Text
 
 from outrider.core.files.terminal import LINE_PERIOD_S, make_console
 from outrider.core.values import LinkState
-from outrider.runtime.mission.goal_run import StepState, StepUpdate
+from outrider.runtime.mission.robot_side import StepState, StepUpdate
 
 REFRESH_HZ = 8
 _LINK_STYLES = {LinkState.CONNECTED: "green", LinkState.LOCAL: "green", LinkState.LOST: "red"}

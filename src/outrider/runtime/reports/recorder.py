@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from outrider.core.values import Pose2D, RoundStats, TokenFate
-from outrider.navigation.motion.pilot import MotionEnd
-from outrider.runtime.mission.goal_run import GoalResult, StepState, StepUpdate
+from outrider.navigation.motion.step_motions import MotionEnd
+from outrider.runtime.mission.robot_side import GoalResult, StepState, StepUpdate
 from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
 from outrider.runtime.reports.verdict import Judgement
 from outrider.simulation.homes import Home

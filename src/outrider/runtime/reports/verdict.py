@@ -9,7 +9,7 @@ from enum import Enum
 from outrider.core.values import Pose2D
 from outrider.memory.language.utterances import Ask, AskSeen, Remember, understand
 from outrider.runtime.mission.episode import stands_at
-from outrider.runtime.mission.goal_run import GoalResult
+from outrider.runtime.mission.robot_side import GoalResult
 from outrider.simulation.homes import Home
 from outrider.simulation.vocabulary import target_of
 

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated robot under a pilot, and answers that take their time, on the simulation's clock.
+
+Models are asked while that clock stands; then it goes on by what their answer takes. So the loop and the
+pilot of the real robot can be judged at any round trip, on any machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import Cancelled
+from outrider.core.language.actions import split_answer
+from outrider.core.ports import Robot, TextDecoder
+from outrider.core.values import STANDSTILL, Decoded, DecodeRequest, LinkState, Odometry, Verified
+from outrider.navigation.clocks import Moment
+from outrider.navigation.motion.driving import CONTROL_PERIOD_S
+from outrider.navigation.motion.pilot import Pilot, PilotSettings
+from outrider.navigation.motion.step_motions import MotionEnd, StepText
+from outrider.runtime.mission.episode import decode_action
+from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
+
+CAMERA_PERIOD_S = 0.1
+STANDS_MPS, STANDS_RPS = 0.03, 0.05
+
+
+@dataclass(frozen=True)
+class AnswerTimes:
+    """Seconds from a frame to its verified action, and from there to the end of the text.
+
+    The strategy `outrider` streams: `outrider bench latency` shows the text's end some 0.03 to 0.05 s after
+    its action at any round trip. The defaults leave room for slower machines.
+    """
+
+    action_s: float = 0.15
+    text_s: float = 0.3
+
+    def over(self, round_trip_s: float) -> AnswerTimes:
+        """The same over a link."""
+        return AnswerTimes(self.action_s + round_trip_s, self.text_s)
+
+
+class PacedSide:
+    """Implements `robot_side.RobotSide`; whoever waits here drives the robot on."""
+
+    def __init__(self, robot: Robot, on_tick: Callable[[], None] = lambda: None) -> None:
+        self.robot = robot
+        self.standing_s = 0.0
+        self._on_tick = on_tick
+        self._pilot = Pilot(PilotSettings(period_s=CONTROL_PERIOD_S))
+        self._pilot.start(self._now())
+        self._update: StepUpdate | None = None
+        self._ends: dict[int, MotionEnd] = {}
+
+    def now_s(self) -> float:
+        return self.robot.odometry().stamp_s
+
+    def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
+        """The camera's next picture after a time, whatever the timeout."""
+        due_s = (math.floor(max(stamp_s, self.now_s()) / CAMERA_PERIOD_S) + 1) * CAMERA_PERIOD_S
+        self.pause(due_s - self.now_s())
+        return Frame(self.robot.frame_jpeg(), self.now_s(), odometry=self.robot.odometry())
+
+    def odometry(self) -> Odometry:
+        return self.robot.odometry()
+
+    def tell(self, update: StepUpdate) -> None:
+        self._update = update
+        self._repeat()
+
+    def tell_prompt(self, update: StepUpdate, request: DecodeRequest) -> None:
+        """Nobody reads them here."""
+
+    def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Nobody reads them here."""
+
+    def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        deadline_s = self.now_s() + timeout_s
+        while step not in self._ends and self.now_s() < deadline_s:
+            self._tick()
+        return self._ends.pop(step, None)
+
+    def pause(self, duration_s: float) -> None:
+        deadline_s = self.now_s() + duration_s - CONTROL_PERIOD_S / 2
+        while self.now_s() < deadline_s:
+            self._tick()
+
+    def _now(self) -> Moment:
+        """The simulation's clock is the only one here."""
+        return Moment(self.now_s(), self.now_s())
+
+    def _tick(self) -> None:
+        self._repeat()
+        odometry = self.robot.odometry()
+        drive = self._pilot.tick(odometry, self.robot.scan(), self._now())
+        if drive.end is not None:
+            self._ends[drive.end.step] = drive.end
+        self.robot.drive(drive.velocity or STANDSTILL, CONTROL_PERIOD_S)
+        velocity = odometry.velocity
+        stands = math.hypot(velocity.vx, velocity.vy) < STANDS_MPS and abs(velocity.wz) < STANDS_RPS
+        self.standing_s += CONTROL_PERIOD_S if stands else 0.0
+        self._on_tick()
+
+    def _repeat(self) -> None:
+        if self._update is not None:
+            self._pilot.on_text(step_text(self._update, self.now_s()), self._now())
+
+
+def step_text(update: StepUpdate, now_s: float) -> StepText:
+    """An update as the pilot takes it, without a link in between."""
+    return StepText(
+        update.session_id,
+        update.step,
+        update.action,
+        update.action_complete,
+        withdrawn=update.state is StepState.WITHDRAWN,
+        frame_age_s=now_s - update.frame.stamp_s if update.frame else 0.0,
+        text=update.text,
+    )
+
+
+class PacedDecoder:
+    """Implements `core.ports.TextDecoder`: another one's action and phase, in the times that are given.
+
+    The rest of the text, which moves nothing, is waited for and not decoded.
+    """
+
+    link_state = LinkState.LOCAL
+
+    def __init__(self, decoder: TextDecoder, side: PacedSide, times: AnswerTimes) -> None:
+        self._decoder, self._side, self._times = decoder, side, times
+        self.actions: tuple[str, ...] = ()
+
+    def decode(
+        self,
+        request: DecodeRequest,
+        on_verified: Callable[[Verified], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decoded:
+        """Raises Cancelled once `cancelled`."""
+        text = decode_action(self._decoder, request.prompt, request.max_new_tokens)
+        action = split_answer(text).action
+        self.actions += (action,)
+        began_s = self._side.now_s()
+        self._wait(self._times.action_s, cancelled)
+        on_verified(Verified((), action + "\n", self._side.now_s() - began_s))
+        self._wait(CONTROL_PERIOD_S, cancelled)
+        on_verified(Verified((), text, self._side.now_s() - began_s))
+        self._wait(self._times.text_s - CONTROL_PERIOD_S, cancelled)
+        return Decoded(text, (), True, self._side.now_s() - began_s, 0.0, 0)
+
+    def close(self) -> None:
+        """The decoder belongs to somebody else."""
+
+    def _wait(self, duration_s: float, cancelled: Callable[[], bool]) -> None:
+        until_s = self._side.now_s() + duration_s
+        while True:
+            if cancelled():
+                raise Cancelled("cancelled")
+            if self._side.now_s() >= until_s - CONTROL_PERIOD_S / 2:
+                return
+            self._side.pause(CONTROL_PERIOD_S)

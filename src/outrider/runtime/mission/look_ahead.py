@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When to take the next frame while a motion is under way: so that its answer comes as the motion ends."""
+
+from __future__ import annotations
+
+from outrider.core.language.actions import Motion
+from outrider.core.values import Odometry, Pose2D
+from outrider.navigation.limits import MotionLimits
+from outrider.navigation.motion.anchoring import seconds_left
+
+
+class LookAhead:
+    """Follows one motion at a time, by odometry. It expects the next answer to take as long as the last."""
+
+    def __init__(self, limits: MotionLimits) -> None:
+        self._limits = limits
+        self._motion, self._anchor, self._latency_s = Motion(), Pose2D(0.0, 0.0, 0.0), 0.0
+
+    def follow(self, motion: Motion, anchor: Pose2D, latency_s: float) -> None:
+        """A motion has begun that is meant from `anchor`; its answer took `latency_s` from its frame."""
+        self._motion, self._anchor, self._latency_s = motion, anchor, latency_s
+
+    def is_due(self, odometry: Odometry | None) -> bool:
+        """Whether the rest of the motion takes no longer than an answer; never for a stop."""
+        if odometry is None or self._motion.is_stop:
+            return False
+        return seconds_left(self._motion, self._anchor, odometry.pose, self._limits) <= self._latency_s
