@@ -1,39 +1,17 @@
 """The live benchmark and the engine's overhead over real sockets, with toy models and short times."""
 
 import cProfile
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import msgspec
 import pytest
+from support.served_verifier import serving
 from support.toys import JPEG
 
 from outrider.core.values import Decoded, LinkState, Prompt, RoundStats, Verified
-from outrider.decoding.drivers.verifier_service import VerifierService, serve_frames
 from outrider.evaluation.common.paced_models import PacedService
 from outrider.evaluation.decoding import live, overhead
 from outrider.evaluation.decoding.comparison import synthetic_models
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
-from outrider.wire.server import RouterServer
-
-
-@contextmanager
-def serving(service: VerifierService) -> Iterator[str]:
-    """The endpoint of a service in a thread of this process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    server, stop = RouterServer(endpoint, None), threading.Event()
-    thread = threading.Thread(target=serve_frames, args=(service, server, stop))
-    thread.start()
-    try:
-        yield endpoint
-    finally:
-        stop.set()
-        thread.join()
-        server.close()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {"aggregation", "decoding", "robot"},
         {"alternatives"},
         {"kills", "pair", "serving"},
-        {"models"},
+        {"models", "weights"},
     ),
     "navigation": ({"."}, {"sensing"}, {"goal", "motion"}),
     "nodes": (

@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 
 import typer
 
-from outrider.cli.options import Frames, Json, Models, Plots, Precision, Seed, Temperature, showing_life
+from outrider.cli.options import (
+    Frames,
+    Json,
+    Models,
+    Plots,
+    Precision,
+    PublishedTarget,
+    Run,
+    Seed,
+    Temperature,
+    showing_life,
+)
 
 app = typer.Typer(help="Measure speed.", no_args_is_help=True)
 app.callback()(showing_life("bench"))
@@ -214,13 +225,24 @@ def bench_models(
 def bench_weights(
     prompts: Annotated[int, typer.Option(min=1, help="How many prompts of benchmarks/prompts.yaml.")] = 8,
     tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
+    target: PublishedTarget = "1.5b",
     target_precision: Precision = "bf16",
     draft_precision: Precision = "bf16",
     temperature: Temperature = 0.0,
     seed: Seed = 0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also in real time over sockets and emulated links.")
+    ] = False,
+    run: Run = None,
     json_file: Json = None,
 ) -> None:
     """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
-    from outrider.evaluation.pair.real_pair import bench_weights
+    from outrider.core.errors import ConfigError
+    from outrider.evaluation.weights.bench import bench_weights
 
-    bench_weights(prompts, tokens, target_precision, draft_precision, temperature, seed, json_file)
+    if run is not None and not live:
+        raise ConfigError("--run keeps the texts of --live: give both, or neither")
+    bench_weights(
+        *(prompts, tokens, target, target_precision, draft_precision, temperature, seed, live, run),
+        json_file=json_file,
+    )

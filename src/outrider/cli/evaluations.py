@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from outrider.cli.options import Frames, Json, Models, Processes, Seed, showing_life
+from outrider.cli.options import (
+    Frames,
+    Json,
+    Models,
+    Precision,
+    Processes,
+    PublishedTarget,
+    Run,
+    Seed,
+    showing_life,
+)
 
 app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
 app.callback()(showing_life("eval"))
@@ -84,6 +94,23 @@ def eval_lossless(
     from outrider.evaluation.pair.lossless import evaluate_lossless
 
     figures = evaluate_lossless(frames, seed, models, json_file)
+    raise typer.Exit(0 if figures["lossless"] else 1)
+
+
+@app.command("weights", epilog="Example:  outrider eval weights --texts 100 --run out/weights")
+def eval_weights(
+    texts: Annotated[int, typer.Option(min=1, help="Texts over each of three networks.")] = 100,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 8,
+    target: PublishedTarget = "1.5b",
+    target_precision: Precision = "bf16",
+    draft_precision: Precision = "bf16",
+    run: Run = None,
+    json_file: Json = None,
+) -> None:
+    """Whether published models write the target's own texts over sockets; exit status 1 if they do not."""
+    from outrider.evaluation.weights.lossless import evaluate_weights
+
+    figures = evaluate_weights(texts, tokens, target, target_precision, draft_precision, run, json_file)
     raise typer.Exit(0 if figures["lossless"] else 1)
 
 

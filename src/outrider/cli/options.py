@@ -53,6 +53,14 @@ Precision = Annotated[
     Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What the model's weights are kept in.")
 ]
 
+PublishedTarget = Annotated[
+    Literal["1.5b", "0.5b"], typer.Option(help="Which published model verifies; that of 0.5B drafts.")
+]
+Run = Annotated[
+    Path | None,
+    typer.Option(help="Folder of decoded texts: a run found there goes on.", callback=checked_folder),
+]
+
 Corpus = Annotated[
     str,
     typer.Option(

@@ -10,6 +10,13 @@ import typer
 
 from outrider.cli.options import Processes, Seed, showing_life
 
+Precision = Annotated[
+    Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
+]
+Device = Annotated[
+    Literal["cpu", "cuda"], typer.Option(help="Where a general checkpoint runs; the fit is on the CPU.")
+]
+
 app = typer.Typer(help="Make training data and train the small pair.", no_args_is_help=True)
 app.callback()(showing_life("train"))
 
@@ -110,6 +117,23 @@ def train_looks(
     typer.echo(str(make_looks(config, data, model, run)))
 
 
+@app.command("answers", epilog="Example:  outrider train answers out/answers --target MODEL.gguf")
+def train_answers(
+    folder: Annotated[Path, typer.Argument(help="Folder of the answers; what is there already is kept.")],
+    target: Annotated[
+        str, typer.Option(help="The language model: a folder, a GGUF file, or its name on the Hub.")
+    ],
+    tokens: Annotated[int, typer.Option(min=2, max=512, help="Tokens of an answer at most.")] = 48,
+    precision: Precision = "bf16",
+    device: Device = "cpu",
+) -> None:
+    """Let a language model answer the training half of benchmarks/prompts.yaml: data for its early exits."""
+    from outrider.runtime.common.paths import model_folder
+    from outrider.runtime.datasets.training_runs import make_answers
+
+    make_answers(folder, model_folder(target), tokens, precision, device)
+
+
 @app.command("exits", epilog="Example:  outrider train exits out/data --target out/models/target")
 def train_exits(
     data: Annotated[Path, typer.Argument(help="Folder of the data set; its last shard judges the exits.")],
@@ -122,12 +146,8 @@ def train_exits(
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 64,
     frames: Annotated[int, typer.Option(min=1, help="How many frames to train on.")] = 1600,
     seed: Seed = 0,
-    precision: Annotated[
-        Literal["fp32", "bf16", "int8", "int4"], typer.Option(help="What a general checkpoint's weights are.")
-    ] = "fp32",
-    device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Where a general checkpoint runs; the fit is on the CPU.")
-    ] = "cpu",
+    precision: Precision = "fp32",
+    device: Device = "cpu",
     memory_mb: Annotated[
         int, typer.Option(min=64, help="For the states that are trained on at a time.")
     ] = 2048,

@@ -13,7 +13,7 @@ from outrider.core.model_options import DEFAULT_MAX_LENGTH, PRECISIONS, Precisio
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.early_exits import ExitAdapters, read_exits, write_exits
 from outrider.models.backbone.kv_cache import CacheShape
-from outrider.models.backbone.out_of_memory import tells_out_of_memory
+from outrider.models.backbone.out_of_memory import give_back_freed, tells_out_of_memory
 from outrider.models.backbone.text_stack import TextStack
 from outrider.models.checkpoint.card import ModelCard, read_card, write_figures
 from outrider.models.checkpoint.configuration import (
@@ -84,6 +84,7 @@ def load_model(
     text = build_text_stack(checkpoint, tokenizer.vocab_size, precision, place=place)
     vision = build_vision_encoder(checkpoint, how, precision)
     del checkpoint
+    give_back_freed()
     exit_heads = read_exits(folder, text, expected="exits" in card.figures)
     name = f"{role}:{model_name(folder)}"
     if place.type != "cpu":

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outrider.core.language.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.prompt import END_OF_TEXT, INSTRUCTED_PREFIX, PROMPT_SUFFIX, TEXT_PREFIX
 from outrider.core.training_data import Example
 from outrider.core.values import Prompt
 from outrider.models.backbone.text_stack import RmsNorm, TextStack
 from outrider.models.session import QwenModel
+
+COMMON_TOKENS = 8192
+"""Of byte-level BPE, whose ids ascend as its merges do: the first ones are what most texts are made of."""
 
 
 class LastNorm:
@@ -42,16 +45,19 @@ class HeadRows:
 class RunningBackbone:
     """What `outrider.training` needs of a target: examples' answers, read as a verification reads drafts.
 
-    One frame's forward is held at a time. `prefix` is the prompt's part up to its image.
+    One forward's states are held at a time. `prefix` is the prompt's part up to its image, or all before the
+    question to a language model.
     """
 
-    def __init__(self, model: QwenModel, prefix: str = INSTRUCTED_PREFIX) -> None:
+    def __init__(self, model: QwenModel, prefix: str | None = None) -> None:
+        sees = model.vision is not None
         self.tokenizer: Any = self._tokenize
         self.norm: Any = LastNorm(model.text.final_norm)
         self.head: Any = HeadRows(model.text)
         self.num_layers = model.text.shape.num_layers
         self._model = model
-        self._prefix = prefix
+        self.common_tokens = 0 if sees else min(COMMON_TOKENS, model.vocab_size)
+        self._prefix = prefix or (INSTRUCTED_PREFIX if sees else TEXT_PREFIX)
         self._session = model.open_session()
 
     def _tokenize(self, texts: Sequence[str], **_: object) -> dict[str, list[list[int]]]:

@@ -76,13 +76,15 @@ class TrainedExits:
 
 class Backbone(Protocol):
     """A frozen target: `norm` and `head` are its last ones, head[token_ids] (S, width) the rows of some
-    tokens; `tokenizer` maps texts to {"input_ids": ...}.
+    tokens; `tokenizer` maps texts to {"input_ids": ...}. `common_tokens`: so many of the first ids belong to
+    any shortlist.
     """
 
     tokenizer: Any
     norm: Any
     head: Any
     num_layers: int
+    common_tokens: int
 
     def states(self, examples: Sequence[Example], layers: tuple[int, ...]) -> Tensor:
         """Outputs (E + 1, K, width) of `layers` and of the last layer at K answer tokens."""
@@ -93,6 +95,8 @@ class Backbone(Protocol):
 
 class PackedBackbone:
     """The small pair's target in its training view: many frames and queries at once."""
+
+    common_tokens = 0
 
     def __init__(self, folder: Path, tokenizer: Path) -> None:
         transformers_logging.disable_progress_bar()
@@ -183,7 +187,8 @@ def train_exits(backbone: Backbone, data: Path, config: ExitsConfig) -> TrainedE
     rng = np.random.default_rng(config.seed)
     layers = _checked_layers(config.layers, backbone.num_layers)
     queries = [query for example in _pool(rng, paths[:-1]) for query in example.queries]
-    token_ids = torch.tensor(choose_shortlist(backbone.tokenizer, queries))
+    chosen = {*choose_shortlist(backbone.tokenizer, queries), *range(backbone.common_tokens)}
+    token_ids = torch.tensor(sorted(chosen))
     adapters = ExitNetwork(backbone, token_ids, len(layers), config.rank)
     round_frames = config.round_frames(len(layers), adapters.down.shape[1])
     num_rounds = math.ceil(config.frames / round_frames)

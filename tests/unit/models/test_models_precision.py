@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from support.held import Held
 from support.tiny_models import TinySize, build_tiny_model, random_prompt
 
 from outrider.core.errors import ConfigError, ModelError
 from outrider.core.model_options import PRECISIONS, Precision
 from outrider.models import QwenModel, load_model
 from outrider.models.checkpoint.torchao_format import check_products
+from outrider.models.quantization import int4_tiles
 from outrider.models.quantization.integers import INT4_GROUP, round_to_integers
-from outrider.models.quantization.matrices import ForeignMatrix
+from outrider.models.quantization.matrices import ForeignMatrix, Int4Matrix
 from outrider.models.quantization.matrix_choice import pack
 
 PACKED: tuple[Precision, ...] = ("int8", "int4")
@@ -31,6 +33,20 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[Precision, QwenMode
 
 def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
     return float((actual - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("outputs", [16, 64, 1003])
+def test_four_bits_are_packed_part_by_part_as_the_whole_is(
+    outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = round_to_integers(torch.randn(outputs, 256, generator=torch.Generator().manual_seed(0)), 4)
+    whole = Int4Matrix(weight)
+    monkeypatch.setattr(int4_tiles, "_NUMBERS_AT_ONCE", at_once := 2**14)
+    with Held(weight.values, weight.scales) as held:
+        parts = Int4Matrix(weight)
+    rows = torch.eye(256)
+    assert torch.equal(parts.times(rows), whole.times(rows))
+    assert held.most < weight.values.numel() + 12 * at_once
 
 
 @pytest.mark.parametrize("precision", PACKED)

@@ -162,6 +162,25 @@ def test_the_memory_said_is_that_of_the_weights_as_they_are_read(
     assert needed == pytest.approx(50 * 100 * 100 * expected, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "tied", "loading", "kept"),
+    [
+        (torch.bfloat16, False, 2.0 + 2.0, 2.0 + 1.04),
+        (torch.bfloat16, True, 2.0, 2.0 + 1.04),
+        (torch.float16, True, 2.0 + 2.0, 2.0 + 1.04),
+    ],
+)
+def test_embeddings_lie_beside_the_head_that_is_made_of_them(
+    tmp_path: Path, dtype: torch.dtype, tied: bool, loading: float, kept: float
+) -> None:
+    names = ["model.embed_tokens.weight"] if tied else ["model.embed_tokens.weight", "lm_head.weight"]
+    save_file({name: torch.zeros(100, 100, dtype=dtype) for name in names}, tmp_path / "model.safetensors")
+    needed = footprint.bytes_needed(weight_files(tmp_path), "int8")
+    largest = 0 if tied else 2 * 2.0
+    assert needed.loading == pytest.approx(1e4 * (loading + largest), rel=0.01)
+    assert needed.kept == pytest.approx(1e4 * kept, rel=0.01)
+
+
 def test_integers_of_torchao_are_kept_as_they_are(tmp_path: Path) -> None:
     integers = {f"layers.{i}.up_proj._weight_qdata": torch.zeros(9, 9, dtype=torch.int8) for i in range(5)}
     save_file(integers, tmp_path / "model.safetensors")

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`outrider bench latency`: how long from the frame to the verified action, and to the end of the text.
 
-Models really decode held-out frames on the virtual clock; their times are those measured on this machine.
+Models really decode held-out frames on the virtual clock; their times are the processor's, measured here.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval
-from outrider.evaluation.common.ratios import branch_seconds
+from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
@@ -52,7 +51,10 @@ class LatencyRow:
 
 
 def measure_compute(pair: Pair, prompts: Sequence[Prompt], num_draft_tokens: int) -> ComputeProfile:
-    """Times of this machine's models. Prefills are of frames not seen before."""
+    """Processor times of this machine's models on this thread, which other programs hardly lengthen.
+
+    Prefills are of prompts not seen before.
+    """
     branch_s = branch_seconds(pair.draft, prompts[0], REPEATS)
     target, draft = pair.target.open_session(), pair.draft.open_session()
     target_prefill_s, draft_prefill_s = _prefill_s(target, prompts), _prefill_s(draft, prompts)
@@ -78,7 +80,7 @@ def _hear(index: int, logits: Array) -> None:
 
 def _prefill_s(session: ModelSession, prompts: Sequence[Prompt]) -> float:
     """The median time of taking in a new prompt."""
-    return statistics.median([_seconds(partial(session.prefill, prompt)) for prompt in prompts])
+    return statistics.median([cpu_seconds(partial(session.prefill, prompt)) for prompt in prompts])
 
 
 def _forward_s(session: ModelSession, num_tokens: int, on_exit: OnExit | None = None) -> float:
@@ -86,15 +88,9 @@ def _forward_s(session: ModelSession, num_tokens: int, on_exit: OnExit | None = 
     length = session.length
     times = []
     for _ in range(REPEATS):
-        times.append(_seconds(partial(session.forward, [1] * num_tokens, on_exit)))
+        times.append(cpu_seconds(partial(session.forward, [1] * num_tokens, on_exit)))
         session.truncate(length)
     return statistics.median(times)
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started_s = time.perf_counter()
-    work()
-    return time.perf_counter() - started_s
 
 
 def measure_row(

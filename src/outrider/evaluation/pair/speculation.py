@@ -26,11 +26,13 @@ class ExitWord:
 class Verification:
     """One draft and the target's forward over it.
 
-    `draft` ends at an end token. `choices`: the target's likeliest tokens, one for each draft token and one
-    after them. `emitted`: the verdict, accepted tokens and the target's own next one.
+    `draft` ends at an end token; `runners_up` are the draft's second choices. `choices`: the target's
+    likeliest tokens, one for each draft token and one after them. `emitted`: the verdict, accepted tokens and
+    the target's own next one.
     """
 
     draft: list[int]
+    runners_up: list[int]
     choices: list[int]
     emitted: list[int]
     exits: list[ExitWord]
@@ -54,12 +56,12 @@ def verifications(
     draft.prefill(prompt)
     while not has_ended(text, end_ids) and len(text) < max_new_tokens:
         lengths = target.length, draft.length
-        drafted = _draft(draft, text[-1], num_draft_tokens, end_ids)
+        drafted, runners_up = _draft(draft, text[-1], num_draft_tokens, end_ids)
         logits, said = _listened_forward(target, [text[-1], *drafted])
         choices = logits.argmax(-1).tolist()
         emitted = emitted_tokens(drafted, choices, end_ids)
         words = [_word(drafted, rows, exits.token_ids, end_ids) for rows in said] if exits else []
-        yield Verification(drafted, choices, emitted, words)
+        yield Verification(drafted, runners_up, choices, emitted, words)
         text += emitted
         target.truncate(lengths[0] + len(emitted))
         draft.truncate(lengths[1] + len(emitted))
@@ -77,11 +79,17 @@ def _word(draft: Sequence[int], logits: Array, shortlist: Array, end_ids: Collec
     return ExitWord(choices, hint, hint_confidence(logits[: len(hint)]))
 
 
-def _draft(session: ModelSession, last: int, count: int, end_ids: Collection[int]) -> list[int]:
-    """Up to `count` tokens that follow `last`; all of them and `last` are in the cache afterwards."""
+def _draft(
+    session: ModelSession, last: int, count: int, end_ids: Collection[int]
+) -> tuple[list[int], list[int]]:
+    """Up to `count` tokens that follow `last`, and the second choices at their places; the first ones and
+    `last` are in the cache afterwards.
+    """
     drafted: list[int] = []
+    runners_up: list[int] = []
     logits = session.forward([last])
     while len(drafted) < count and not has_ended(drafted, end_ids):
         drafted.append(int(logits[0].argmax()))
+        runners_up.append(next(i for i in logits[0].topk(2).indices.tolist() if i != drafted[-1]))
         logits = session.forward(drafted[-1:])
-    return drafted
+    return drafted, runners_up

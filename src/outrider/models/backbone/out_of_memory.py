@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -57,3 +58,18 @@ def tells_out_of_memory(load: Callable[Concatenate[Path, P], T]) -> Callable[Con
             return load(folder, *args, **kwargs)
 
     return told
+
+
+def give_back_freed() -> None:
+    """Return to the system what has been freed: glibc keeps pieces of up to 32 MB, layer after layer."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library
+        return None

@@ -17,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ModelError
 from outrider.core.model_options import Precision
-from outrider.models.backbone.out_of_memory import is_out_of_memory
+from outrider.models.backbone.out_of_memory import give_back_freed, is_out_of_memory
 from outrider.models.backbone.text_stack import LayerWeights, RmsNorm, TextShape, TextStack
 from outrider.models.checkpoint.architectures import ARCHITECTURES, Architecture
 from outrider.models.checkpoint.awq_gptq import StoredLayers, StoredPart, read_format
@@ -154,6 +154,7 @@ def build_text_stack(
             part, language.layers[index] = language.layers[index].get_submodule, torch.nn.Identity()
         layers.append(_fuse_layer(part, form, precision, packer))
         del part
+        give_back_freed()
     embeddings = language.embed_tokens.weight.detach().to(whole_dtype(precision))
     head = _head_weight(checkpoint, embeddings)[:vocab_size]
     packs_head = checkpoint.layers is None and precision in ("int8", "int4")

@@ -21,7 +21,8 @@ BYTES = {"fp32": 4.0, "bf16": 2.0, "int8": 1.04, "int4": 0.63}
 """Of a packed weight, its scales and zeros included: at most, whatever the groups and the device."""
 STORED_BYTES = 26.0
 """Of each of a projection's quantized numbers while it is unpacked and packed anew, measured at int8."""
-_WHOLE = ("visual.", "embed_tokens", "norm", "bias")
+_EMBEDDINGS, _HEAD = "embed_tokens", "lm_head"
+_WHOLE = ("visual.", _EMBEDDINGS, "norm", "bias")
 _FOREIGN = "_qdata"
 """Ends the name of integers that torchao keeps as they are."""
 
@@ -54,11 +55,12 @@ class SessionBytes:
 
 def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int | None = None) -> WeightBytes:
     """Every weight as its file has it (float32 where it is to be), and the packed layers that grow beside
-    them, of which each frees its own.
+    them, of which each frees its own. Embeddings that are not kept as they are read lie beside those, and a
+    packed head beside the embeddings that it is tied to.
 
     Integers of so many `stored_bits` are read layer by layer, and made whole where that is what is packed.
     """
-    read = packed = largest = 0.0
+    read = packed = largest = copied = tied = 0.0
     for header in read_headers(files):
         name, count = header.name, math.prod(header.shape)
         if stored_bits is not None and name.endswith("qweight"):
@@ -71,10 +73,17 @@ def bytes_needed(files: Sequence[Path], precision: Precision, stored_bits: int |
             continue
         one = count * (4 if precision == "fp32" else header.num_bytes)
         read += one
+        if _EMBEDDINGS in name:
+            copied += 2 * count if precision != "fp32" and header.dtype != "BF16" else 0
+            tied += count * BYTES[precision] if precision in ("int8", "int4") else 0
+        if _HEAD in name:
+            tied = -math.inf
         if stored_bits is None and not any(part in name for part in _WHOLE):
             packed += count * BYTES[precision] - one
             largest = max(largest, one)
-    return WeightBytes(int(read + max(packed, 0.0) + 2 * largest), int(read + packed))
+    return WeightBytes(
+        int(read + max(packed, 0.0) + copied + 2 * largest), int(read + packed + max(tied, 0.0))
+    )
 
 
 def check_memory(

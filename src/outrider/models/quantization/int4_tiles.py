@@ -104,9 +104,9 @@ def whole_tiles(outputs: int) -> int:
     return outputs + -outputs % TILE_OUTPUTS
 
 
-def parts_of(outputs: int, inputs: int) -> Iterator[slice]:
+def parts_of(outputs: int, inputs: int, multiple: int = TILE_OUTPUTS) -> Iterator[slice]:
     """The outputs of a matrix in parts that are rounded or packed one after the other, of whole tiles."""
-    at_once = max(_NUMBERS_AT_ONCE // inputs // TILE_OUTPUTS, 1) * TILE_OUTPUTS
+    at_once = max(_NUMBERS_AT_ONCE // inputs // multiple, 1) * multiple
     return (slice(first, min(first + at_once, outputs)) for first in range(0, outputs, at_once))
 
 

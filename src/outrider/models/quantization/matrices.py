@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from outrider.core.errors import ConfigError
+from outrider.models.quantization.int4_tiles import parts_of
 from outrider.models.quantization.integers import IntegerWeight
 
 _INT4_COLUMNS = 16
@@ -130,9 +131,9 @@ class Int4Matrix:
         self._num_outputs, self._num_inputs = weight.values.shape
         self._group, self._order = weight.group, weight.order
         spare = (0, 0, 0, -self._num_outputs % _INT4_COLUMNS)
-        nibbles = F.pad(weight.values.int() + 8, spare, value=8)
         offsets = torch.zeros_like(weight.scales) if weight.zeros is None else -weight.zeros * weight.scales
-        self._packed = torch._convert_weight_to_int4pack_for_cpu(nibbles, 1)
+        parts = parts_of(self._num_outputs, self._num_inputs, _INT4_BLOCK)
+        self._packed = torch.cat([_packed(weight.values[part]) for part in parts])
         both = [F.pad(each, spare).t().bfloat16() for each in (weight.scales, offsets)]
         self._scales_and_zeros = torch.stack(both, dim=-1).contiguous()
 
@@ -169,6 +170,12 @@ class Int4Matrix:
     def to(self, device: torch.device) -> Int4Matrix:
         """Raises ConfigError, as the matrix is packed for its device."""
         raise only_here(device)
+
+
+def _packed(values: Tensor) -> Tensor:
+    """Some of a matrix's outputs (out, in) as the 4-bit kernel wants them."""
+    spare = (0, 0, 0, -len(values) % _INT4_COLUMNS)
+    return torch._convert_weight_to_int4pack_for_cpu(F.pad(values.int() + 8, spare, value=8), 1)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from itertools import chain
 import msgspec
 
 from outrider.core.errors import ConfigError
-from outrider.core.language.prompt import PROMPT_SUFFIX
+from outrider.core.language.prompt import PROMPT_SUFFIX, TEXT_PREFIX
 from outrider.core.values import Prompt
 from outrider.runtime.common.paths import benchmark_file
 
 PROMPTS_FILE = "prompts.yaml"
-_PREFIX = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
 
 
 class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -24,16 +23,26 @@ class _Questions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training: tuple[str, ...]
 
 
-def real_prompts(number: int) -> list[Prompt]:
-    """The first questions that are measured, of coding and of the household in turn.
+def real_prompts(number: int | None = None) -> list[Prompt]:
+    """The first questions that are measured, of coding and of the household in turn; all without a number.
 
     Raises ConfigError where there are not so many.
     """
     questions = _read()
     measured = list(chain.from_iterable(zip(questions.coding, questions.household, strict=True)))
-    if not 1 <= number <= len(measured):
+    if number is not None and not 1 <= number <= len(measured):
         raise ConfigError(f"{number} prompts were asked for: choose 1 to {len(measured)}")
-    return [Prompt(f"{_PREFIX}{question}{PROMPT_SUFFIX}", b"") for question in measured[:number]]
+    return [asked(question) for question in measured[:number]]
+
+
+def training_questions() -> tuple[str, ...]:
+    """The questions on whose answers early exits are trained; none is measured. Raises ConfigError."""
+    return _read().training
+
+
+def asked(question: str) -> Prompt:
+    """A question to a language model."""
+    return Prompt(f"{TEXT_PREFIX}{question}{PROMPT_SUFFIX}", b"")
 
 
 def _read() -> _Questions:

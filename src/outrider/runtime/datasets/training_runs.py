@@ -19,6 +19,8 @@ from outrider.models.checkpoint.card import read_card, write_figures
 from outrider.models.checkpoint.configuration import check_checkpoint
 from outrider.models.loading import install_exits, load_model
 from outrider.models.running_backbone import RunningBackbone
+from outrider.runtime.datasets.own_answers import TOGETHER, write_answers
+from outrider.runtime.datasets.real_prompts import training_questions
 from outrider.simulation.vocabulary import COLOURS, KINDS, vocabulary
 from outrider.training.batches import read_shard, shard_paths
 from outrider.training.exits import Backbone, ExitsConfig, PackedBackbone, train_exits
@@ -88,6 +90,19 @@ def make_reader(run: Path, models: Path, steps: int, seed: int) -> dict[str, obj
     return read_card(folder).figures
 
 
+def make_answers(folder: Path, target: Path, tokens: int, precision: Precision, device: str) -> None:
+    """Let a language model answer all training questions, as data for `make_exits`; what is there stays."""
+    check_checkpoint(target)
+    checked_folder(folder)
+    questions = training_questions()
+    model = load_model(
+        target, precision=precision, max_length=EXIT_MAX_LENGTH, sessions=TOGETHER, device=device
+    )
+    written = write_answers(folder, model, questions, tokens)
+    for _ in tracked(written, "answers", total=-(-len(questions) // TOGETHER)):
+        pass
+
+
 def make_exits(
     config: ExitsConfig, data: Path, target: Path, precision: Precision = "fp32", device: str = "cpu"
 ) -> dict[str, object]:
@@ -96,6 +111,8 @@ def make_exits(
     A general checkpoint, which has no card with its words, runs as it will run, in this precision and on this
     device. The small pair, and what is fitted, are at home on the CPU. Raises ConfigError for another.
     """
+    if target.is_file():
+        raise ConfigError(f"{target} is a file: give its folder, for its exits are put beside it")
     check_checkpoint(target)
     checked_folder(target)
     text = None

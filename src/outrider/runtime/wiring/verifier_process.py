@@ -16,8 +16,8 @@ from outrider.decoding.drivers.verifier_service import FrameService, serve_frame
 from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
 
-START_S = 300.0
-"""Enough to import torch on a machine that has much else to do."""
+START_S = 1200.0
+"""Enough to load published weights on a machine that has much else to do."""
 
 
 @contextmanager

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured of the pair in one process: shares, times, the best schedule that they allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.core.files.terminal import tracked
+from outrider.core.values import Prompt
+from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.theory import acceptance_rate
+from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
+from outrider.evaluation.pair.latency import measure_compute
+from outrider.evaluation.pair.speculation import verifications
+from outrider.evaluation.weights.shares import (
+    Acceptance,
+    ExitShares,
+    Foretelling,
+    acceptance_of,
+    exit_shares,
+    foretelling,
+)
+from outrider.runtime.datasets.held_out import Pair
+
+TIMED_PROMPTS = 3
+PADDED_ROWS = 8
+"""A forward of as many rows takes as long as one of a single row (`outrider.models.backbone.batch`)."""
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """`acceptance` is greedy. Without exits `exits` is empty and no verdict foretold. Times in seconds."""
+
+    acceptance: Acceptance
+    exits: list[ExitShares]
+    foretelling: Foretelling
+    compute: ComputeProfile
+    num_draft_tokens: int
+
+    def conditions(self, one_way_s: float) -> Conditions:
+        """Those of the best schedule over a link of this delay."""
+        compute, before, chances = self.compute, 0.0, []
+        for one in self.exits:
+            chances.append(max(0.0, one.hint_agreement - before))
+            before = max(before, one.hint_agreement)
+        return Conditions(
+            draft_token_s=compute.draft_token_s,
+            step_s=compute.step_s or compute.verify_s,
+            verify_s=compute.verify_s + self.num_draft_tokens * compute.verify_token_s,
+            round_trip_s=2.0 * one_way_s,
+            acceptance_rate=acceptance_rate(self.acceptance.tokens_per_verification, self.num_draft_tokens),
+            second_choice=self.acceptance.second_choice,
+            foretold=tuple(chances),
+            exit_fractions=tuple(one.depth for one in self.exits),
+        )
+
+    def bound(self, one_way_s: float) -> float:
+        """Speed over `ar` of the best schedule that ends its verifications, over a link of this delay."""
+        conditions = self.conditions(one_way_s)
+        return best_tokens_per_s(conditions, PADDED_ROWS - 1) * conditions.step_s
+
+
+def measure_pair(pair: Pair, prompts: Sequence[Prompt], tokens: int, num_draft_tokens: int) -> PairFigures:
+    """Decode the prompts greedily in this process, and time each part by itself."""
+    info = pair.target.exits
+    rounds = [
+        one
+        for prompt in tracked(prompts, "prompts")
+        for one in verifications(pair, info, prompt, num_draft_tokens, tokens)
+    ]
+    return PairFigures(
+        acceptance=acceptance_of(rounds),
+        exits=[] if info is None else exit_shares(rounds, info),
+        foretelling=foretelling(rounds),
+        compute=measure_compute(pair, prompts[:TIMED_PROMPTS], num_draft_tokens),
+        num_draft_tokens=num_draft_tokens,
+    )

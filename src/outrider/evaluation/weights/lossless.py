@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider eval weights`: over real sockets published models write the texts of the target alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.model_options import Precision
+from outrider.core.ports import LanguageModel
+from outrider.core.values import Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.pair.lossless import first_difference
+from outrider.evaluation.weights.journal import Journal
+from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
+from outrider.evaluation.weights.networks import COLOCATED, NAMED_LINKS, networks
+from outrider.evaluation.weights.published_pair import Size, load_draft, target_service
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.real_prompts import real_prompts
+from outrider.runtime.wiring.verifier_process import verifier_process
+
+STRATEGY = "outrider"
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How texts are drawn: the first over all prompts is greedy, the later ones have seeds of their own."""
+
+    temperature: float
+    seed: int
+
+    def config(self, strategy: str) -> DecodingConfig:
+        return DecodingConfig(strategy, temperature=self.temperature, seed=self.seed, silence_s=SILENCE_S)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Texts over one network. `first_differences`: where those that differ part from `ar`."""
+
+    network: str
+    texts: int
+    tokens: int
+    tokens_per_round: float
+    met_outage: int
+    first_differences: list[int]
+
+
+def draws_of(texts: int) -> list[tuple[Draws, dict[int, Prompt]]]:
+    """So many texts: every prompt greedily, then every prompt at temperature 1 with a seed, and so on."""
+    prompts = real_prompts()
+    return [
+        (Draws(1.0 if turn else 0.0, turn), dict(enumerate(prompts[: texts - turn * len(prompts)])))
+        for turn in range(-(-texts // len(prompts)))
+    ]
+
+
+def evaluate_weights(
+    texts: int,
+    tokens: int,
+    target: Size = "1.5b",
+    target_precision: Precision = "bf16",
+    draft_precision: Precision = "bf16",
+    run: Path | None = None,
+    json_file: Path | None = None,
+) -> dict[str, Any]:
+    """Decode so many texts over each network, compare, print, write JSON; `lossless`: whether none differs.
+
+    What the folder `run` has of them is not decoded again. Raises ModelError without weights.
+    """
+    common: dict[str, str | int] = {
+        "target": f"{target} {target_precision}",
+        "draft": f"0.5b {draft_precision}",
+        "tokens": tokens,
+    }
+    journal, draft = Journal(run, common), load_draft(draft_precision)
+    with verifier_process(target_service, target, target_precision) as endpoint:
+        counted = count_all(endpoint, draft, texts, tokens, journal)
+    figures = {
+        **common,
+        "strategy": STRATEGY,
+        "networks": [asdict(one) for one in counted],
+        "texts": sum(one.texts for one in counted),
+        "different": sum(len(one.first_differences) for one in counted),
+    }
+    figures["lossless"] = not figures["different"]
+    _print(counted, figures)
+    write_figures(json_file, figures)
+    return figures
+
+
+def count_all(
+    endpoint: str, draft: LanguageModel, texts: int, tokens: int, journal: Journal
+) -> list[Counted]:
+    """The texts of `ar` over no network, and those of STRATEGY over each of NAMED_LINKS."""
+    asked, known = draws_of(texts), networks()
+    for draws, prompts in asked:
+        for name, strategy in [(COLOCATED, "ar"), *((name, STRATEGY) for name in NAMED_LINKS)]:
+            missing = decode_missing(
+                endpoint, known[name], draft, [draws.config(strategy)], prompts, tokens, journal
+            )
+            for _ in tracked(missing, f"{strategy}, {name}, draw {draws.seed}", total=len(prompts)):
+                pass
+    return [_count(name, asked, journal) for name in NAMED_LINKS]
+
+
+def _count(network: str, asked: Sequence[tuple[Draws, dict[int, Prompt]]], journal: Journal) -> Counted:
+    pairs = [
+        (
+            journal[key_of(network, draws.config(STRATEGY), index)],
+            journal[key_of(COLOCATED, draws.config("ar"), index)].token_ids,
+        )
+        for draws, prompts in asked
+        for index in prompts
+    ]
+    return Counted(
+        network=network,
+        texts=len(pairs),
+        tokens=sum(len(text.token_ids) for text, _ in pairs),
+        tokens_per_round=sum(text.emitted for text, _ in pairs)
+        / max(1, sum(text.rounds for text, _ in pairs)),
+        met_outage=sum(text.met_outage for text, _ in pairs),
+        first_differences=[
+            first_difference(own, text.token_ids) for text, own in pairs if text.token_ids != own
+        ],
+    )
+
+
+def _print(counted: Sequence[Counted], figures: dict[str, Any]) -> None:
+    console = make_console()
+    for one in counted:
+        console.print(
+            f"{one.network}: {len(one.first_differences)} of {one.texts} texts differ from ar; "
+            f"{one.tokens} tokens, {one.tokens_per_round:.2f} a round, {one.met_outage} met an outage",
+            highlight=False,
+        )
+    console.print(f"{figures['different']} of {figures['texts']} texts differ", highlight=False)

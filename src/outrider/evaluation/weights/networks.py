@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks that published models are tried over."""
+
+from __future__ import annotations
+
+from outrider.core.link_profile import LinkProfile, Network
+from outrider.runtime.common.links import load_network
+
+COLOCATED = "0 ms"
+ONE_WAY_MS = (0, 20, 100)
+NAMED_LINKS = ("wifi6", "lte", "blackout")
+
+
+def networks() -> dict[str, Network]:
+    """Plain delays, the first being none (draft beside target), and links of config/links.yaml."""
+    directions = {f"{ms} ms": LinkProfile(delay_s=ms / 1e3) for ms in ONE_WAY_MS}
+    plain = {name: Network(name, direction, direction) for name, direction in directions.items()}
+    return plain | {name: load_network(name) for name in NAMED_LINKS}

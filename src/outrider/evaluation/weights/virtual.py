@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published pair on the virtual clock: both really decode, with the processor times measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outrider.core.link_profile import Network, Outage
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
+from outrider.evaluation.decoding.live import Stopwatch
+from outrider.evaluation.weights.journal import KeptText
+from outrider.evaluation.weights.speeds import kept_text
+from outrider.runtime.datasets.held_out import Pair
+from outrider.wire.codec import encode, wire_bytes
+
+OUTAGES = 1000
+"""How many times a network's outages are repeated: for hours of virtual time."""
+COLOCATED_LENGTHS = range(1, 8)
+"""Drafts of a chunk beside the target: with its own token at most the eight rows of one padded forward."""
+
+
+@dataclass(frozen=True)
+class Colocated:
+    """Draft and target on one device, with chunks of the best length."""
+
+    tokens_per_s: float
+    num_draft_tokens: int
+
+
+def virtual_world(network: Network, compute: ComputeProfile, seed: int) -> VirtualWorld:
+    """A network whose outages come back as often as they do in hours."""
+    period_s = network.repeat_s or 0.0
+    outages = tuple(
+        Outage(one.start_s + turn * period_s, one.end_s + turn * period_s)
+        for turn in range(OUTAGES if network.repeat_s else 1)
+        for one in network.outages
+    )
+    return VirtualWorld(
+        lambda frame: wire_bytes(encode(frame)), compute, network.uplink, network.downlink, outages, seed
+    )
+
+
+def virtual_texts(
+    pair: Pair,
+    requests: Sequence[DecodeRequest],
+    network: Network,
+    compute: ComputeProfile,
+    config: DecodingConfig,
+) -> list[KeptText]:
+    """All texts by one strategy, one after the other on one clock."""
+    draft = pair.draft if config.needs_model else None
+    decoder = VirtualDecoder(pair.target, draft, config, virtual_world(network, compute, config.seed))
+    return [_decoded(decoder, request, network) for request in requests]
+
+
+def _decoded(decoder: VirtualDecoder, request: DecodeRequest, network: Network) -> KeptText:
+    watch, began_s = Stopwatch(), decoder.now_s
+    text = decoder.decode(request, watch.on_verified)
+    watch.end_text()
+    return kept_text(text, watch, not network.is_up(began_s, decoder.now_s))
+
+
+def colocated(
+    pair: Pair, texts: Sequence[tuple[Prompt, KeptText]], compute: ComputeProfile, config: DecodingConfig
+) -> Colocated:
+    """The pair on one device, by the simulation that `bench decoding --alternatives` uses."""
+    costs = CloudCosts(
+        compute.step_s or compute.verify_s,
+        compute.verify_s,
+        compute.verify_token_s,
+        compute.draft_token_s,
+        compute.draft_branch_s,
+    )
+    ranks = [
+        draft_ranks(pair.draft, prompt, text.token_ids, config.sampling_for(prompt)) for prompt, text in texts
+    ]
+    speeds = {}
+    for length in COLOCATED_LENGTHS:
+        runs = [csd_run(one, costs, length) for one in ranks]
+        speeds[length] = sum(run.tokens - 1 for run in runs) / sum(run.elapsed_s for run in runs)
+    best = max(speeds, key=lambda length: speeds[length])
+    return Colocated(speeds[best], best)
+
+
+def measure_network(
+    pair: Pair,
+    requests: Sequence[DecodeRequest],
+    network: Network,
+    compute: ComputeProfile,
+    configs: Sequence[DecodingConfig],
+) -> dict[str, list[KeptText]]:
+    """All texts by each configuration's strategy over one network."""
+    return {config.strategy: virtual_texts(pair, requests, network, compute, config) for config in configs}

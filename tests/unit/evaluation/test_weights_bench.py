@@ -1,0 +1,139 @@
+"""The benchmark of published weights on toys whose acceptance is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from support.served_verifier import serving
+
+from outrider.core.errors import ConfigError
+from outrider.core.ports import ExitInfo
+from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.decoding.fakes.toy import ToyModel, ToySettings
+from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.evaluation.pair.speculation import ExitWord, Verification
+from outrider.evaluation.weights import bench, figures, lossless
+from outrider.evaluation.weights.networks import networks
+from outrider.evaluation.weights.shares import acceptance_of, exit_shares, foretelling
+from outrider.evaluation.weights.virtual import virtual_world
+from outrider.runtime.datasets.held_out import Pair
+from outrider.runtime.datasets.real_prompts import asked, real_prompts, training_questions
+
+TARGET = ToyModel(ToySettings(seed=1, eos_bias=0.0))
+PAIR = Pair(TARGET, ToyModel(ToySettings(seed=1, agreement=0.6, eos_bias=0.0)))
+NAMES = ["0 ms", "20 ms", "100 ms", "wifi6", "lte", "blackout"]
+
+
+@pytest.fixture(autouse=True)
+def seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Toys want a frame with each prompt and times that are not theirs; a verifier of them is a thread."""
+    monkeypatch.setattr(figures, "measure_compute", lambda *_: ComputeProfile())
+
+    def few(number: int | None = None) -> list:
+        return [replace(prompt, jpeg=b"\xff\xd8") for prompt in real_prompts(number or 3)]
+
+    @contextmanager
+    def toys(*_: object) -> Iterator[str]:
+        with serving(VerifierService(TARGET)) as endpoint:
+            yield endpoint
+
+    for module in (bench, lossless):
+        monkeypatch.setattr(module, "real_prompts", few)
+        monkeypatch.setattr(module, "verifier_process", toys)
+        monkeypatch.setattr(module, "load_draft", lambda _: PAIR.draft)
+
+
+def verification(draft: list[int], choices: list[int], emitted: list[int], *hints: list[int]) -> Verification:
+    words = [ExitWord(hint, hint, 0.5) for hint in hints]
+    return Verification(draft, [token + 100 for token in draft], choices, emitted, words)
+
+
+def test_acceptance_by_hand() -> None:
+    shares = acceptance_of(
+        [
+            verification([1, 2], [1, 2, 3], [1, 2, 3]),
+            verification([1, 2], [1, 102, 3], [1, 102]),
+            verification([1, 2], [7, 9, 3], [7]),
+        ]
+    )
+    assert shares.tokens_per_verification == 2.0
+    assert shares.by_position == (2 / 3, 1 / 2)
+    assert shares.second_choice == 1 / 2
+
+
+def test_exits_by_hand() -> None:
+    rounds = [
+        verification([1, 2], [1, 2, 3], [1, 2, 3], [1, 9, 9], [1, 2, 3]),
+        verification([1, 2], [7, 2, 3], [7], [7], [7]),
+        verification([1, 2], [5, 2, 3], [5], [7], [6]),
+    ]
+    first, second = exit_shares(rounds, ExitInfo((2, 4), 8, torch.tensor([0])))
+    assert (first.layer, first.depth, first.agreement, first.hint_agreement) == (2, 0.25, 2 / 5, 1 / 3)
+    assert (second.layer, second.depth, second.agreement, second.hint_agreement) == (4, 0.5, 4 / 5, 2 / 3)
+    told = foretelling(rounds)
+    assert (told.miss_rate, told.average) == (pytest.approx(1 / 3), 1.5)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path: Path) -> None:
+    file = tmp_path / "weights.json"
+    told = bench.bench_weights(2, 12, temperature=temperature, json_file=file, pair=PAIR)
+    assert json.loads(file.read_text())["rows"] == json.loads(json.dumps(told["rows"]))
+    rows = told["rows"]
+    assert [row["network"] for row in rows] == [name for name in NAMES for _ in range(6)]
+    exact = {"ar", "outrider"} if temperature else {row["strategy"] for row in rows}
+    assert all(row["different"] == 0 for row in rows if row["strategy"] in exact)
+    bounds = list(told["bounds_vs_ar"].values())
+    assert bounds == sorted(bounds, reverse=True) and bounds[-1] >= 1.0
+
+
+def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = {name: networks()[name] for name in ("0 ms", "20 ms")}
+    monkeypatch.setattr(bench, "networks", lambda: plain)
+    first = bench.bench_weights(1, 8, live=True, run=tmp_path, pair=PAIR)["live_rows"]
+    assert [row["strategy"] for row in first[:6]] == list(bench.STRATEGIES)
+    assert all(row["different"] == 0 and row["tokens"] == 8 for row in first)
+    lines = (tmp_path / "texts.jsonl").read_bytes().split(b"\n")
+    (tmp_path / "texts.jsonl").write_bytes(b"\n".join(lines[:4]) + b'\n{"key":["20 ms"')  # as after a kill
+    again = bench.bench_weights(1, 8, live=True, run=tmp_path, pair=PAIR)["live_rows"]
+    assert again[:3] == first[:3]
+    assert len((tmp_path / "texts.jsonl").read_bytes().splitlines()) == 13
+    with pytest.raises(ConfigError, match="choose another folder"):
+        bench.bench_weights(1, 9, live=True, run=tmp_path, pair=PAIR)
+
+
+def test_texts_are_counted_that_differ_from_those_of_the_target_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = lossless.evaluate_weights(5, 8, run=tmp_path)
+    assert (told["texts"], told["different"], told["lossless"]) == (15, 0, True)
+    path = tmp_path / "texts.jsonl"
+    head, first, *rest = path.read_text().splitlines(keepends=True)
+    other = first.replace('"token_ids":[', '"token_ids":[0,')
+    path.write_text("".join([head, other, *rest]))
+    told = lossless.evaluate_weights(5, 8, run=tmp_path)
+    assert (told["different"], told["lossless"]) == (3, False)
+    assert [one["first_differences"] for one in told["networks"]] == [[0]] * 3
+
+
+def test_the_networks_outages_come_again() -> None:
+    world = virtual_world(networks()["blackout"], ComputeProfile(), 0)
+    assert [world.is_up(at_s, at_s) for at_s in (9.0, 11.0, 14.0, 31.0, 2011.0)] == [1, 0, 1, 0, 0]
+
+
+def test_prompts_of_both_kinds_come_in_turn_and_no_more_than_there_are() -> None:
+    coding, household = (prompt.text for prompt in real_prompts(2))
+    assert "reverses the words" in coding and "water the plants" in household
+    assert len({prompt.text for prompt in real_prompts()}) == 48
+    with pytest.raises(ConfigError, match="choose 1 to 48"):
+        real_prompts(49)
+
+
+def test_no_prompt_that_exits_are_trained_on_is_measured() -> None:
+    assert not set(map(asked, training_questions())) & set(real_prompts())
