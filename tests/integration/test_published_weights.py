@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -13,6 +16,28 @@ from outrider.runtime.datasets.real_prompts import real_prompts
 
 pytestmark = [pytest.mark.weights, pytest.mark.timeout(3600)]
 NUM_PROMPTS, NUM_TOKENS = 20, 12
+LOADING = """
+import sys, threading, time
+from pathlib import Path
+from outrider.models import load_model
+from outrider.models.footprint.footprint import bytes_needed
+
+def held():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+def watch():
+    while True:
+        peaks.append(held())
+        time.sleep(0.01)
+
+file, precision, peaks = Path(sys.argv[1]), sys.argv[2], []
+before = held()
+threading.Thread(target=watch, daemon=True).start()
+model = load_model(file, precision=precision, max_length=256)
+said = bytes_needed([file], precision)
+print(said.loading, max(peaks) - before, said.kept, held() - before)
+"""
 
 
 def greedy_text(model: QwenModel, prompt: Prompt) -> list[int]:
@@ -44,3 +69,13 @@ def test_greedy_texts_are_those_of_transformers_in_float32() -> None:
             eos_token_id=None,
         )
         assert text[0, len(ids) :].tolist() == expected
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8", "int4"])
+def test_loading_takes_no_more_memory_than_was_said(precision: str) -> None:
+    """What stays may be a twentieth more: caches, and what an allocator keeps."""
+    command = [sys.executable, "-c", LOADING, str(published_file(DRAFT)), precision]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    loading, peak, kept, stays = map(int, told.split())
+    assert peak <= loading
+    assert stays <= 1.05 * kept + 2**27

@@ -230,19 +230,27 @@ def bench_weights(
     draft_precision: Precision = "bf16",
     temperature: Temperature = 0.0,
     seed: Seed = 0,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(help='"20 ms", "100 ms", wifi6, lte or blackout; repeatable; all by default.'),
+    ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Also in real time over sockets and emulated links.")
+        bool, typer.Option("--live", help="Only: in real time over sockets and emulated links.")
     ] = False,
     run: Run = None,
     json_file: Json = None,
 ) -> None:
     """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
     from outrider.core.errors import ConfigError
-    from outrider.evaluation.weights.bench import bench_weights
+    from outrider.evaluation.weights.bench import WeightsBench, bench_live, bench_weights
 
     if run is not None and not live:
         raise ConfigError("--run keeps the texts of --live: give both, or neither")
-    bench_weights(
-        *(prompts, tokens, target, target_precision, draft_precision, temperature, seed, live, run),
-        json_file=json_file,
+    bench = WeightsBench(
+        *(prompts, tokens, target, target_precision, draft_precision, temperature, seed),
+        network_names=tuple(network or ()),
     )
+    if live:
+        bench_live(bench, run, json_file)
+    else:
+        bench_weights(bench, json_file)

@@ -114,6 +114,20 @@ def eval_weights(
     raise typer.Exit(0 if figures["lossless"] else 1)
 
 
+@app.command("precisions", epilog="Example:  outrider eval precisions --prompts 16 --run out/precisions")
+def eval_precisions(
+    prompts: Annotated[int, typer.Option(min=1, help="How many prompts of benchmarks/prompts.yaml.")] = 16,
+    tokens: Annotated[int, typer.Option(min=2, max=128, help="Tokens of each text.")] = 24,
+    target: PublishedTarget = "1.5b",
+    run: Run = None,
+    json_file: Json = None,
+) -> None:
+    """How many drafts published models accept at bf16, int8 and int4, each of draft and target."""
+    from outrider.evaluation.weights.precisions import evaluate_precisions
+
+    evaluate_precisions(prompts, tokens, target, run, json_file)
+
+
 @app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
 def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
     """How often the target's early exits foretell its verdict, and what they cost."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from support.served_verifier import serving
@@ -17,8 +18,10 @@ from outrider.core.ports import ExitInfo
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.pair.speculation import ExitWord, Verification
-from outrider.evaluation.weights import bench, figures, lossless
+from outrider.evaluation.weights import bench, figures, lossless, precisions
+from outrider.evaluation.weights.bench import WeightsBench
 from outrider.evaluation.weights.networks import networks
 from outrider.evaluation.weights.shares import acceptance_of, exit_shares, foretelling
 from outrider.evaluation.weights.virtual import virtual_world
@@ -33,7 +36,7 @@ NAMES = ["0 ms", "20 ms", "100 ms", "wifi6", "lte", "blackout"]
 @pytest.fixture(autouse=True)
 def seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Toys want a frame with each prompt and times that are not theirs; a verifier of them is a thread."""
-    monkeypatch.setattr(figures, "measure_compute", lambda *_: ComputeProfile())
+    monkeypatch.setattr(figures, "measure_compute", lambda *_: ComputeProfile(step_s=0.03))
 
     def few(number: int | None = None) -> list:
         return [replace(prompt, jpeg=b"\xff\xd8") for prompt in real_prompts(number or 3)]
@@ -83,29 +86,39 @@ def test_exits_by_hand() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_every_strategy_over_every_network_is_told(temperature: float, tmp_path: Path) -> None:
     file = tmp_path / "weights.json"
-    told = bench.bench_weights(2, 12, temperature=temperature, json_file=file, pair=PAIR)
+    told = bench.bench_weights(WeightsBench(2, 12, temperature=temperature), file, PAIR)
     assert json.loads(file.read_text())["rows"] == json.loads(json.dumps(told["rows"]))
     rows = told["rows"]
     assert [row["network"] for row in rows] == [name for name in NAMES for _ in range(6)]
     exact = {"ar", "outrider"} if temperature else {row["strategy"] for row in rows}
     assert all(row["different"] == 0 for row in rows if row["strategy"] in exact)
+    entry = msgspec.convert(told["regime"], Regime)
+    assert (entry.step_ms, entry.draft_token_ms, entry.exits.number) == (30.0, 5.0, 0)
+    assert entry.tokens_per_round == pytest.approx(told["acceptance"]["tokens_per_verification"], abs=1e-4)
+    assert entry.compute().draft_branch_s == 0.0
     bounds = list(told["bounds_vs_ar"].values())
     assert bounds == sorted(bounds, reverse=True) and bounds[-1] >= 1.0
 
 
-def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = {name: networks()[name] for name in ("0 ms", "20 ms")}
-    monkeypatch.setattr(bench, "networks", lambda: plain)
-    first = bench.bench_weights(1, 8, live=True, run=tmp_path, pair=PAIR)["live_rows"]
-    assert [row["strategy"] for row in first[:6]] == list(bench.STRATEGIES)
+def test_the_same_over_sockets_and_a_run_goes_on(tmp_path: Path) -> None:
+    asked = WeightsBench(1, 8, network_names=("20 ms",))
+    first = bench.bench_live(asked, tmp_path)["rows"]
+    assert [(row["network"], row["strategy"]) for row in first] == [
+        (name, strategy) for name in ("0 ms", "20 ms") for strategy in bench.STRATEGIES
+    ]
     assert all(row["different"] == 0 and row["tokens"] == 8 for row in first)
-    lines = (tmp_path / "texts.jsonl").read_bytes().split(b"\n")
-    (tmp_path / "texts.jsonl").write_bytes(b"\n".join(lines[:4]) + b'\n{"key":["20 ms"')  # as after a kill
-    again = bench.bench_weights(1, 8, live=True, run=tmp_path, pair=PAIR)["live_rows"]
-    assert again[:3] == first[:3]
-    assert len((tmp_path / "texts.jsonl").read_bytes().splitlines()) == 13
+    kept = tmp_path / "texts.jsonl"
+    lines = kept.read_bytes().split(b"\n")
+    kept.write_bytes(b"\n".join(lines[:4]) + b'\n{"key":["20 ms"')  # as after a kill
+    again = bench.bench_live(asked, tmp_path)["rows"]
+    assert [row["bytes_down_per_token"] for row in again[:3]] == [
+        row["bytes_down_per_token"] for row in first[:3]
+    ]
+    assert len(kept.read_bytes().splitlines()) == 13
     with pytest.raises(ConfigError, match="choose another folder"):
-        bench.bench_weights(1, 9, live=True, run=tmp_path, pair=PAIR)
+        bench.bench_live(WeightsBench(1, 9), tmp_path)
+    with pytest.raises(ConfigError, match="no network 5g"):
+        bench.bench_live(WeightsBench(1, 9, network_names=("5g",)))
 
 
 def test_texts_are_counted_that_differ_from_those_of_the_target_alone(
@@ -137,3 +150,28 @@ def test_prompts_of_both_kinds_come_in_turn_and_no_more_than_there_are() -> None
 
 def test_no_prompt_that_exits_are_trained_on_is_measured() -> None:
     assert not set(map(asked, training_questions())) & set(real_prompts())
+
+
+def test_precisions_are_compared_by_what_their_drafts_yield(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    drafts = {"bf16": 0.9, "int8": 0.9, "int4": 0.0}
+
+    def target(size: str, precision: str, sessions: int) -> ToyModel:
+        loads.append(precision)
+        return TARGET
+
+    def draft(precision: str) -> ToyModel:
+        loads.append(precision)
+        return ToyModel(ToySettings(seed=1, agreement=drafts[precision], eos_bias=0.0))
+
+    monkeypatch.setattr(precisions, "load_target", target)
+    monkeypatch.setattr(precisions, "load_draft", draft)
+    monkeypatch.setattr(precisions, "real_prompts", bench.real_prompts)
+    rows = precisions.evaluate_precisions(3, 20, run=tmp_path)["rows"]
+    relative = {(row["target"], row["draft"]): row["relative"] for row in rows}
+    assert relative["bf16", "bf16"] == relative["int4", "int8"] == 1.0
+    assert relative["bf16", "int4"] < 0.5
+    again = precisions.evaluate_precisions(3, 20, run=tmp_path)["rows"]
+    assert again == rows and loads == ["bf16", "int8", "int4"] * 2

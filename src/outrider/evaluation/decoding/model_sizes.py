@@ -42,6 +42,7 @@ TARGETS = {
     "qwen2-vl-7b": TargetSize(7.62, 3584, 18944, 3584, 512, 152064, "LLaMA-Instruct 3.1 8B"),
     "qwen3-32b": TargetSize(32.8, 5120, 25600, 8192, 1024, 151936, "LLaMA-Instruct 3.3 70B"),
     "llama3.1-70b": TargetSize(70.6, 8192, 28672, 8192, 1024, 128256, "LLaMA-Instruct 3.3 70B"),
+    "qwen2.5-1.5b": TargetSize(1.54, 1536, 8960, 1536, 256, 151936, "LLaMA-Instruct 3.1 8B"),
     "opt-6.7b": TargetSize(6.66, 4096, 16384, 4096, 4096, 50272, "LLaMA-Instruct 3.1 8B", matrices=2),
     "opt-13b": TargetSize(12.9, 5120, 20480, 5120, 5120, 50272, "Vicuna 13B", matrices=2),
 }
@@ -50,6 +51,7 @@ DRAFT_BILLIONS = {
     "vicuna-160m": 0.162,
     "qwen2-vl-2b": 1.54,
     "qwen3-0.6b": 0.6,
+    "qwen2.5-0.5b": 0.494,
     "llama3.2-1b": 1.24,
     "opt-125m": 0.125,
 }

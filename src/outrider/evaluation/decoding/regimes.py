@@ -98,6 +98,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cloud_draft: _Share | None = None
     second_choice: _Share = SECOND_CHOICE
     exit_layer_share: Annotated[float, Meta(ge=0.0, le=100.0)] = EXIT_COST
+    branch_cost: _Share = BRANCH_COST
     abortable: bool = True
     vocab_size: _Whole
     bytes_per_probability: _Whole = 2
@@ -167,7 +168,7 @@ class Regime(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return ComputeProfile(
             draft_prefill_s=0.0,
             draft_token_s=self.draft_token_ms / 1e3,
-            draft_branch_s=BRANCH_COST * self.draft_token_ms / 1e3,
+            draft_branch_s=self.branch_cost * self.draft_token_ms / 1e3,
             target_prefill_s=0.0,
             verify_s=self.verify_s(heard=False) - self.num_draft_tokens * token_s,
             verify_token_s=token_s,

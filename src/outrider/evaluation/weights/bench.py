@@ -2,30 +2,32 @@
 """`outrider bench weights`: published language models as draft and target.
 
 In one process shares and times are measured; with these times every strategy is replayed over virtual
-networks. With `live` every strategy also decodes over real sockets and emulated links, in real time.
+networks. Or every strategy decodes over real sockets and emulated links, in real time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from outrider.core.files.terminal import make_console, tracked
+from outrider.core.link_profile import Network
 from outrider.core.model_options import Precision
-from outrider.core.ports import LanguageModel
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.decoder import ComputeProfile
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
-from outrider.evaluation.weights.journal import Journal
+from outrider.evaluation.weights.journal import Journal, KeptText
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
-from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, networks
+from outrider.evaluation.weights.networks import COLOCATED, ONE_WAY_MS, chosen_networks
 from outrider.evaluation.weights.published_pair import Size, load_draft, load_published_pair, target_service
+from outrider.evaluation.weights.regime import regime_of
 from outrider.evaluation.weights.speeds import SpeedRow, speed_of, speed_row
 from outrider.evaluation.weights.virtual import Colocated, colocated, measure_network
 from outrider.runtime.common.json_figures import write_figures
@@ -36,117 +38,138 @@ from outrider.runtime.wiring.verifier_process import verifier_process
 
 NUM_DRAFT_TOKENS = 4
 DEADLINE_S = 1e6
+Figures = dict[str, Any]
 HEADINGS = (
     *("network", "strategy", "tok/s", "over ar", "95 %", "over co-located", "tok/round", "passes/tok"),
     *("B up", "B down", "different"),
 )
 
 
-def configs_of(temperature: float, seed: int) -> list[DecodingConfig]:
-    """Every strategy, `ar` first."""
-    return [
-        DecodingConfig(name, NUM_DRAFT_TOKENS, temperature=temperature, seed=seed, silence_s=SILENCE_S)
-        for name in STRATEGIES
-    ]
+@dataclass(frozen=True)
+class WeightsBench:
+    """What is measured: so many prompts and tokens of each text, over some networks."""
+
+    prompts: int = 8
+    tokens: int = 24
+    target: Size = "1.5b"
+    target_precision: Precision = "bf16"
+    draft_precision: Precision = "bf16"
+    temperature: float = 0.0
+    seed: int = 0
+    network_names: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> list[Prompt]:
+        """Raises ConfigError where there are not so many."""
+        return real_prompts(self.prompts)
+
+    @property
+    def networks(self) -> dict[str, Network]:
+        """Raises ConfigError for an unknown name."""
+        return chosen_networks(self.network_names)
+
+    @property
+    def configs(self) -> list[DecodingConfig]:
+        """Every strategy, `ar` first."""
+        return [
+            DecodingConfig(
+                name,
+                NUM_DRAFT_TOKENS,
+                temperature=self.temperature,
+                seed=self.seed,
+                silence_s=SILENCE_S,
+            )
+            for name in STRATEGIES
+        ]
+
+    @property
+    def models(self) -> dict[str, str | int]:
+        return {"target": f"{self.target} {self.target_precision}", "draft": f"0.5b {self.draft_precision}"}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """For the file of figures."""
+        sizes = {"prompts": self.prompts, "tokens": self.tokens, "temperature": self.temperature}
+        return {**sizes, "seed": self.seed, "models": self.models, "workers": self.configs[0].workers}
 
 
-def bench_weights(
-    prompts: int = 8,
-    tokens: int = 24,
-    target: Size = "1.5b",
-    target_precision: Precision = "bf16",
-    draft_precision: Precision = "bf16",
-    temperature: float = 0.0,
-    seed: int = 0,
-    live: bool = False,
-    run: Path | None = None,
-    json_file: Path | None = None,
-    pair: Pair | None = None,
-) -> dict[str, Any]:
-    """Measure, print tables, write JSON. Raises ModelError without weights, and ConfigError."""
-    asked, configs = real_prompts(prompts), configs_of(temperature, seed)
-    models = {"target": f"{target} {target_precision}", "draft": f"0.5b {draft_precision}"}
-    journal = Journal(run, {**models, "tokens": tokens})
-    own_pair = pair or load_published_pair(target, target_precision, draft_precision)
-    settings = {"prompts": prompts, "tokens": tokens, "temperature": temperature, "seed": seed}
-    figures = {**settings, "models": models, **_in_one_process(own_pair, asked, tokens, configs)}
-    del own_pair  # or the verifier's target would lie beside it
-    if live:
-        with verifier_process(target_service, target, target_precision) as endpoint:
-            found = live_rows(endpoint, load_draft(draft_precision), asked, tokens, configs, journal)
-        figures["live_rows"] = [asdict(row) for row in found]
-        make_console().print(_table("over sockets and emulated links, in real time", found))
-    write_figures(json_file, figures)
-    return figures
+def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair | None = None) -> Figures:
+    """Measure in this process and on the virtual clock, print tables, write JSON.
 
-
-def _in_one_process(
-    pair: Pair, asked: Sequence[Prompt], tokens: int, configs: Sequence[DecodingConfig]
-) -> dict[str, Any]:
-    """Shares, times and the rows over virtual networks, which are printed too."""
+    Raises ModelError without weights, and ConfigError.
+    """
+    asked, networks = bench.asked, bench.networks
+    pair = pair or load_published_pair(bench.target, bench.target_precision, bench.draft_precision)
     memory_bytes = peak_bytes()
-    measured = measure_pair(pair, asked, tokens, NUM_DRAFT_TOKENS)
-    rows, beside = replay_all(pair, asked, tokens, measured.compute, configs)
+    measured = measure_pair(pair, asked, bench.tokens, NUM_DRAFT_TOKENS)
+    rows, beside = replay_all(pair, bench, measured.compute)
     figures = {
+        **bench.settings,
         "peak_memory_bytes": memory_bytes,
         **asdict(measured),
         "colocated": asdict(beside),
         "bounds_vs_ar": {f"{ms} ms": measured.bound(ms / 1e3) for ms in ONE_WAY_MS},
         "rows": [asdict(row) for row in rows],
     }
+    if bench.target == "1.5b":
+        figures["regime"] = msgspec.to_builtins(regime_of(figures))
     _print_pair(measured, figures)
-    make_console().print(_table("measured processor times, virtual networks", rows))
+    make_console().print(_table(f"measured processor times, {len(networks)} virtual networks", rows))
+    write_figures(json_file, figures)
     return figures
 
 
-def replay_all(
-    pair: Pair,
-    asked: Sequence[Prompt],
-    tokens: int,
-    compute: ComputeProfile,
-    configs: Sequence[DecodingConfig],
-) -> tuple[list[SpeedRow], Colocated]:
-    """Every strategy over every network; each model runs a text once, whatever the strategies are."""
-    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
-    requests = [DecodeRequest(prompt, tokens, DEADLINE_S) for prompt in asked]
-    known = networks()
-    texts = {
-        name: measure_network(remembered, requests, known[name], compute, configs)
-        for name in tracked(known, "networks", total=len(known))
-    }
-    own = list(zip(asked, texts[COLOCATED]["ar"], strict=True))
-    beside = colocated(remembered, own, compute, configs[0])
-    rows = [
-        speed_row(name, strategy, some, by_strategy["ar"], beside.tokens_per_s)
-        for name, by_strategy in texts.items()
-        for strategy, some in by_strategy.items()
-    ]
-    return rows, beside
+def bench_live(bench: WeightsBench, run: Path | None = None, json_file: Path | None = None) -> Figures:
+    """Decode over sockets in real time, print a table, write JSON; what `run` has is not decoded again.
+
+    Raises ModelError without weights, and ConfigError.
+    """
+    asked, networks = bench.asked, bench.networks
+    journal = Journal(run, {**bench.models, "tokens": bench.tokens})
+    draft = load_draft(bench.draft_precision)
+    with verifier_process(target_service, bench.target, bench.target_precision) as endpoint:
+        for name, network in networks.items():
+            missing = decode_missing(
+                endpoint, network, draft, bench.configs, dict(enumerate(asked)), bench.tokens, journal
+            )
+            for _ in tracked(missing, f"prompts, {name}", total=len(asked)):
+                pass
+    rows = live_rows(bench, journal)
+    figures = {**bench.settings, "rows": [asdict(row) for row in rows]}
+    make_console().print(_table("over sockets and emulated links, in real time", rows))
+    write_figures(json_file, figures)
+    return figures
 
 
-def live_rows(
-    endpoint: str,
-    draft: LanguageModel,
-    asked: Sequence[Prompt],
-    tokens: int,
-    configs: Sequence[DecodingConfig],
-    journal: Journal,
-) -> list[SpeedRow]:
-    """Every strategy over every network in real time; what the journal has is not decoded again."""
-    for name, network in networks().items():
-        missing = decode_missing(endpoint, network, draft, configs, dict(enumerate(asked)), tokens, journal)
-        for _ in tracked(missing, f"prompts, {name}", total=len(asked)):
-            pass
+def live_rows(bench: WeightsBench, journal: Journal) -> list[SpeedRow]:
+    """Returns the rows of texts that are all in the journal."""
     texts = {
         name: {
-            config.strategy: [journal[key_of(name, config, index)] for index in range(len(asked))]
-            for config in configs
+            config.strategy: [journal[key_of(name, config, index)] for index in range(bench.prompts)]
+            for config in bench.configs
         }
-        for name in networks()
+        for name in bench.networks
     }
-    beside = speed_of(texts[COLOCATED]["sd"])
+    return _rows(texts, speed_of(texts[COLOCATED]["sd"]))
+
+
+def replay_all(pair: Pair, bench: WeightsBench, compute: ComputeProfile) -> tuple[list[SpeedRow], Colocated]:
+    """Every strategy over every network; each model runs a text once, whatever the strategies are."""
+    remembered = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
+    requests = [DecodeRequest(prompt, bench.tokens, DEADLINE_S) for prompt in bench.asked]
+    networks, configs = bench.networks, bench.configs
+    texts = {
+        name: measure_network(remembered, requests, networks[name], compute, configs)
+        for name in tracked(networks, "networks", total=len(networks))
+    }
+    own = list(zip(bench.asked, texts[COLOCATED]["ar"], strict=True))
+    beside = colocated(remembered, own, compute, configs[0])
+    return _rows(texts, beside.tokens_per_s), beside
+
+
+def _rows(texts: Mapping[str, Mapping[str, list[KeptText]]], colocated_speed: float) -> list[SpeedRow]:
     return [
-        speed_row(name, strategy, some, by_strategy["ar"], beside)
+        speed_row(name, strategy, some, by_strategy["ar"], colocated_speed)
         for name, by_strategy in texts.items()
         for strategy, some in by_strategy.items()
     ]

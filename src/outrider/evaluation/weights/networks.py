@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from outrider.core.errors import ConfigError
 from outrider.core.link_profile import LinkProfile, Network
 from outrider.runtime.common.links import load_network
 
@@ -16,3 +19,12 @@ def networks() -> dict[str, Network]:
     directions = {f"{ms} ms": LinkProfile(delay_s=ms / 1e3) for ms in ONE_WAY_MS}
     plain = {name: Network(name, direction, direction) for name, direction in directions.items()}
     return plain | {name: load_network(name) for name in NAMED_LINKS}
+
+
+def chosen_networks(names: Collection[str]) -> dict[str, Network]:
+    """No network, and those with these names; all where none is given. Raises ConfigError for another."""
+    known = networks()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"no network {', '.join(unknown)}: choose from {', '.join(known)}")
+    return {name: one for name, one in known.items() if not names or name in (COLOCATED, *names)}

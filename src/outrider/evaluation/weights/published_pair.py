@@ -19,11 +19,12 @@ Size = Literal["1.5b", "0.5b"]
 NAMES: dict[Size, str] = {"1.5b": TARGET, "0.5b": DRAFT}
 
 
-def load_target(size: Size, precision: Precision) -> QwenModel:
+def load_target(size: Size, precision: Precision, sessions: int = 1) -> QwenModel:
     """The model of a size, with its exits where they have been trained. Raises ModelError without weights."""
     from outrider.models import load_model  # seconds to import
 
-    return load_model(published_file(NAMES[size]).parent, precision=precision, max_length=MAX_LENGTH)
+    folder = published_file(NAMES[size]).parent
+    return load_model(folder, precision=precision, max_length=MAX_LENGTH, sessions=sessions)
 
 
 def load_draft(precision: Precision) -> QwenModel:

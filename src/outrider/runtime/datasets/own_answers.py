@@ -12,6 +12,7 @@ from outrider.core.files.writing import checked_folder, replace_file
 from outrider.core.language.endings import has_ended
 from outrider.core.ports import Chunk, LanguageModel
 from outrider.core.training_data import Example, Query, Shard
+from outrider.core.values import Prompt
 from outrider.runtime.datasets.real_prompts import asked
 
 TOGETHER = 8
@@ -38,15 +39,20 @@ def write_answers(
 
 def greedy_answers(model: LanguageModel, questions: Sequence[str], tokens: int) -> list[str]:
     """The likeliest answers, without their end token, of so many tokens at most."""
-    sessions = [model.open_session() for _ in questions]
-    prompts = [asked(question) for question in questions]
-    answers = [
+    answers = greedy_ids(model, [asked(question) for question in questions], tokens)
+    kept = [[token for token in answer if token not in model.end_ids] for answer in answers]
+    return [model.tokenizer.decode(answer) for answer in kept]
+
+
+def greedy_ids(model: LanguageModel, prompts: Sequence[Prompt], tokens: int) -> list[list[int]]:
+    """The likeliest texts as one batch, each up to its end token or so many tokens."""
+    sessions = [model.open_session() for _ in prompts]
+    texts = [
         [int(session.prefill(prompt).argmax())] for session, prompt in zip(sessions, prompts, strict=True)
     ]
     for _ in range(tokens - 1):
-        open_ones = [n for n, answer in enumerate(answers) if not has_ended(answer, model.end_ids)]
-        chunks = [Chunk(sessions[n], answers[n][-1:]) for n in open_ones]
+        open_ones = [n for n, text in enumerate(texts) if not has_ended(text, model.end_ids)]
+        chunks = [Chunk(sessions[n], texts[n][-1:]) for n in open_ones]
         for n, rows in zip(open_ones, model.forward_together(chunks) if chunks else [], strict=True):
-            answers[n].append(int(rows[-1].argmax()))
-    kept = [[token for token in answer if token not in model.end_ids] for answer in answers]
-    return [model.tokenizer.decode(answer) for answer in kept]
+            texts[n].append(int(rows[-1].argmax()))
+    return texts

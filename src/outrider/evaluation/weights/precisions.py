@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider eval precisions`: what fewer bits of draft and target cost of the drafts that are accepted.
+
+Each model is loaded once: targets write texts, and drafts give every token of them its rank. From the ranks
+it follows what a chunk of drafts would yield, without running the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.model_options import Precision
+from outrider.core.values import Prompt
+from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
+from outrider.evaluation.weights.published_pair import Size, load_draft, load_target
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.datasets.own_answers import TOGETHER, greedy_ids
+from outrider.runtime.datasets.real_prompts import real_prompts
+
+PRECISIONS: tuple[Precision, ...] = ("bf16", "int8", "int4")
+NUM_DRAFT_TOKENS = 4
+_ROUNDS = CloudCosts(step_s=1.0, verify_s=1.0, verify_token_s=0.0, draft_token_s=0.0, draft_branch_s=0.0)
+"""Under which a text takes as long as it has verifications."""
+
+Texts = list[list[int]]
+
+
+@dataclass(frozen=True)
+class PrecisionRow:
+    """A pair: its drafted tokens that are accepted in a verification, and those over both at bf16."""
+
+    target: str
+    draft: str
+    verifications: int
+    accepted_per_verification: float
+    relative: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What every model is asked; where `folder` is given, what it gave is kept there."""
+
+    prompts: Sequence[Prompt]
+    tokens: int
+    target: Size
+    folder: Path | None
+
+    def texts(self, precision: Precision) -> Texts:
+        """The greedy texts of the target."""
+        name = f"texts-{self.target}-{precision}-{len(self.prompts)}-{self.tokens}"
+        return self._kept(name, lambda: self._write(precision))
+
+    def ranks(self, precision: Precision, texts: dict[Precision, Texts]) -> dict[Precision, Texts]:
+        """The rank that the draft gives each token of the targets' texts."""
+        name = f"ranks-{self.target}-{precision}-{len(self.prompts)}-{self.tokens}"
+        found = self._kept(
+            name, lambda: self._judge(precision, [one for some in texts.values() for one in some])
+        )
+        size = len(self.prompts)
+        return {kind: found[index * size : (index + 1) * size] for index, kind in enumerate(texts)}
+
+    def _write(self, precision: Precision) -> Texts:
+        model = load_target(self.target, precision, sessions=TOGETHER)
+        starts = tracked(range(0, len(self.prompts), TOGETHER), f"texts of the target in {precision}")
+        return [
+            ids
+            for start in starts
+            for ids in greedy_ids(model, self.prompts[start : start + TOGETHER], self.tokens)
+        ]
+
+    def _judge(self, precision: Precision, texts: Texts) -> Texts:
+        draft, greedy = load_draft(precision), DecodingConfig("sd")
+        prompts = list(self.prompts) * (len(texts) // len(self.prompts))
+        pairs = tracked(list(zip(prompts, texts, strict=True)), f"ranks of the draft in {precision}")
+        return [list(draft_ranks(draft, prompt, ids, greedy.sampling_for(prompt))) for prompt, ids in pairs]
+
+    def _kept(self, name: str, make: Callable[[], Texts]) -> Texts:
+        path = None if self.folder is None else self.folder / f"{name}.json"
+        if path is None or not path.exists():
+            made = make()
+            write_figures(path, {"texts": made})
+            return made
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, Texts])["texts"]
+        except (OSError, msgspec.DecodeError, KeyError) as error:
+            raise ConfigError(f"{path} holds no texts ({error}): delete it") from None
+
+
+def evaluate_precisions(
+    prompts: int, tokens: int, target: Size = "1.5b", run: Path | None = None, json_file: Path | None = None
+) -> dict[str, Any]:
+    """Measure, print a table, write JSON. Raises ModelError without weights, and ConfigError."""
+    asked = Asked(real_prompts(prompts), tokens, target, run)
+    texts = {precision: asked.texts(precision) for precision in PRECISIONS}
+    ranks = {precision: asked.ranks(precision, texts) for precision in PRECISIONS}
+    counts = {
+        (of_target, of_draft): _count(ranks[of_draft][of_target])
+        for of_target, of_draft in product(PRECISIONS, PRECISIONS)
+    }
+    rows = [
+        PrecisionRow(*pair, rounds, accepted, accepted / counts["bf16", "bf16"][1])
+        for pair, (rounds, accepted) in counts.items()
+    ]
+    figures = {
+        "prompts": prompts,
+        "tokens": tokens,
+        "target": target,
+        "num_draft_tokens": NUM_DRAFT_TOKENS,
+        "rows": [asdict(row) for row in rows],
+    }
+    make_console().print(_table(rows))
+    write_figures(json_file, figures)
+    return figures
+
+
+def _count(ranks: Texts) -> tuple[int, float]:
+    """Verifications of the texts, and the drafts accepted in one."""
+    runs = [csd_run(one, _ROUNDS, NUM_DRAFT_TOKENS) for one in ranks]
+    rounds = round(sum(run.elapsed_s for run in runs))
+    return rounds, sum(run.tokens - 1 for run in runs) / rounds - 1.0
+
+
+def _table(rows: Sequence[PrecisionRow]) -> Table:
+    table = Table(title=f"drafts accepted of {NUM_DRAFT_TOKENS}, greedy")
+    for heading in ("target", "draft", "verifications", "accepted in one", "over bf16"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        numbers = f"{row.accepted_per_verification:.2f}", f"{row.relative:.3f}"
+        table.add_row(row.target, row.draft, str(row.verifications), *numbers)
+    return table
