@@ -10,12 +10,13 @@ import pytest
 from support.leaks import Tap, leaks
 
 from outrider.core.errors import Cancelled, ConfigError
+from outrider.core.language.plan import Ask, Where
+from outrider.core.language.planner import plan_of
 from outrider.core.language.questions import question_prompt
 from outrider.core.values import DecodeRequest, Place, Pose2D, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.corpus import EmbeddedCorpus
 from outrider.memory.embedding import MiniLmEmbedder
-from outrider.memory.language.utterances import Ask, understand
 from outrider.memory.store.store import MemoryStore
 from outrider.models import load_model
 from outrider.runtime.common.paths import models_folder
@@ -33,6 +34,12 @@ HANDBOOK = "Batteries are sold at the kiosk in Mill Street.\n\nThe museum opens 
 ASKED_ABOUT = "my hearing aid batteries"
 BOTH = "tell me where my hearing aid batteries are and where batteries are sold?"
 SOLD = "Batteries are sold at the kiosk in Mill Street."
+
+
+def asked(question: str) -> Ask | Where:
+    (step,) = plan_of(question, None).steps
+    assert isinstance(step, (Ask, Where))
+    return step
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +93,10 @@ def test_private_and_general_knowledge_make_one_answer_and_nothing_private_is_on
 ) -> None:
     tap = Tap(int(verifiers["corpus"].rpartition(":")[2]))
     answers = Answers(recollection, connect(f"tcp://127.0.0.1:{tap.port}"))
-    meaning = understand(BOTH)
+    meaning = asked(BOTH)
     assert isinstance(meaning, Ask)
     answer = answers.reply(meaning, None)
-    seen = answers.reply(understand("where did you last see the red ball?"), Pose2D(0.0, 0.0, 0.0))
+    seen = answers.reply(asked("where did you last see the red ball?"), Pose2D(0.0, 0.0, 0.0))
     tap.close()
     assert SECRETS[0] in answer and SOLD in answer and "#" not in answer
     assert "2.0 m ahead" in seen and "1 minute ago" in seen
@@ -112,7 +119,7 @@ def test_navigation_is_verified_beside_the_answers(
         decoder = connect_decoder(endpoint, None, DecodingConfig(strategy="ar"), tokenizer=tokenizer)
         texts.append(decoder.decode(request).token_ids)
         if endpoint == verifiers["corpus"]:
-            assert SOLD in Answers(recollection, connect(endpoint)).reply(understand(BOTH), None)
+            assert SOLD in Answers(recollection, connect(endpoint)).reply(asked(BOTH), None)
             texts.append(decoder.decode(request).token_ids)
         decoder.close()
     assert texts[0] == texts[1] == texts[2] and texts[0]
@@ -121,7 +128,7 @@ def test_navigation_is_verified_beside_the_answers(
 def test_without_a_corpus_the_robot_answers_alone_and_says_why(
     verifiers: dict[str, str], recollection: Recollection, connect: Callable[[str], PeerAnswers]
 ) -> None:
-    answer = Answers(recollection, connect(verifiers["plain"])).reply(understand(BOTH), None)
+    answer = Answers(recollection, connect(verifiers["plain"])).reply(asked(BOTH), None)
     assert "walnut" in answer and "alone" in answer and "--corpus" in answer and SOLD not in answer
 
 
@@ -130,10 +137,10 @@ def test_without_a_cloud_the_robot_answers_alone_in_time(
 ) -> None:
     monkeypatch.setattr("outrider.runtime.mission.answers.ANSWER_DEADLINE_S", 0.2)
     answers = Answers(recollection, connect(f"tcp://127.0.0.1:{free_port()}"))
-    answer = answers.reply(understand(BOTH), None)
+    answer = answers.reply(asked(BOTH), None)
     assert "walnut" in answer and "the cloud does not answer" in answer
     with pytest.raises(Cancelled):
-        answers.reply(understand(BOTH), None, lambda: True)
+        answers.reply(asked(BOTH), None, lambda: True)
 
 
 def test_one_question_from_the_command_line(verifiers: dict[str, str], tmp_path: Path) -> None:

@@ -3,73 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.errands import HOME, NOW_S, Listener, World
 from support.simulated_robot import SimulatedSide
 
-from outrider.core.values import Decoded, DecodeRequest, Place, Pose2D, Verified
+from outrider.core.values import Place, Pose2D
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.observer import Observer
 from outrider.memory.store.store import MemoryStore
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.mission import Errand
-from outrider.runtime.mission.robot_side import GoalError, GoalResult
-from outrider.simulation.homes import Home, generate_home
+from outrider.runtime.mission.robot_side import GoalError
+from outrider.runtime.plans.errand import Errand
+from outrider.simulation.homes import generate_home
 from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec, vocabulary
-
-HOME = "test home"
-NOW_S = 1_700_000_000.0
 
 
 @pytest.fixture(scope="module")
 def embedder() -> MiniLmEmbedder:
     return MiniLmEmbedder()
-
-
-@dataclass
-class Listener:
-    """Implements TextDecoder: hears every prompt, says what it was given, then stops."""
-
-    script: list[str] = field(default_factory=list)
-    on_prompt: Callable[[int], object] = lambda number: None
-    prompts: list[str] = field(default_factory=list)
-
-    def decode(
-        self,
-        request: DecodeRequest,
-        on_verified: Callable[[Verified], None] = lambda _: None,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> Decoded:
-        self.prompts.append(request.prompt.text)
-        self.on_prompt(len(self.prompts))
-        text = self.script.pop(0) if self.script else "stop\ndone: there"
-        on_verified(Verified((1,), text, 0.0))
-        return Decoded(text, (1,), True, 0.0, 0.0, 1)
-
-    def close(self) -> None:
-        self.script.clear()
-
-
-@dataclass
-class World:
-    """A robot with a memory in a home whose silver lamp is in another room."""
-
-    home: Home
-    side: SimulatedSide
-    memory: MemoryStore
-    errand: Errand
-    listener: Listener
-
-    def say(self, sentence: str) -> GoalResult:
-        return self.errand.run(sentence, lambda: False)
-
-    def stands_at(self, x: float, y: float, within_m: float) -> bool:
-        return self.side.distance_to(x, y) <= within_m and self.side.facing_rad(x, y) < 0.5
 
 
 @pytest.fixture
@@ -105,7 +61,7 @@ def test_a_place_told_by_standing_there(world: World) -> None:
     door = world.home.doors[0]
     world.side.simulator.place(Pose2D(door.x, door.y, there.yaw))
     assert world.side.distance_to(there.x, there.y) > 1.2
-    assert world.say("where is my bag?").success
+    assert world.say("go to my bag").success
     assert world.side.distance_to(there.x, there.y) <= 1.0
 
 
@@ -147,7 +103,7 @@ def test_the_last_sighting_is_told_without_motion(world: World) -> None:
     pose = world.side.simulator.truth()
     text = "stop\narrived: red ball ahead at 2.0 m, within reach; blue cup left 90 at 1.0 m; no red box."
     world.listener.script.append(text)
-    world.say("stop")
+    world.say("find the red ball")
     world.say("remember that the red ball belongs to the dog")
     answer = world.say("where did you last see the red ball?").message
     assert "red ball" in answer and "2.0 m ahead" in answer and "ago" in answer
@@ -158,7 +114,8 @@ def test_the_last_sighting_is_told_without_motion(world: World) -> None:
     assert both.index("on the desk") < both.index("i saw the blue cup"), "but what was said comes first"
     assert "have not seen any up" in world.say("where did you last see any up?").message
     assert "have not seen any red box" in world.say("Where did you see the red box?").message
-    assert len(world.listener.prompts) == 1 and world.side.simulator.truth() == pose
+    assert len(world.listener.prompts) == 2, "one text for the goal, one to look for what memory lacks"
+    assert world.side.simulator.truth() == pose
 
 
 def test_without_a_memory_statements_still_do_not_reach_the_models(world: World) -> None:

@@ -79,10 +79,10 @@ def test_a_pair_that_cannot_be_loaded_leaves_a_report(
     ("instruction", "said"),
     [
         ("find the silver unicorn", "unicorn"),
-        ("go home", "home"),
+        ("walk home to me", "home"),
         ("", "empty"),
         ("remember that my keys hang by the door", "no memory"),
-        ("where did you last see the red ball?", "no memory"),
+        ("where did you last see my phone?", "no memory"),
     ],
 )
 def test_a_sentence_is_refused_before_anything_is_loaded(

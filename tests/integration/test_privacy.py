@@ -28,7 +28,7 @@ from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.answers import open_peer_answers
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.mission import Errand
+from outrider.runtime.plans.errand import Errand
 from outrider.runtime.wiring.decoders import connect_decoder, serve_verifier
 from outrider.runtime.wiring.knowledge import Knowledge, load_reader
 from outrider.simulation.homes import generate_home

@@ -188,7 +188,7 @@ def test_what_is_told_to_the_navigator_is_remembered_answered_and_gone_for(
     told = say("remember that my keys are here")
     assert told.success and "here" in told.message and told.steps == 0
     assert services.call(Recall, query="keys").records[0].text == "my keys are here"
-    assert say("turn left").success
+    assert say("turn left at the door").success
     assert simulation.node.simulator.truth().distance_to(there.x, there.y) > 1.2
     asked = len(decoder.prompts)
     found = say("find my keys")

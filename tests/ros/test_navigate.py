@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,26 +14,28 @@ from action_msgs.msg import GoalStatus
 from conftest import Client, NodeThread, wait_until
 from fakes import SLOW_CAMERA, ScriptedDecoder, link_error
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import SimulationState, VerifiedText
+from outrider_interfaces.msg import PlanProgress, SimulationState, VerifiedText
 from rcl_interfaces.msg import Log
 from rclpy.action import GoalResponse
 from rclpy.lifecycle import TransitionCallbackReturn
 from sensor_msgs.msg import Image
+from std_msgs.msg import Bool
 from support_ros import FakeBase, Goals, PatientAction, StillCamera, result_of
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.language.grammar import Vocabulary
-from outrider.core.values import Pose2D
+from outrider.core.values import Pose2D, wrap_angle
 from outrider.navigation.motion.step_motions import Ending
 from outrider.nodes.common import convert, qos
 from outrider.nodes.navigator import navigator_node
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, LOOKS
-from outrider.nodes.navigator.navigator_node import NO_CLIENT, NavigatorNode
+from outrider.nodes.navigator.navigator_node import E_STOPPED, NO_CLIENT, TOLD_TO_STOP, NavigatorNode
 from outrider.nodes.navigator.verifier_node import VerifierNode
 from outrider.nodes.simulation.simulation_node import SimulationNode
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
+from outrider.runtime.plans.errand import STANDS
 from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings
 from outrider.simulation.simulator import Simulator
 
@@ -114,6 +117,51 @@ def test_cancelling_stops_the_robot_and_the_next_goal_runs(robot: Robot) -> None
     assert abs(robot.pose().yaw - yaw) < 0.35
     robot.decoder.script.clear()
     assert robot.goals.result(robot.goals.send("find the red chair")).success
+
+
+def test_a_plan_is_told_step_by_step_and_a_turn_needs_no_model(robot: Robot, client: Client) -> None:
+    told = client.listen(PlanProgress, "plan", qos.LATCHED)
+    before = robot.pose()
+    result = robot.goals.result(robot.goals.send("find the red chair, then turn left 45 degrees"))
+    assert result.success, result.message
+    assert "turned" in result.message and len(robot.decoder.prompts) == 1
+    wait_until(robot.stands, "a standing robot")
+    assert wrap_angle(robot.pose().yaw - before.yaw) == pytest.approx(math.radians(45.0), abs=0.2)
+    wait_until(lambda: told and not told[-1].running, "the plan's end")
+    assert list(told[-1].steps) == ["find the red chair", "turn left 45 degrees"]
+    assert [plan.current for plan in told][-1] == 2 and {0, 1} <= {plan.current for plan in told}
+    steps = [(one.plan_step, one.plan_steps, one.plan_words) for one in robot.goals.feedback]
+    assert (1, 2, "step 1 of 2: find the red chair") in steps and steps[-1][:2] == (2, 2)
+    assert [text.step for text in robot.texts if text.state == VerifiedText.FINISHED][-1] == result.steps
+
+
+@pytest.mark.parametrize("sentence", ["stop", "halt sofort!", "please stop, then find the red chair"])
+def test_a_stop_is_always_accepted_and_ends_the_goal_that_runs(robot: Robot, sentence: str) -> None:
+    robot.decoder.script += ["turn left large\nlook: x"] * 30
+    running = robot.goals.send("find the red chair")
+    before = robot.pose()
+    wait_until(lambda: abs(robot.pose().yaw - before.yaw) > 0.05, "motion")
+    stopped = robot.goals.result(robot.goals.send(sentence))
+    assert stopped.success and stopped.message == STANDS
+    result = robot.goals.result(running)
+    assert result.error_code == Navigate.Result.CANCELLED and result.message == TOLD_TO_STOP
+    wait_until(robot.stands, "a standing robot")
+    robot.decoder.script.clear()
+    assert robot.goals.result(robot.goals.send("find the red chair")).success, "the next goal runs"
+
+
+def test_an_emergency_stop_ends_a_plan_between_its_motions(robot: Robot, client: Client) -> None:
+    e_stop = client.node.create_publisher(Bool, "e_stop", qos.LATCHED)
+    wait_until(lambda: e_stop.get_subscription_count() >= 2, "action node and navigator")
+    before = robot.pose()
+    running = robot.goals.send("wait 60 seconds, then turn left 90 degrees")
+    wait_until(lambda: robot.goals.feedback, "the wait")
+    e_stop.publish(Bool(data=True))
+    result = robot.goals.result(running)
+    assert result.error_code == Navigate.Result.EMERGENCY_STOP and result.message == E_STOPPED
+    assert robot.goals.feedback[-1].plan_words == "step 1 of 2: wait 60 s" and robot.texts == []
+    e_stop.publish(Bool(data=False))
+    assert wrap_angle(robot.pose().yaw - before.yaw) == pytest.approx(0.0, abs=0.01)
 
 
 @pytest.mark.parametrize(

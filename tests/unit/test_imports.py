@@ -33,6 +33,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {".", "common"},
         {"wiring"},
         {"mission"},
+        {"plans"},
         {"datasets", "reports"},
         {"node_graph", "pictures"},
         {"diagnosis", "no_ros"},

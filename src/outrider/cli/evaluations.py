@@ -72,6 +72,23 @@ def eval_navigation(
     )
 
 
+@app.command("plans", epilog="Example:  outrider eval plans --homes 50 --json plans.json")
+def eval_plans(
+    homes: Annotated[int, typer.Option(min=1, help="How many homes.")] = 50,
+    seed: Seed = 0,
+    finds: Annotated[int, typer.Option(min=1, max=3, help="Things to find in each plan.")] = 3,
+    model: Annotated[str, typer.Option(help="Who answers: pair, target or draft.")] = "pair",
+    json_file: Json = None,
+    models: Models = None,
+    processes: Processes = 1,
+    max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 100,
+) -> None:
+    """Plans of several finds in freshly generated homes, beside each of their finds alone."""
+    from outrider.evaluation.pair.plans import evaluate_plans
+
+    evaluate_plans(homes, seed, finds, model, models, json_file, processes, max_steps)
+
+
 @app.command("frames", epilog="Example:  outrider eval frames pictures/ --poses 40 --json frames.json")
 def eval_frames(
     folder: Annotated[Path, typer.Argument(help="Folder with index.jsonl and the pictures that it names.")],

@@ -20,6 +20,7 @@ from outrider.cli.options import (
     TopK,
     TopP,
 )
+from outrider.cli.sentences import confirmed
 from outrider.core.files.journal import JOURNAL_SUFFIX
 from outrider.core.model_options import DEFAULT_MAX_LENGTH
 
@@ -100,7 +101,8 @@ def demo(
     """A simulated robot finds what it is told to find, through the whole edge-cloud graph."""
     from outrider.runtime.mission.words import check_told
 
-    check_told(instruction, models, remembers=bool(store))  # at once; the rest takes longer to import
+    # At once; the rest takes longer to import.
+    instruction = confirmed(instruction, lambda said: check_told(said, models, remembers=bool(store)))
     if no_ros:
         from outrider.decoding.config import DecodingConfig, drafter_names
         from outrider.runtime.no_ros.one_process import check_needs_no_ros, run_in_one_process

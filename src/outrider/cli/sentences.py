@@ -35,7 +35,7 @@ def plan(
     sentence: Annotated[str, typer.Argument(help="What the robot would be told.")],
     model: Draft = "models/draft",
 ) -> None:
-    """Print the plan of a sentence, or why it is refused. Nothing moves; `demo` takes single instructions."""
+    """Print the plan of a sentence, or why it is refused. Nothing moves."""
     from outrider.core.language.planner import plan_of
     from outrider.runtime.mission.words import vocabulary_of
 

@@ -81,7 +81,7 @@ class Hub:
         self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
         self._rounds: deque[m.Round] = deque(maxlen=KEPT_ROUNDS)
         self._motions: deque[m.Motion] = deque(maxlen=KEPT_MOTIONS)
-        self._sights, self._memories = m.Sights(), m.Memories()
+        self._plan, self._sights, self._memories = m.Plan(), m.Sights(), m.Memories()
         self._floor = FloorSketch()
         self._picture = 0
         says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
@@ -120,6 +120,8 @@ class Hub:
         elif isinstance(event, m.Motion):
             self._motions.append(event)
             self._note("action", "moved", f"{event.action}: {event.outcome}")
+        elif isinstance(event, m.Plan):
+            self._plan = event
         elif isinstance(event, m.Sights):
             self._sights = event
         elif isinstance(event, m.Memories):
@@ -224,6 +226,7 @@ class Hub:
             texts=tuple(self._texts),
             rounds=tuple(self._rounds),
             motions=tuple(self._motions),
+            plan=self._plan,
             sights=self._sights,
             memories=self._memories,
             trail=m.Trail(tuple(self._floor.points)),

@@ -161,6 +161,17 @@ class Goal(_ToPage, frozen=True, tag="goal"):
     message: str = ""
 
 
+class Plan(_ToPage, frozen=True, tag="plan"):
+    """What a command was understood as: its steps in words, and the one under way, from 0.
+
+    As many as there are once all are done; no longer `running` before that, the step `current` has failed.
+    """
+
+    steps: tuple[str, ...] = ()
+    current: int = 0
+    running: bool = False
+
+
 class Thing(msgspec.Struct, frozen=True):
     """Something at a place on the floor."""
 
@@ -221,6 +232,7 @@ class Welcome(_ToPage, frozen=True, tag="welcome"):
     texts: tuple[Text, ...]
     rounds: tuple[Round, ...]
     motions: tuple[Motion, ...]
+    plan: Plan
     sights: Sights
     memories: Memories
     trail: Trail
@@ -234,6 +246,7 @@ ToPage = (
     | Round
     | Motion
     | Goal
+    | Plan
     | Sights
     | Memories
     | Trail

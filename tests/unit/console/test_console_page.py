@@ -57,6 +57,23 @@ def jpeg() -> bytes:
     return bytes(cv2.imencode(".jpg", np.full((90, 160, 3), 200, np.uint8))[1])
 
 
+def test_a_plan_is_shown_with_its_step_and_a_misspelt_order_waits_for_a_yes(
+    page: Any, server: ConsoleServer, robot: FakeRobot
+) -> None:
+    steps = ("find the red ball", "turn left 90 degrees")
+    server.show(m.Plan(steps, 1, True))
+    page.wait_for_selector("#plan .now")
+    assert page.inner_text("#plan .done") == steps[0] and page.inner_text("#plan .now") == steps[1]
+    server.show(m.Plan(steps, 1, False))
+    page.wait_for_selector("#plan .failed")
+    page.fill("#words", "fnd the red ball")
+    page.press("#words", "Enter")
+    wait_until(lambda: robot.goals, "the command")
+    robot.goals[0][1](GoalEnd(False, 'that is no instruction: did you mean "find the red ball"?'))
+    page.click("#meant")
+    wait_until(lambda: robot.goals[-1][0] == "find the red ball", "the command that was meant")
+
+
 def test_a_held_key_drives_and_a_released_one_stops(page: Any, robot: FakeRobot) -> None:
     page.keyboard.down("w")
     wait_until(lambda: len(robot.drives) > 3, "velocities")

@@ -49,6 +49,8 @@ def test_who_comes_later_sees_what_was(server: ConsoleServer) -> None:
     server.show(m.Text("s", 1, "withdrawn", "", "", 0.0, 0.0, 0.0, note="cancelled"))
     server.show(m.Round(4, 3, 4, 0.02, 0.01))
     server.show(m.Motion("s", 1, "turn left small", "done", ""))
+    server.show(m.Plan(("find the red chair", "turn around"), 0, True))
+    server.show(m.Plan(("find the red chair", "turn around"), 1, True))
     server.show(m.Memories((m.Thing("red chair", 1.0, 2.0),)))
     server.show_pose(Pose2D(0.0, 0.0, 0.0))
     server.show_pose(Pose2D(1.0, 0.5, 0.1))
@@ -57,6 +59,9 @@ def test_who_comes_later_sees_what_was(server: ConsoleServer) -> None:
     welcome = Page(server).welcome
     (text,) = welcome["texts"]
     assert (text["text"], text["state"], text["note"]) == (TEXT.text, "withdrawn", "cancelled")
+    assert (
+        welcome["plan"]["steps"] == ["find the red chair", "turn around"] and welcome["plan"]["current"] == 1
+    )
     assert welcome["rounds"][0]["accepted"] == 3 and welcome["motions"][0]["outcome"] == "done"
     assert welcome["trail"]["points"] == [[0.0, 0.0], [1.0, 0.5]]
     assert welcome["walls"]["cells"] == [[10, 0]]

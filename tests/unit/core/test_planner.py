@@ -214,6 +214,8 @@ def test_limits_are_named(text: str, limit: str) -> None:
             "STOP!!",
             "please stop",
             "stop, then find the red cup",
+            "please stop, then find the red cup",
+            "robot, please, halt, then turn left",
             "you must stop at once",
             "stpo",
             "halt",

@@ -6,52 +6,12 @@ import math
 
 import pytest
 
-from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS
 from outrider.core.values import Place, Pose2D, Record, RecordKind, Visibility
 from outrider.memory.answers import place_words, seen_answer, time_words
 from outrider.memory.language.landmarks import landmark_of
 from outrider.memory.language.scene import Seen, place_of, things_seen
-from outrider.memory.language.utterances import Ask, AskSeen, Find, Remember, understand
 
 SHAREABLE = Visibility.SHAREABLE
-
-
-@pytest.mark.parametrize(
-    ("sentence", "meaning"),
-    [
-        ("remember that my keys hang by the door", Remember("my keys hang by the door")),
-        ("Please remember: the WiFi code is 1234, private.", Remember("the WiFi code is 1234")),
-        (
-            "remember that the bins go out on Monday, shareable",
-            Remember("the bins go out on Monday", SHAREABLE),
-        ),
-        ("Remember the bins go out on Monday (shareable)", Remember("the bins go out on Monday", SHAREABLE)),
-        ("remember that my bag is here", Remember("my bag is here", here=True)),
-        ("remember that it is cold in here", Remember("it is cold in here")),
-        ("remember that Ann is a private person", Remember("Ann is a private person")),
-        ("where did you last see the red ball?", AskSeen("red ball")),
-        ("Where have you seen my Phone", AskSeen("phone")),
-        ("when did you last see a cat?", AskSeen("cat")),
-        ("find my keys", Find("keys")),
-        ("could you go to the red ball, please?", Find("red ball")),
-        ("where is my green cup?", Find("green cup")),
-        ("search the flat for a red ball", Find("red ball")),
-        ("tell me where my keys are", Ask("tell me where my keys are")),
-        ("What do you know about  my keys?", Ask("what do you know about my keys?")),
-        ("remember", None),
-        ("remember where you are", None),
-        ("find", None),
-        ("", None),
-    ],
-)
-def test_sentences(sentence: str, meaning: object) -> None:
-    assert understand(sentence) == meaning
-
-
-def test_every_way_to_ask_for_a_thing_is_understood_and_no_command_is() -> None:
-    for phrasing in FIND_PHRASINGS:
-        assert understand(phrasing.format("silver bottle")) == Find("silver bottle"), phrasing
-    assert [command for command in COMMANDS if understand(command) is not None] == []
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ const QUICK = [
 ];
 
 export class Commands {
-  constructor(link, form, input, quick, cancel, answer) {
-    Object.assign(this, { link, input, answer, cancel });
+  constructor(link, form, input, quick, cancel, answer, meant, plan) {
+    Object.assign(this, { link, input, answer, cancel, meant, plan });
     this.history = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
     this.at = this.history.length;
     form.addEventListener("submit", (event) => {
@@ -21,6 +21,7 @@ export class Commands {
     });
     input.addEventListener("keydown", (event) => this.onKey(event));
     cancel.addEventListener("click", () => link.send({ do: "cancel" }));
+    meant.addEventListener("click", () => this.say(meant.dataset.words));
     for (const words of QUICK) {
       const button = document.createElement("button");
       button.type = "button";
@@ -52,6 +53,26 @@ export class Commands {
   onGoal({ state, instruction, message }) {
     const kind = { running: "running", done: "good", failed: "bad" }[state];
     this.show(kind, message ? `${instruction}: ${message}` : `${instruction}: ${state}`);
+    this.offer(message?.match(/did you mean "(.+)"\?$/)?.[1] ?? "");
+  }
+
+  // A misspelt order is carried out only once a person has said yes to it.
+  offer(words) {
+    this.meant.hidden = !words;
+    this.meant.dataset.words = words;
+    this.meant.textContent = words ? `Yes: ${words}` : "";
+  }
+
+  onPlan({ steps, current, running }) {
+    this.plan.hidden = !steps.length;
+    this.plan.replaceChildren(...steps.map((words, index) => {
+      const item = document.createElement("li");
+      const kind = index < current ? "done" : index > current ? "ahead" : running ? "now" : "failed";
+      item.className = kind;
+      item.textContent = words;
+      if (kind === "now") item.setAttribute("aria-current", "step");
+      return item;
+    }));
   }
 
   setRunning(goal) {

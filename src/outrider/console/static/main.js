@@ -31,7 +31,7 @@ let stopFailure = "";
 const link = new Link({
   event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay, stop: onStop,
 });
-const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"));
+const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
 const handlers = {
@@ -43,6 +43,7 @@ const handlers = {
     message.texts.forEach(handlers.text);
     message.rounds.forEach(handlers.round);
     message.motions.forEach((motion) => texts.onMotion(motion));
+    commands.onPlan(message.plan);
     map.addTrail(message.trail.points);
     map.addWalls(message.walls.cell_m, message.walls.cells);
     map.setSights(message.sights);
@@ -69,6 +70,7 @@ const handlers = {
     showAction("");
   },
   goal: (message) => commands.onGoal(message),
+  plan: (message) => commands.onPlan(message),
   sights: (message) => map.setSights(message),
   memories: (message) => map.setMemories(message.things),
   trail: (message) => map.addTrail(message.points),

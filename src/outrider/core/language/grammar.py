@@ -111,6 +111,13 @@ class Vocabulary:
         """The words of a slot; none where the card names no such slot."""
         return self.slots.get(slot, ())
 
+    def names(self, thing: str) -> bool:
+        """Whether a thing is named in these words, each slot's in its place."""
+        words = thing.split()
+        return len(words) == len(THING) and all(
+            word in self.words(slot) for slot, word in zip(THING, words, strict=True)
+        )
+
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
         """The sentences that can be said in these words."""

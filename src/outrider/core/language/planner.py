@@ -67,7 +67,7 @@ def says_to_stop(sentence: str) -> bool:
             plan for book in books if (plan := _Reading(book, sentence, None, _knows_nothing).steps(False))
         ]
         if plans:
-            starts = words[0] in stop_words
+            starts = any(_first_word(book, sentence) in stop_words for book in books)
             return any(says_stop(plan) and (starts or len(plan) == 1) for plan in plans)
     said = [_words(book.tokens(sentence[: 4 * MOST_CHARACTERS])) for book in books]
     return any(_holds_a_stop(words, stop_words, books) for words in said)
@@ -79,6 +79,13 @@ def _holds_a_stop(words: Sequence[str], stop_words: frozenset[str], books: Seque
         return bool(closest(words[0], sorted(stop_words)))
     denied = any(word in book.words("negations") for book in books for word in words)
     return any(word in stop_words for word in (words[:1] if denied else words))
+
+
+def _first_word(book: Phrasebook, sentence: str) -> str:
+    """The first word after politeness; empty for none."""
+    words = [token for token in book.tokens(sentence) if token.word not in PUNCTUATION]
+    bare = book.without(book.polite_before, words)
+    return bare[0].word if bare else ""
 
 
 def _words(tokens: Sequence[Token]) -> list[str]:

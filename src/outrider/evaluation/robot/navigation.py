@@ -133,7 +133,7 @@ def run_task(task: EpisodeTask) -> EpisodePair:
     expert = run_episode(home, instruction, expert_answerer, *setting)
     if task.model == "expert":
         return EpisodePair(expert, expert)
-    decoder = _decoder(task.model, task.folder)
+    decoder = decoder_of(task.model, task.folder)
 
     if task.pace is not None:
         paced = run_paced_episode(
@@ -155,7 +155,7 @@ def _earlier_visit(home: Home) -> tuple[Sighting, ...]:
 
 
 @lru_cache(maxsize=1)
-def _decoder(model: str, folder: Path) -> TextDecoder:
+def decoder_of(model: str, folder: Path) -> TextDecoder:
     """The decoder of this process, loaded once; a model alone is its own target."""
     from outrider.models import load_model  # seconds to import, and the expert needs none
 

@@ -7,12 +7,20 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
+from outrider_interfaces.msg import (
+    DecodedTokens,
+    MotionReport,
+    PlanProgress,
+    SpeculationStats,
+    StepPrompt,
+    VerifiedText,
+)
 from std_msgs.msg import Header
 
 from outrider.core.values import DecodeRequest, LinkState, RoundStats, TokenFate
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.robot_side import StepState, StepUpdate
+from outrider.runtime.plans.progress import Progress
 
 _TEXT_FIELDS = (
     "session_id",
@@ -108,6 +116,21 @@ def tokens_of(message: DecodedTokens) -> list[tuple[str, TokenFate]]:
     known = {fate.value for fate in TokenFate}
     pairs = zip(message.pieces, message.fates, strict=False)
     return [(piece, TokenFate(fate)) for piece, fate in pairs if fate in known]
+
+
+def progress_message(progress: Progress, running: bool) -> PlanProgress:
+    """Returns how far a plan is as a message."""
+    return PlanProgress(
+        steps=list(progress.steps),
+        targets=list(progress.targets),
+        current=progress.current,
+        running=running,
+    )
+
+
+def progress_of(message: PlanProgress) -> Progress:
+    """Returns how far a plan is from its message."""
+    return Progress(tuple(message.steps), tuple(message.targets), message.current)
 
 
 def report_message(end: MotionEnd, header: Header) -> MotionReport:

@@ -18,6 +18,7 @@ from outrider_interfaces.action import Navigate
 from outrider_interfaces.msg import (
     DecodedTokens,
     MotionReport,
+    PlanProgress,
     SimulationState,
     SpeculationStats,
     VerifiedText,
@@ -45,7 +46,7 @@ from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.report import RunRecord, write_summary
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
-from outrider.runtime.reports.verdict import Judgement, judge
+from outrider.runtime.reports.verdict import Judgement
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -78,6 +79,7 @@ class MissionNode(Node):
         self._stages = Stages()
         self._goals = ActionClient(self, Navigate, "navigate")
         self.create_subscription(VerifiedText, "verified_text", self._on_text, qos.EVENTS)
+        self.create_subscription(PlanProgress, "plan", self._on_plan, qos.LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.FROM_ANY)
         self.create_subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
         self.create_subscription(DecodedTokens, "decoded_tokens", self._on_tokens, qos.EVENTS)
@@ -120,9 +122,8 @@ class MissionNode(Node):
 
     def _report(self, view: LiveView, result: GoalResult, duration_s: float | None = None) -> Judgement:
         """Judge the run, write what was recorded where a folder is given, and print both."""
-        home, truth = self._home(), self._recorder.truth
-        pose, collisions = (truth.pose, truth.collisions) if truth else (None, 0)
-        judgement = judge(self._recorder.instruction, result, home, pose, collisions)
+        home = self._home()
+        judgement = self._recorder.judge(result, home)
         spent_s = self._time_s() if duration_s is None else duration_s
         self._record = self._recorder.finish(result, judgement, spent_s, home, self._conditions())
         report = None
@@ -266,6 +267,11 @@ class MissionNode(Node):
     def _on_text(self, message: VerifiedText) -> None:
         self._link_state = message.link_state
         self._recorder.on_text(step_messages.update_of(message), message.link_state, self._time_s())
+
+    def _on_plan(self, message: PlanProgress) -> None:
+        """Of this goal alone: one that has ended before anything was heard of this one is an earlier one."""
+        if message.running or self._recorder.progress.steps:
+            self._recorder.on_progress(step_messages.progress_of(message))
 
     def _on_round(self, message: SpeculationStats) -> None:
         self._recorder.on_round(message.step, message.strategy, step_messages.round_of(message))

@@ -12,33 +12,42 @@ from typing import Any
 
 from nav_msgs.msg import Odometry as OdometryMsg
 from outrider_interfaces.action import Navigate
-from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, StepPrompt, VerifiedText
+from outrider_interfaces.msg import (
+    DecodedTokens,
+    MotionReport,
+    PlanProgress,
+    SpeculationStats,
+    StepPrompt,
+    VerifiedText,
+)
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from sensor_msgs.msg import Image, LaserScan
+from std_msgs.msg import Bool
 
 from outrider.core.errors import MemoryStoreError
+from outrider.core.language.planner import says_to_stop
 from outrider.core.ports import TextDecoder
 from outrider.core.values import LinkState
-from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
-from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.nodes.common import qos
 from outrider.nodes.common.gate import Gate
 from outrider.nodes.common.node import OutriderNode, ThreadedExecutor, pace, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
+from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings
 from outrider.nodes.navigator.robot_side import RosRobotSide
 from outrider.runtime.mission.answers import PeerAnswers, open_peer_answers
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.memory_queries import Recollection
-from outrider.runtime.mission.mission import Errand
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
+from outrider.runtime.plans.errand import STANDS, Errand
+from outrider.runtime.plans.run_log import RunLog
 from outrider.runtime.wiring.memory_stores import default_store, open_memory, this_home
-from outrider.runtime.wiring.robot_pair import Edge, EdgeSettings, open_edge
+from outrider.runtime.wiring.robot_pair import Edge, open_edge
 
 HEARTBEAT_PERIOD_S, IDLE_HEARTBEAT_PERIOD_S = 0.05, 1.0
 # How long a goal's begin waits for the sensors to be read; that takes some milliseconds.
@@ -47,6 +56,8 @@ THREADS = 4
 HEED_PERIOD_S = 1.0
 MAP_PERIOD_S = 0.25
 MAP_MAX_YAW_RPS = 0.3
+TOLD_TO_STOP = "told to stop"
+E_STOPPED = "the emergency stop was engaged"
 NO_CLIENT = "the goal was cancelled: no action client is left, neither who sent it nor another"
 LINK_WARNINGS = {
     LinkState.CONNECTING: "no verifier has answered at {} yet: is it running there?",
@@ -67,12 +78,16 @@ class NavigatorNode(OutriderNode):
         self._edge = self.open_edge()
         self._robot = RosRobotSide(self, self._link_state, self.value("camera_silence_s"))
         self._errand: Errand | None = None
+        self._log = RunLog()
         self._goal_clients: ClientWatch | None = None
+        self._end: tuple[GoalError, str] | None = None
+        says_to_stop("stop")  # reads the phrases now, so that no stop waits for them
         self._recollection = self.open_recollection()
         self._peers = self.open_peers()
         self._decoder = self._mindful(self._edge.decoder)
         self._floor, self._mapped_s = FloorMap(), 0.0
         self._robot.texts = self.publisher(VerifiedText, "verified_text", qos.EVENTS)
+        self._robot.plans = self.publisher(PlanProgress, "plan", qos.LATCHED)
         self._robot.prompts = self.publisher(StepPrompt, "step_prompt", qos.EVENTS)
         self._robot.rounds = self.publisher(SpeculationStats, "speculation_stats", qos.EVENTS)
         self._robot.tokens = self.publisher(DecodedTokens, "decoded_tokens", qos.EVENTS)
@@ -84,6 +99,7 @@ class NavigatorNode(OutriderNode):
         self._scans = ScanInput(self)
         listen(LaserScan, "scan", self._on_scan, qos.LATEST_SENSOR)
         self.subscription(MotionReport, "motion_report", self._robot.on_motion_report, qos.EVENTS)
+        self.subscription(Bool, "e_stop", self._on_e_stop, qos.FROM_ANY)
         server = ActionServer(
             self,
             Navigate,
@@ -100,33 +116,7 @@ class NavigatorNode(OutriderNode):
 
     def open_edge(self) -> Edge:
         """Draft model and link, from the parameters; tests replace it."""
-        config = DecodingConfig(
-            strategy=self.value("strategy"),
-            drafters=drafter_names(self.value("drafters")),
-            num_draft_tokens=self.value("num_draft_tokens"),
-            temperature=self.value("temperature"),
-            top_p=self.value("top_p"),
-            top_k=self.value("top_k"),
-            seed=self.value("seed"),
-            workers=self.value("draft_branches"),
-            link_loss=self.value("link_loss"),
-            wanted_model=self.value("wanted_model"),
-        )
-        settings = EdgeSettings(
-            self.value("endpoint"),
-            self.value("draft_model"),
-            config,
-            self.value("threads"),
-            self.value("precision"),
-            self.value("runtime"),
-            self.value("provider"),
-            self.value("constrained"),
-            self.value("max_length"),
-            self.value("device"),
-            self.value("key_file"),
-            self.value("link_profile"),
-        )
-        return open_edge(settings)
+        return open_edge(edge_settings(self.value))
 
     def open_recollection(self) -> Recollection | None:
         """The memory, from the parameters; None where it is not to be used."""
@@ -223,7 +213,17 @@ class NavigatorNode(OutriderNode):
             return
         clients.look()
         if clients.are_gone:
-            self._robot.withdraw(NO_CLIENT)
+            self._end_goal(GoalError.CANCELLED, NO_CLIENT)
+
+    def _on_e_stop(self, message: Bool) -> None:
+        """It ends the whole plan, also between motions: nothing goes on after its release."""
+        if message.data:
+            self._end_goal(GoalError.EMERGENCY_STOP, E_STOPPED)
+
+    def _end_goal(self, error: GoalError, reason: str) -> None:
+        """End the goal that runs, if any, at once; its worker heeds it on its way."""
+        self._end = error, reason
+        self._robot.withdraw(reason)
 
     def cleanup(self) -> None:
         if hasattr(self, "_edge"):
@@ -247,10 +247,17 @@ class NavigatorNode(OutriderNode):
         return warning or self._robot.warning(), {"link": state.value, "goal": self._busy.locked()}
 
     def _on_goal(self, request: Any) -> GoalResponse:
-        """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why."""
+        """Only one goal at a time, and only while active; a bad instruction is accepted, to be told why.
+
+        A stop is always accepted, and ends the goal that runs before anything else is looked at.
+        """
+        if says_to_stop(request.instruction):
+            self._end_goal(GoalError.CANCELLED, TOLD_TO_STOP)
+            return GoalResponse.ACCEPT
         # Taken here, and given back once the goal has ended: another may come before this one is begun.
         if self._active and self._busy.acquire(blocking=False):
             self._sensors_were_read.clear()
+            self._end = None
             self._goal_comes.trigger()
             return GoalResponse.ACCEPT
         reason = "a goal is running: cancel it first" if self._active else "the navigator is not active"
@@ -258,6 +265,9 @@ class NavigatorNode(OutriderNode):
         return GoalResponse.REJECT
 
     def _execute(self, goal: Any) -> Any:
+        if says_to_stop(goal.request.instruction):
+            goal.succeed()
+            return Navigate.Result(success=True, message=STANDS)
         busy = self._busy
         # Otherwise a goal that is over at once would not know where the robot stands.
         self._sensors_were_read.wait(FIRST_READING_S)
@@ -287,13 +297,10 @@ class NavigatorNode(OutriderNode):
         )
 
     def _with_cause(self, result: GoalResult) -> GoalResult:
-        """A goal that ended for want of a client or a sensor says so, as far as the graph shows."""
-        if (
-            result.error is GoalError.CANCELLED
-            and self._goal_clients is not None
-            and self._goal_clients.are_gone
-        ):
-            return replace(result, message=NO_CLIENT)
+        """A goal that was ended, or failed for want of a sensor, says why, as far as the graph shows."""
+        if result.error is GoalError.CANCELLED and self._end is not None:
+            error, reason = self._end
+            return replace(result, error=error, message=reason)
         cause = self._robot.warning() if result.error is GoalError.NO_SENSOR else ""
         if not cause or cause in result.message:
             return result
@@ -308,6 +315,8 @@ class NavigatorNode(OutriderNode):
             self._recollection,
             self._floor,
             self._peers,
+            self._log,
+            self._robot.tell_progress,
         )
         self._robot.begin_goal(goal.publish_feedback)
         activation, clients = self._active_period, ClientWatch(self, "navigate")
@@ -316,7 +325,7 @@ class NavigatorNode(OutriderNode):
         def cancelled() -> bool:
             # Active again is another activation: the worker may not have looked in between.
             is_over = not self._active or self._active_period is not activation
-            return is_over or goal.is_cancel_requested or clients.are_gone
+            return is_over or goal.is_cancel_requested or self._end is not None
 
         try:
             return self._errand.run(goal.request.instruction, cancelled)
@@ -328,19 +337,7 @@ class NavigatorNode(OutriderNode):
             self._robot.end_goal()
 
     def _goal_settings(self) -> GoalSettings:
-        return GoalSettings(
-            max_new_tokens=self.value("max_new_tokens"),
-            answer_deadline_s=self.value("answer_deadline_s"),
-            link_patience_s=self.value("link_patience_s"),
-            instructed=self._edge.vocabulary is None,
-            continuous=self.value("motion") == "continuous",
-            navigator=NavigatorSettings(
-                max_steps=self.value("max_steps"),
-                max_travel_m=self.value("max_travel_m"),
-                max_time_s=self.value("max_time_s"),
-                max_turning_deg=self.value("max_turning_deg"),
-            ),
-        )
+        return goal_settings(self.value, instructed=self._edge.vocabulary is None)
 
 
 def main() -> int:

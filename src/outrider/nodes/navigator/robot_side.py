@@ -32,6 +32,7 @@ from outrider.runtime.mission.robot_side import (
     unless_blind,
     withdrawal,
 )
+from outrider.runtime.plans.progress import Progress
 
 FRESH_S = 2.0
 # How far a picture and the odometry that it is compared with may lie apart, and how much odometry is kept.
@@ -44,6 +45,7 @@ class RosRobotSide:
     """Implements `robot_side.RobotSide`. Thread-safe: callbacks write, the worker waits on a condition."""
 
     texts: Any
+    plans: Any
     prompts: Any
     rounds: Any
     tokens: Any
@@ -69,6 +71,7 @@ class RosRobotSide:
         self._ends: dict[tuple[str, int], MotionEnd] = {}
         self._update: StepUpdate | None = None
         self._feedback: Callable[[Any], None] | None = None
+        self._progress = Progress()
         self._travelled_m = 0.0
         self._traces = step_messages.Traces()
 
@@ -203,6 +206,15 @@ class RosRobotSide:
                 step_messages.round_message(update, self.strategy, decoded.link, round_, stamp)
             )
 
+    def tell_progress(self, progress: Progress) -> None:
+        """Publish the plan, or its next step."""
+        with self._changed:
+            self._progress = progress
+            self.plans.publish(step_messages.progress_message(progress, running=True))
+            if self._feedback is not None:
+                update = self._update or StepUpdate("", 0, StepState.DECODING)
+                self._feedback(self._feedback_of(update, self._link_state().value))
+
     def begin_goal(self, feedback: Callable[[Any], None]) -> None:
         # What was held against the camera may have been mended.
         """Forgets the last goal's reports and doubts; `feedback` is called with each text."""
@@ -210,11 +222,13 @@ class RosRobotSide:
         with self._changed:
             self._ends.clear()
             self._feedback, self._travelled_m = feedback, 0.0
+            self._progress = Progress()
 
     def end_goal(self) -> None:
         """From now on the text is not re-sent: the last message was its withdrawal."""
         with self._changed:
             self._feedback = self._update = None
+            self.plans.publish(step_messages.progress_message(self._progress, running=False))
 
     def withdraw(self, reason: str) -> None:
         """Take back whatever was told last."""
@@ -276,6 +290,9 @@ class RosRobotSide:
             latency_s=update.latency_s,
             link_state=link,
             distance_travelled_m=self._travelled_m,
+            plan_step=min(self._progress.current + 1, len(self._progress.steps)),
+            plan_steps=len(self._progress.steps),
+            plan_words=self._progress.words,
         )
 
     def _header(self, update: StepUpdate) -> Header:

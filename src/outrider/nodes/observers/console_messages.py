@@ -8,7 +8,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, VerifiedText
+from outrider_interfaces.msg import DecodedTokens, MotionReport, PlanProgress, SpeculationStats, VerifiedText
 from outrider_interfaces.srv import Recall
 
 from outrider.console import messages as m
@@ -48,6 +48,11 @@ def tokens_of(message: DecodedTokens) -> m.Tokens:
 def round_of(message: SpeculationStats) -> m.Round:
     """Returns the figures of a decoding round for the page."""
     return m.Round(message.drafted, message.accepted, message.emitted, message.round_trip_s, message.verify_s)
+
+
+def plan_of(message: PlanProgress) -> m.Plan:
+    """Returns how far a plan is for the page."""
+    return m.Plan(tuple(message.steps), message.current, message.running)
 
 
 def motion_of(message: MotionReport) -> m.Motion | None:

@@ -12,7 +12,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry as OdometryMsg
-from outrider_interfaces.msg import DecodedTokens, MotionReport, SpeculationStats, VerifiedText
+from outrider_interfaces.msg import DecodedTokens, MotionReport, PlanProgress, SpeculationStats, VerifiedText
 from outrider_interfaces.srv import Recall
 from sensor_msgs.msg import Image, LaserScan
 from std_msgs.msg import Bool
@@ -106,6 +106,7 @@ class ConsoleNode(OutriderNode):
         self.subscription(DecodedTokens, "decoded_tokens", self._on_tokens, qos.EVENTS)
         self.subscription(SpeculationStats, "speculation_stats", self._on_round, qos.EVENTS)
         self.subscription(MotionReport, "motion_report", self._on_motion, qos.EVENTS)
+        self.subscription(PlanProgress, "plan", self._on_plan, qos.LATCHED)
         self._sensors = Gate(self)
         self._sensors.subscription(OdometryMsg, "odom", self._on_odometry, qos.LATEST_SENSOR)
         self._scans = ScanInput(self)
@@ -272,6 +273,9 @@ class ConsoleNode(OutriderNode):
 
     def _on_round(self, message: SpeculationStats) -> None:
         self._console.show(shown.round_of(message))
+
+    def _on_plan(self, message: PlanProgress) -> None:
+        self._console.show(shown.plan_of(message))
 
     def _on_motion(self, message: MotionReport) -> None:
         motion = shown.motion_of(message)

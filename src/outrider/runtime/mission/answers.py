@@ -14,14 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrider.core.errors import Cancelled, ConfigError, LinkError, OutriderError
+from outrider.core.errors import Cancelled, ConfigError, InstructionError, LinkError, OutriderError
+from outrider.core.language.plan import Ask, Find, Where
+from outrider.core.language.planner import plan_of
 from outrider.core.language.questions import ANSWER_MODES, Slots, question_prompt
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.core.values import DecodeRequest, Pose2D, Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
-from outrider.memory.language.utterances import Ask, AskSeen, Find, understand
 from outrider.runtime.mission.memory_queries import Recollection
 from outrider.runtime.wiring.decoders import SESSION, open_link
 from outrider.runtime.wiring.knowledge import ANSWER_TOKENS, fitting_context, load_reader
@@ -90,15 +91,15 @@ class Answers:
     peers: PeerAnswers | None = None
 
     def reply(
-        self, meaning: Ask | AskSeen, pose: Pose2D | None, cancelled: Callable[[], bool] = lambda: False
+        self, asked: Ask | Where, pose: Pose2D | None, cancelled: Callable[[], bool] = lambda: False
     ) -> str:
         """Raises MemoryStoreError, and Cancelled."""
-        alone = self.recollection.reply(meaning, pose)
+        alone = self.recollection.reply(asked, pose)
         if self.peers is None:
             return alone
-        documents = self.recollection.documents(meaning, pose)
+        documents = self.recollection.documents(asked, pose)
         try:
-            return self.peers.ask(meaning.question, documents, cancelled) or alone
+            return self.peers.ask(asked.question, documents, cancelled) or alone
         except Cancelled:
             raise
         except OutriderError as error:
@@ -123,17 +124,26 @@ def ask_once(
     """
     if answers not in ANSWER_MODES:
         raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")
-    meaning = understand(question)
-    if isinstance(meaning, Find):  # there is no robot here to lead the way
-        meaning = AskSeen(meaning.what, " ".join(question.lower().split()))
-    if not isinstance(meaning, (Ask, AskSeen)):
-        raise ConfigError(f'{question!r} asks nothing of memory: try "where are my keys?"')
+    asked = _question_in(question)
     peers = None
     with open_memory(store, store_key_file) as memory:
         if answers == "aggregate":
             peers = open_peer_answers(endpoint, answer_model, key_file=key_file, link_profile=link_profile)
         try:
-            return Answers(Recollection(memory, "", time.time), peers).reply(meaning, None)
+            return Answers(Recollection(memory, "", time.time), peers).reply(asked, None)
         finally:
             if peers is not None:
                 peers.close()
+
+
+def _question_in(sentence: str) -> Ask | Where:
+    """What a sentence asks of memory. Raises ConfigError for one that asks nothing."""
+    nothing = ConfigError(f'{sentence!r} asks nothing of memory: try "where are my keys?"')
+    try:
+        step, *more = plan_of(sentence, None).steps
+    except InstructionError:
+        raise nothing from None
+    if more or not isinstance(step, (Ask, Where, Find)):
+        raise nothing
+    # There is no robot here to lead the way.
+    return Where(step.thing, " ".join(sentence.lower().split())) if isinstance(step, Find) else step

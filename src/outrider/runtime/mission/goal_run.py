@@ -75,8 +75,11 @@ class GoalRun:
         cancelled: Callable[[], bool],
         sightings: Sequence[Sighting] = (),
         forgotten: Callable[[], bool] = lambda: False,
+        steps_before: int = 0,
     ) -> None:
-        """`forgotten`: asked at each step whether the `sightings` are to be known no more."""
+        """`forgotten`: asked at each step whether the `sightings` are to be known no more. Steps are numbered
+        on from `steps_before`.
+        """
         self.instruction = instruction
         self.session_id = session_id
         self.robot = robot
@@ -85,13 +88,18 @@ class GoalRun:
         self.cancelled = cancelled
         self.sightings = sightings
         self.forgotten = forgotten
-        self._step = 0
+        self._step = steps_before
         self._seen_s = robot.now_s()
         self._failed_motions = 0
         self._failing_since_s = 0.0
         self._trouble_since_s: float | None = None
         self._look_ahead = LookAhead(settings.limits)
         self._under_way: StepUpdate | None = None
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step that was begun."""
+        return self._step
 
     def run(self) -> GoalResult:
         """Blocks until the goal has ended; expected failures become results, defects go on after a stop."""

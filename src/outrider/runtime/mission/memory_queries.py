@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from outrider.core.language.plan import Ask, Remember, Where
 from outrider.core.values import Place, Pose2D, Recalled, Record, RecordKind, Sighting
 from outrider.memory.answers import not_seen_answer, nothing_known_answer, place_words, seen_answer
 from outrider.memory.language.landmarks import landmark_of
-from outrider.memory.language.utterances import Ask, AskSeen, Find, Remember
 from outrider.memory.store.records import RecordFilter
 from outrider.memory.store.store import MemoryStore
 from outrider.navigation.goal.guide import Destination
@@ -37,62 +37,63 @@ class Recollection:
     home: str
     now_s: Callable[[], float]
 
-    def reply(self, meaning: Remember | AskSeen | Ask, pose: Pose2D | None) -> str:
-        """What the robot answers to a statement or a question. Raises MemoryStoreError."""
-        if isinstance(meaning, Remember):
-            return self._remember(meaning, pose)
-        records = self._records(meaning)
+    def reply(self, asked: Where | Ask, pose: Pose2D | None) -> str:
+        """What the robot answers to a question. Raises MemoryStoreError."""
+        records = self._records(asked)
         if records:
-            told = records if isinstance(meaning, AskSeen) else records[:1]
+            told = records if isinstance(asked, Where) else records[:1]
             return "; ".join(seen_answer(record, pose, self.home, self.now_s()) for record in told)
-        return nothing_known_answer() if isinstance(meaning, Ask) else not_seen_answer(meaning.what)
+        return nothing_known_answer() if isinstance(asked, Ask) else not_seen_answer(asked.what)
 
-    def documents(self, meaning: AskSeen | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
+    def knows(self, asked: Where | Ask) -> bool:
+        """Whether anything that is remembered answers a question."""
+        return bool(self._records(asked))
+
+    def documents(self, asked: Where | Ask, pose: Pose2D | None) -> list[tuple[str, float]]:
         """Sentences that may answer a question, the best first, each with its relevance. They are private."""
-        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        found = self.memory.recall(asked.question, MOST_DOCUMENTS)
         scores = {one.record.id: one.score for one in found}
-        records = {record.id: record for record in (*self._records(meaning), *map(_matched, found))}
+        records = {record.id: record for record in (*self._records(asked), *map(_matched, found))}
         best = list(records.values())[:MOST_DOCUMENTS]
         return [
             (f"{seen_answer(r, pose, self.home, self.now_s())}.", scores.get(r.id, EXACT_SCORE)) for r in best
         ]
 
-    def sightings(self, meaning: Find) -> list[Sighting]:
-        """Where the wanted thing was seen here: for the prompt."""
-        return self.memory.sightings(meaning.what, self.home)
+    def sightings(self, thing: str) -> list[Sighting]:
+        """Where a thing was seen here: for the prompt."""
+        return self.memory.sightings(thing, self.home)
 
-    def destination(self, meaning: Find) -> Destination | None:
-        """Where somebody has said that the wanted thing is, if that is a place known here."""
-        for record in self._told_about(meaning.what):
-            found = self._place_of(record, meaning.what)
+    def destination(self, thing: str) -> Destination | None:
+        """Where somebody has said that a thing is, if that is a place known here."""
+        for record in self._told_about(thing):
+            found = self._place_of(record, thing)
             if found is not None:
                 return found
         return None
 
-    def hint(self, meaning: Find) -> str:
+    def hint(self, thing: str) -> str:
         """What is missing for a destination, or an empty text where nothing was told."""
-        told = self._told_about(meaning.what)
+        told = self._told_about(thing)
         if not told:
             return ""
         return f'i was told "{told[0].text}", but have not seen that place in this home yet'
 
-    def _remember(self, meaning: Remember, pose: Pose2D | None) -> str:
-        place = Place(pose.x, pose.y, self.home) if meaning.here and pose is not None else None
-        record = self.memory.add(
-            meaning.text, visibility=meaning.visibility, place=place, time_s=self.now_s()
-        )
+    def remember(self, told: Remember, pose: Pose2D | None) -> str:
+        """Keep a statement; the sentence that confirms it. Raises MemoryStoreError."""
+        place = Place(pose.x, pose.y, self.home) if told.here and pose is not None else None
+        record = self.memory.add(told.text, visibility=told.visibility, place=place, time_s=self.now_s())
         where = f", {place_words(place, pose, self.home)}" if place is not None else ""
         return f"i will remember ({record.visibility.value}): {record.text}{where}"
 
-    def _records(self, meaning: AskSeen | Ask) -> list[Record]:
+    def _records(self, asked: Where | Ask) -> list[Record]:
         """What answers a question, best first; where a thing is by its own eyes, else by what was told and by
         the sight of something of the kind.
         """
-        if isinstance(meaning, AskSeen):
-            what = meaning.what
+        if isinstance(asked, Where):
+            what = asked.what
             seen = self.memory.seen(what, limit=1)
             return seen or [*self._told_about(what)[:1], *self.memory.seen_of_kind(what, limit=1)]
-        found = self.memory.recall(meaning.question, MOST_DOCUMENTS)
+        found = self.memory.recall(asked.question, MOST_DOCUMENTS)
         return [_matched(one) for one in found if one.similarity >= ANSWERS]
 
     def _told_about(self, what: str) -> list[Record]:

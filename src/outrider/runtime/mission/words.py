@@ -7,15 +7,30 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, THING, Vocabulary
-from outrider.memory.language.utterances import Find, understand
+from outrider.core.language.plan import Plan
+from outrider.core.language.planner import plan_of
 from outrider.models.checkpoint.card import read_card
-from outrider.navigation.goal.instructions import check_instruction
 from outrider.runtime.common.paths import model_folder, models_folder
 
+TOLD = (
+    "turn left 90 degrees",
+    "turn around",
+    "half a metre back",
+    "go forward 2 metres",
+    "come back",
+    "go home",
+    "wait ten seconds",
+    "no, the other one",
+    "stop",
+)
+JOINED = ("find the red chair, then come back", "turn left, then wait 5 seconds, then go forward 1 m")
+ASKED = ("what do you see?", "where is the red ball?", "what did you do?")
 TO_MEMORY = (
     "remember that my keys hang by the door",
+    "find my keys",
     "where did you last see the red ball?",
     "what do you know about my keys?",
+    "forget what i said about my keys",
 )
 
 
@@ -24,21 +39,19 @@ def vocabulary_of(model: str) -> Vocabulary | None:
     return read_card(model_folder(model)).vocabulary
 
 
-def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool = False) -> None:
-    """Raises InstructionError for a sentence that a robot with this model would refuse.
+def check_sentence(sentence: str, vocabulary: Vocabulary | None, remembers: bool = False) -> Plan:
+    """The plan of a sentence. Raises InstructionError for one that a robot with this model would refuse.
 
-    What is said to memory is none of the model's. With `remembers` the robot has a store from earlier, which
-    may know the way to things that the model does not know.
+    With `remembers` the robot has a store from earlier, which may know the way to things that the model does
+    not know.
     """
-    meaning = understand(sentence)
-    for_memory = meaning is not None and (remembers or not isinstance(meaning, Find))
-    check_instruction(sentence, None if for_memory else vocabulary)
+    return plan_of(sentence, vocabulary, lambda thing: remembers)
 
 
-def check_told(sentence: str, models: Path | None, remembers: bool = False) -> None:
+def check_told(sentence: str, models: Path | None, remembers: bool = False) -> Plan:
     """`check_sentence` for the pair in a folder, or the shipped one. Raises ModelError without one."""
     folder = models_folder(models.resolve() if models else None)
-    check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)
+    return check_sentence(sentence, vocabulary_of(str(folder / "draft")), remembers)
 
 
 def words_text(model: str, vocabulary: Vocabulary | None) -> str:
@@ -48,8 +61,14 @@ def words_text(model: str, vocabulary: Vocabulary | None) -> str:
         lines.append("  any sentence: its card names no words, so it is taken for a general model")
     else:
         lines += _of_the_model(vocabulary)
-    lines += ["", "to the robot's memory, about anything:", *_indented(TO_MEMORY)]
-    return "\n".join(lines)
+    for heading, sentences in (
+        ("turns, ways and rests, by any model", TOLD),
+        ("up to eight of them in a row", JOINED),
+        ("questions", ASKED),
+        ("to the robot's memory, about anything", TO_MEMORY),
+    ):
+        lines += ["", f"{heading}:", *_indented(sentences)]
+    return "\n".join([*lines, "", "the same in German, French, Spanish and Chinese: see `outrider plan`"])
 
 
 def _of_the_model(vocabulary: Vocabulary) -> list[str]:
@@ -60,7 +79,7 @@ def _of_the_model(vocabulary: Vocabulary) -> list[str]:
         *(f"{f'<{slot}>':10}{', '.join(vocabulary.words(slot))}" for slot in THING),
         "",
         "to find a thing (my, a, the or nothing before it; please and could you are understood):",
-        *_indented(form.format(thing) for form in FIND_PHRASINGS),
+        *_indented(form.format(thing) for form in FIND_PHRASINGS if not form.startswith("where")),
         "",
         "how to move:",
         *_indented(COMMANDS),

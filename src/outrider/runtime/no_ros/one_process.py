@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.core.errors import ConfigError, InstructionError, OutriderError
+from outrider.core.errors import ConfigError, InstructionError, MemoryStoreError, OutriderError
 from outrider.core.files.writing import checked_animation, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
-from outrider.memory.language.utterances import Ask, AskSeen, Remember, understand
 from outrider.runtime.common.endings import stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.paths import models_folder
@@ -104,19 +103,22 @@ class _Demo:
 
     def check(self) -> None:
         """Raises InstructionError for a sentence that this robot would refuse."""
-        if isinstance(understand(self.instruction), (Remember, AskSeen, Ask)):
+        from outrider.runtime.plans.run_log import RunLog
+        from outrider.runtime.plans.understanding import Understanding
+
+        try:
+            Understanding(self.vocabulary, None, True, RunLog()).plan(self.instruction)
+        except MemoryStoreError:
             raise InstructionError(
                 "with --no-ros the robot has no memory: use `outrider memory`, or leave --no-ros away"
-            )
-        check_sentence(self.instruction, self.vocabulary)
+            ) from None
 
     def run(self, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
         """Load the models, run the goal, and judge it."""
         from outrider.runtime.datasets.held_out import load_pair
-        from outrider.runtime.mission.mission import Errand
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
+        from outrider.runtime.plans.errand import Errand
         from outrider.runtime.reports.recorder import Recorder
-        from outrider.runtime.reports.verdict import judge
         from outrider.runtime.wiring.decoders import local_decoder
 
         pair = load_pair(self.folder)
@@ -132,11 +134,17 @@ class _Demo:
             settings = GoalSettings(instructed=self.vocabulary is None)
             limit_s = float(MISSION.checked({})["time_limit_s"])
             stages.mark(GOAL)
-            result = Errand(robot, decoder, self.vocabulary, settings).run(
-                self.instruction, lambda: is_stopped() or robot.now_s() > limit_s
+            errand = Errand(
+                robot,
+                decoder,
+                self.vocabulary,
+                settings,
+                floor=robot.floor,
+                on_progress=robot.on_progress,
             )
-            truth, home = robot.truth(), simulator.home
-        judgement = judge(self.instruction, result, home, truth.pose, truth.collisions)
+            result = errand.run(self.instruction, lambda: is_stopped() or robot.now_s() > limit_s)
+            recorder.truth, home = robot.truth(), simulator.home
+        judgement = recorder.judge(result, home)
         conditions = self.conditions() | {"stages_s": stages.seconds(first_motion_s(recorder.poses))}
         return recorder.finish(result, judgement, robot.now_s(), home, conditions)
 
@@ -146,7 +154,8 @@ class _Demo:
         from outrider.simulation.vocabulary import target_of
 
         world = self.world
-        target = target_of(world["holds"] or self.instruction)
+        plan = check_sentence(self.instruction, self.vocabulary)
+        target = target_of(world["holds"] or plan.intent)
         home = generate_home(world["seed"], target, world["placement"])
         return open_simulator(home, world["seed"], world["odometry_noise"], world["legs"])
 

@@ -12,21 +12,23 @@ from outrider.core.language.actions import ActionTable
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry
 from outrider.navigation.motion.driving import carry_out
 from outrider.navigation.motion.step_motions import Ending, MotionEnd, ending_of
+from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
+from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.simulation.simulator import Simulator
 
 
 class SimulatedSide:
-    """Implements `robot_side.RobotSide` in one thread, and records the run.
+    """Implements `robot_side.RobotSide` in one thread, maps the floor, and records the run.
 
     Its clock counts real seconds while a text is decoded, and the simulation's while the robot moves. With
     `video` camera pictures are recorded too.
     """
 
     def __init__(self, simulator: Simulator, recorder: Recorder, view: LiveView, video: bool) -> None:
-        self.simulator = simulator
+        self.simulator, self.floor = simulator, FloorMap()
         self._recorder, self._view, self._video = recorder, view, video
         self._travelled_m, self._last_pose = 0.0, simulator.truth()
         self._ends: dict[tuple[str, int], MotionEnd] = {}
@@ -48,8 +50,10 @@ class SimulatedSide:
         return Frame(self.simulator.frame_jpeg(), self.now_s())
 
     def odometry(self) -> Odometry:
-        """Returns the odometry of the simulator, stamped now."""
-        return replace(self.simulator.odometry(), stamp_s=self.now_s())
+        """That of now. The floor is seen where it is asked for: the robot stands there."""
+        odometry = self.simulator.odometry()
+        self.floor.see(odometry.pose, self.simulator.scan())
+        return replace(odometry, stamp_s=self.now_s())
 
     def tell(self, update: StepUpdate) -> None:
         """Move once the whole text is there, for both models run in this thread."""
@@ -65,17 +69,22 @@ class SimulatedSide:
         """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
-        """Records the rounds of a text."""
         for stats in decoded.rounds:
             self._recorder.on_round(update.step, self._recorder.strategy, stats)
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
-        """Returns how a motion ended; None if it has not."""
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
-        """Sleeps for a time in seconds."""
-        time.sleep(duration_s)
+        """The clock goes on, for nothing happens meanwhile."""
+        self._ahead_s += duration_s
+
+    def on_progress(self, progress: Progress) -> None:
+        """Say the plan's next step, and keep it."""
+        self._recorder.truth = self.truth()
+        self._recorder.on_progress(progress)
+        if progress.words:
+            self._view.say(f"{self.now_s():6.1f} s  {progress.words}")
 
     def truth(self) -> Truth:
         """The pose, the distance to the home's target, and the collisions so far."""

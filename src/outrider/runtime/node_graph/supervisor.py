@@ -41,6 +41,7 @@ from outrider.runtime.node_graph.restarts import Restarts
 from outrider.runtime.node_graph.ros_env import check_ros, free_domain, ros_environment
 from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.recording import check_new
+from outrider.simulation.vocabulary import target_of
 
 POLL_S = 0.1
 STOP_TIMEOUT_S = 5.0
@@ -199,12 +200,13 @@ def run_demo(
     of the simulated graph's (`graphs.SIM_GRAPH`); None stands for the default.
     Raises InstructionError and ConfigError for a bad argument, OutriderError where a node dies.
     """
-    check_told(instruction, models, remembers=bool(memory_store))
+    plan = check_told(instruction, models, remembers=bool(memory_store))
     if models is not None:
         folder = models_folder(models.resolve())
         arguments |= {"draft_model": str(folder / "draft"), "model": str(folder / "target")}
     arguments |= {
         "instruction": instruction,
+        "holds": arguments.get("holds") or (plan.intent if target_of(plan.intent) else None),
         "out": str(out.resolve()),
         "memory_store": str((Path(memory_store) if memory_store else out / OWN_STORE).resolve()),
         "record": str(record.resolve()) if record else None,

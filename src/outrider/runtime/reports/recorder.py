@@ -11,8 +11,9 @@ from typing import Any
 from outrider.core.values import Pose2D, RoundStats, TokenFate
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.runtime.mission.robot_side import GoalResult, StepState, StepUpdate
+from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
-from outrider.runtime.reports.verdict import Judgement
+from outrider.runtime.reports.verdict import Judgement, judge
 from outrider.simulation.homes import Home
 
 SHOT_PERIOD_S = 0.15
@@ -36,6 +37,9 @@ class Recorder:
         self.strategy = ""
         self.truth: Truth | None = None
         self.latest = StepUpdate("", 0, StepState.DECODING)
+        self.progress = Progress()
+        self.stood: list[Pose2D | None] = []
+        """Where the robot truly stood at the end of each step of the plan that has ended."""
         self._steps: dict[int, StepRecord] = {}
         self._ends: dict[int, tuple[MotionEnd, float]] = {}
         self._shots: list[Shot] = []
@@ -43,6 +47,17 @@ class Recorder:
         self._rounds: list[RoundRecord] = []
         self._tokens: defaultdict[int, list[tuple[str, TokenFate]]] = defaultdict(list)
         self._link_states: list[tuple[float, str]] = []
+
+    def on_progress(self, progress: Progress) -> None:
+        """The plan, or its next step."""
+        self.progress = progress
+        while len(self.stood) < progress.current:
+            self.stood.append(self.truth.pose if self.truth else None)
+
+    def judge(self, result: GoalResult, home: Home | None) -> Judgement:
+        """What the run has come to, by what is known of its surroundings."""
+        pose, collisions = (self.truth.pose, self.truth.collisions) if self.truth else (None, 0)
+        return judge(self.progress.targets, self.stood, result, home, pose, collisions)
 
     def on_text(self, update: StepUpdate, link_state: str, time_s: float) -> None:
         """A verified text or its repetition."""
@@ -113,6 +128,7 @@ class Recorder:
             home=home,
             checked=judgement.checked,
             conditions=conditions or {},
+            plan=self.progress,
             steps=[_whole_step(self._steps[index], self._ends.get(index)) for index in sorted(self._steps)],
             shots=self._shots,
             poses=self.poses,

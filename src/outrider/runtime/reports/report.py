@@ -15,6 +15,7 @@ from outrider.core.files.private_files import make_private_folder
 from outrider.core.files.writing import replace_file
 from outrider.core.values import Pose2D, RoundStats, TokenFate, wrap_angle
 from outrider.runtime.common.json_figures import REPORT_FILE, write_figures
+from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.verdict import Verdict
 from outrider.simulation.homes import Home
 
@@ -73,7 +74,8 @@ class RunRecord:
 
     `checked`: whether `success` was measured; else it is the robot's own account. `conditions` are what the
     figures depend on: seed, link, versions, machine. `link_states` are with the time of each change; `tokens`
-    are those of each step by its index, kept and rejected, in the order of the text.
+    are those of each step by its index, kept and rejected, in the order of the text. `plan` is as far as the
+    run came with it.
     """
 
     instruction: str
@@ -88,6 +90,7 @@ class RunRecord:
     home: Home | None = None
     checked: bool = False
     conditions: Mapping[str, Any] = field(default_factory=dict)
+    plan: Progress = field(default_factory=Progress)
     steps: list[StepRecord] = field(default_factory=list)
     shots: list[Shot] = field(default_factory=list)
     poses: list[PoseRecord] = field(default_factory=list)
@@ -109,6 +112,8 @@ def summary(run: RunRecord) -> dict[str, Any]:
     emitted = [record.stats.emitted for record in run.rounds]
     return {
         "instruction": run.instruction,
+        "plan": list(run.plan.steps),
+        "plan_steps_done": run.plan.current,
         "success": run.success,
         "checked": run.checked,
         "verdict": run.verdict.value,

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from outrider.core.values import Pose2D
-from outrider.memory.language.utterances import Ask, AskSeen, Remember, understand
 from outrider.runtime.mission.episode import stands_at
 from outrider.runtime.mission.robot_side import GoalResult
 from outrider.simulation.homes import Home
-from outrider.simulation.vocabulary import target_of
+from outrider.simulation.vocabulary import ObjectSpec, target_of
 
 
 class Verdict(str, Enum):
@@ -43,18 +43,45 @@ class Judgement:
 
 
 def judge(
-    instruction: str, result: GoalResult, home: Home | None, pose: Pose2D | None, collisions: int = 0
+    targets: Sequence[str],
+    stood: Sequence[Pose2D | None],
+    result: GoalResult,
+    home: Home | None,
+    pose: Pose2D | None,
+    collisions: int = 0,
 ) -> Judgement:
-    """`home` and `pose` are the simulation's truth; None on a robot whose surroundings nobody knows."""
-    meant = target_of(instruction)
-    is_said = isinstance(understand(instruction), (Remember, AskSeen, Ask))
-    if home is None or pose is None or meant is None or is_said:
+    """What a plan came to. `targets` are those of its steps (`Progress.targets`), `stood` is where the robot
+    stood at the end of each step that has ended; one that has not ends at `pose`, where the robot stands now.
+
+    `home` and the poses are the simulation's truth; None on a robot whose surroundings nobody knows.
+    """
+    ends = zip(targets, (*stood, pose), strict=False)
+    meant = [(spec, end) for target, end in ends if (spec := target_of(target)) is not None]
+    if home is None or not meant or any(end is None for _, end in meant):
         return Judgement(Verdict.DONE if result.success else Verdict.FAILED, result.message)
-    things = [thing for thing in home.objects if thing.spec == meant]
-    if not things:
-        return Judgement(Verdict.FAILED, f"{result.message}; this home holds no {meant.phrase}", checked=True)
-    distance_m = min(pose.distance_to(thing.x, thing.y) for thing in things)
-    stands = any(stands_at(home, pose, thing) for thing in things)
-    verdict = Verdict.SUCCESS if result.success and stands else Verdict.FAILED
-    place = f"stands {distance_m:.2f} m from the {meant.phrase}, {collisions} collisions"
-    return Judgement(verdict, f"{result.message}; {place}", True, distance_m)
+    found = [_stand(home, spec, end) for spec, end in meant if end is not None]
+    missing = next((stand.phrase for stand in found if stand.distance_m is None), None)
+    if missing is not None:
+        message = f"{result.message}; this home holds no {missing}"
+        return Judgement(Verdict.FAILED, message, checked=True)
+    reached = result.success and all(stand.is_there for stand in found)
+    places = ", ".join(f"{stand.distance_m:.2f} m from the {stand.phrase}" for stand in found)
+    verb = "stands" if len(targets) == 1 else "stood"
+    message = f"{result.message}; {verb} {places}, {collisions} collisions"
+    verdict = Verdict.SUCCESS if reached else Verdict.FAILED
+    return Judgement(verdict, message, True, found[-1].distance_m)
+
+
+@dataclass(frozen=True)
+class _Stand:
+    """How the robot stood to a thing; no distance where the home holds none."""
+
+    phrase: str
+    distance_m: float | None
+    is_there: bool
+
+
+def _stand(home: Home, spec: ObjectSpec, pose: Pose2D) -> _Stand:
+    things = [thing for thing in home.objects if thing.spec == spec]
+    distance_m = min((pose.distance_to(thing.x, thing.y) for thing in things), default=None)
+    return _Stand(spec.phrase, distance_m, any(stands_at(home, pose, thing) for thing in things))

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider eval plans`: plans of several finds in simulated homes, beside each of their finds alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from outrider.core.errors import ConfigError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
+from outrider.models.checkpoint.card import read_card
+from outrider.navigation.goal.navigator import NavigatorSettings
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.datasets.dataset import ODOMETRY_NOISE
+from outrider.runtime.datasets.held_out import first_home_seed
+from outrider.runtime.mission.episode import stands_at
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.no_ros.simulated_side import SimulatedSide
+from outrider.runtime.plans.errand import Errand
+from outrider.runtime.reports.live_view import LiveView
+from outrider.runtime.reports.recorder import Recorder
+from outrider.simulation.homes import Home, HomeObject, generate_home
+from outrider.simulation.simulator import open_simulator
+
+MODELS = ("pair", "target", "draft")
+MOST_FINDS = 3
+SHARES = {
+    "plans_reached": ("plans whose every find was reached", "homes"),
+    "alone_all_reached": ("homes in which every find alone was", "homes"),
+    "finds_reached": ("finds reached within plans", "finds"),
+    "alone_reached": ("the same finds alone, from the home's start", "finds"),
+    "collision_rate": ("plans that touched something", "homes"),
+}
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """One home to try: a plan of `finds` finds, and each of them alone."""
+
+    home_seed: int
+    placement: str
+    finds: int
+    model: str
+    folder: Path
+    max_steps: int
+
+
+@dataclass(frozen=True)
+class PlanOutcome:
+    """What a plan came to, and its finds alone; in the order of the plan. A find not begun is not reached."""
+
+    seed: int
+    sentence: str
+    reached: tuple[bool, ...]
+    alone: tuple[bool, ...]
+    steps: int
+    collisions: int
+    message: str
+
+
+def plan_tasks(homes: int, seed: int, finds: int, model: str, folder: Path, max_steps: int) -> list[PlanTask]:
+    """Homes as `eval navigation` has them: what is found first is in view, hidden, or in another room."""
+    first = first_home_seed(seed)
+    cycle = PLACEMENT_CYCLE
+    return [
+        PlanTask(first + index, cycle[index % len(cycle)], finds, model, folder, max_steps)
+        for index in range(homes)
+    ]
+
+
+def run_task(task: PlanTask) -> PlanOutcome:
+    """The plan, and then each find in the home as it was."""
+    home = generate_home(task.home_seed, placement=task.placement)
+    things = home.objects[: task.finds]  # the target first; names are unique
+    sentence = ", then ".join(f"find the {thing.spec.phrase}" for thing in things)
+    run = _carry_out(home, sentence, task)
+    alone = [_carry_out(home, f"find the {thing.spec.phrase}", task) for thing in things]
+    return PlanOutcome(
+        home.seed,
+        sentence,
+        run.reached(things),
+        tuple(one.reached([thing])[0] for one, thing in zip(alone, things, strict=True)),
+        run.steps,
+        run.collisions,
+        run.message,
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    home: Home
+    recorder: Recorder
+    steps: int
+    message: str
+
+    @property
+    def collisions(self) -> int:
+        return self.recorder.truth.collisions if self.recorder.truth else 0
+
+    def reached(self, things: Sequence[HomeObject]) -> tuple[bool, ...]:
+        """Whether the robot stood before each thing at the end of its step."""
+        stood = [*self.recorder.stood, *[None] * len(things)]
+        pairs = zip(things, stood, strict=False)
+        return tuple(pose is not None and stands_at(self.home, pose, thing) for thing, pose in pairs)
+
+
+def _carry_out(home: Home, sentence: str, task: PlanTask) -> _Run:
+    recorder, view = Recorder(sentence), LiveView(Console(file=StringIO()))
+    vocabulary = read_card(task.folder / ("target" if task.model == "target" else "draft")).vocabulary
+    with closing(open_simulator(home, home.seed, ODOMETRY_NOISE, False)) as simulator:
+        robot = SimulatedSide(simulator, recorder, view, False)
+        errand = Errand(
+            robot,
+            decoder_of(task.model, task.folder),
+            vocabulary,
+            GoalSettings(navigator=NavigatorSettings(max_steps=task.max_steps)),
+            floor=robot.floor,
+            on_progress=robot.on_progress,
+        )
+        result = errand.run(sentence, lambda: False)
+        recorder.truth = robot.truth()
+    return _Run(home, recorder, result.steps, result.message)
+
+
+def summarise(outcomes: Sequence[PlanOutcome]) -> dict[str, Any]:
+    """The figures of an evaluation; `difference` is what plans lose, as a share."""
+    plans = [all(outcome.reached) for outcome in outcomes]
+    parts = [all(outcome.alone) for outcome in outcomes]
+    reached = [reached for outcome in outcomes for reached in outcome.reached]
+    alone = [reached for outcome in outcomes for reached in outcome.alone]
+    return {
+        "homes": len(outcomes),
+        "finds": len(reached),
+        "plans_reached": statistics.mean(plans),
+        "alone_all_reached": statistics.mean(parts),
+        "difference": statistics.mean(parts) - statistics.mean(plans),
+        "finds_reached": statistics.mean(reached),
+        "alone_reached": statistics.mean(alone),
+        "collision_rate": statistics.mean(outcome.collisions > 0 for outcome in outcomes),
+    }
+
+
+def evaluate_plans(
+    homes: int,
+    seed: int,
+    finds: int = MOST_FINDS,
+    model: str = "pair",
+    models: Path | None = None,
+    json_file: Path | None = None,
+    processes: int = 1,
+    max_steps: int = 100,
+) -> dict[str, Any]:
+    """Run, print a table, write JSON. Raises ConfigError for a wrong option, ModelError without models."""
+    if model not in MODELS:
+        raise ConfigError(f"model={model!r} is not one of {', '.join(MODELS)}")
+    if homes < 1 or processes < 1 or seed < 0 or not 1 <= finds <= MOST_FINDS:
+        raise ConfigError(f"homes and processes must be at least 1, seed 0, finds from 1 to {MOST_FINDS}")
+    tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
+    outcomes = sorted(tracked(_run_all(tasks, processes), "homes", total=homes), key=lambda one: one.seed)
+    figures = {"model": model, "seed": seed, **summarise(outcomes)}
+    make_console().print(_table(figures))
+    if json_file is not None:
+        write_figures(json_file, {**figures, "runs": [asdict(outcome) for outcome in outcomes]})
+    return figures
+
+
+def _run_all(tasks: Sequence[PlanTask], processes: int) -> Iterator[PlanOutcome]:
+    if processes == 1:
+        yield from map(run_task, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(run_task, tasks)
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    title = f"plans of finds, {figures['model']}, {figures['homes']} homes, seed {figures['seed']}"
+    table = Table("figure", "value", "95 % interval", title=title)
+    for name, (meaning, count) in SHARES.items():
+        low, high = wilson_interval(round(figures[name] * figures[count]), figures[count])
+        table.add_row(meaning, f"{figures[name]:.3f} of {figures[count]}", f"{low:.2f} to {high:.2f}")
+    return table

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a plan that move the robot. Each is a goal of its own: through verified texts, or none."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from outrider.core.errors import Cancelled
+from outrider.core.language.actions import Motion
+from outrider.core.language.plan import Find, Follow, Home, Move, Return, Turn, Wait
+from outrider.core.ports import TextDecoder
+from outrider.core.values import Pose2D, Sighting
+from outrider.navigation.goal.guide import Destination, Guide, LedDecoder
+from outrider.navigation.goal.told import ToldMotion
+from outrider.navigation.sensing.floor_map import FloorMap
+from outrider.runtime.mission.goal_run import POLL_S, GoalRun, GoalSettings
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.robot_side import GoalError, GoalResult, RobotSide
+from outrider.runtime.plans.run_log import RunLog
+
+RETURN_REACH_M = 0.4
+HALF_TURN = Motion(turn_rad=math.pi)
+Cancelling = Callable[[], bool]
+
+
+@dataclass
+class Moves:
+    """One method for each kind of step. They raise MemoryStoreError, Cancelled; else a failure is a result.
+
+    `leading` is true while the robot goes by itself, which needs no link: turns and ways as told, the whole
+    way to where somebody said, and around walls to where it has seen the thing.
+    """
+
+    robot: RobotSide
+    decoder: TextDecoder
+    settings: GoalSettings
+    recollection: Recollection | None
+    floor: FloorMap | None
+    log: RunLog
+    _alone: bool = field(default=False, init=False)
+    _led: LedDecoder | None = field(default=None, init=False)
+    _began_at: Pose2D | None = field(default=None, init=False)
+    _steps: int = field(default=0, init=False)
+
+    @property
+    def leading(self) -> bool:
+        """Whether the robot goes by itself now."""
+        led = self._led
+        return self._alone or (led is not None and led.leading)
+
+    def begin(self) -> None:
+        """A plan begins here: this is where it comes back to."""
+        odometry = self.robot.odometry()
+        self._began_at = odometry.pose if odometry else None
+        self.log.stood(self._began_at)
+        self._steps = 0
+
+    def find(self, step: Find, cancelled: Cancelling) -> GoalResult:
+        """First to where somebody said that it is, then by the camera if the models may know it."""
+        self.log.wanted = step
+        steps = 0
+        destination = self._told_place(step.thing)
+        if destination is not None:
+            led = self._lead(destination, cancelled)
+            steps = led.steps
+            if not step.instruction or led.error in (
+                GoalError.CANCELLED,
+                GoalError.EMERGENCY_STOP,
+                GoalError.NO_SENSOR,
+            ):
+                return led
+        sightings = self.recollection.sightings(step.thing) if self.recollection else []
+        result = self._by_models(step.instruction, sightings, cancelled)
+        return replace(result, steps=steps + result.steps)
+
+    def follow(self, step: Follow, cancelled: Cancelling) -> GoalResult:
+        """Carries out a sentence by the models, as it was said."""
+        return self._by_models(step.instruction, (), cancelled)
+
+    def come_back(self, step: Return, cancelled: Cancelling) -> GoalResult:
+        """Back to where the plan began."""
+        return self._lead_back(self._began_at, cancelled)
+
+    def home(self, step: Home, cancelled: Cancelling) -> GoalResult:
+        """To the place that somebody has told as home, else to where the robot started."""
+        told = self._told_place("home")
+        return self._lead(told, cancelled) if told else self._lead_back(self.log.start, cancelled)
+
+    def turn(self, step: Turn, cancelled: Cancelling) -> GoalResult:
+        """Turns on the spot, as far as told."""
+        return self._told(Motion(turn_rad=math.radians(step.actual_deg)), cancelled)
+
+    def move(self, step: Move, cancelled: Cancelling) -> GoalResult:
+        """Back is a half turn, the way ahead, and a half turn: no camera or scan need look behind."""
+        ahead = Motion(forward_m=abs(step.actual_m))
+        motions = [ahead] if step.metres > 0 else [HALF_TURN, ahead, HALF_TURN]
+        steps, said = 0, list[str]()
+        for motion in motions:
+            result = self._told(motion, cancelled)
+            steps, said = steps + result.steps, [*said, result.message]
+            if not result.success:
+                break
+        return replace(result, steps=steps, message=", ".join(said))
+
+    def wait(self, step: Wait, cancelled: Cancelling) -> GoalResult:
+        """Stands for a time on the robot's clock."""
+        began_s = self.robot.now_s()
+        while abs(self.robot.now_s() - began_s) < step.seconds:
+            if cancelled():
+                raise Cancelled("cancelled")
+            self.robot.pause(POLL_S)
+        return GoalResult(True, GoalError.NONE, f"waited {step.seconds:g} s", 0)
+
+    def _told(self, motion: Motion, cancelled: Cancelling) -> GoalResult:
+        told = ToldMotion(motion, self.robot.odometry, self.settings.navigator.table)
+        result = self._run_alone("turn or move as told", told, cancelled)
+        return replace(result, message=told.words) if result.success else result
+
+    def _lead_back(self, pose: Pose2D | None, cancelled: Cancelling) -> GoalResult:
+        if pose is None:
+            message = "nobody knows where this began: there was no odometry"
+            return GoalResult(False, GoalError.NO_SENSOR, message, 0)
+        return self._lead(Destination(pose.x, pose.y, RETURN_REACH_M), cancelled, "stands where it began")
+
+    def _lead(
+        self, destination: Destination, cancelled: Cancelling, reached: str = "stands at the remembered place"
+    ) -> GoalResult:
+        """To a place that the robot knows, by its own map. Nothing of it goes to the decoder."""
+        assert self.floor is not None
+        guide = Guide(self.floor, destination, self.robot.odometry, self.settings.navigator.table)
+        result = self._run_alone("go to a remembered place", guide, cancelled)
+        return replace(result, message=reached) if result.success else result
+
+    def _run_alone(self, instruction: str, decoder: TextDecoder, cancelled: Cancelling) -> GoalResult:
+        """Motion by motion: the next one is reckoned from where the robot stands."""
+        self._alone = True
+        try:
+            return self._run(instruction, decoder, cancelled, replace(self.settings, continuous=False))
+        finally:
+            self._alone = False
+
+    def _by_models(
+        self, instruction: str, sightings: Sequence[Sighting], cancelled: Cancelling
+    ) -> GoalResult:
+        self._led = self._led_to(sightings)
+        try:
+            decoder = self._led or self.decoder
+            forgotten = self._watch_for_forgetting()
+            return self._run(instruction, decoder, cancelled, self.settings, sightings, forgotten)
+        finally:
+            self._led = None
+
+    def _run(
+        self,
+        instruction: str,
+        decoder: TextDecoder,
+        cancelled: Cancelling,
+        settings: GoalSettings,
+        sightings: Sequence[Sighting] = (),
+        forgotten: Callable[[], bool] = lambda: False,
+    ) -> GoalResult:
+        """One goal to its end, its steps numbered on from those of the plan before it."""
+        run = GoalRun(
+            instruction,
+            uuid.uuid4().hex,
+            self.robot,
+            decoder,
+            settings,
+            cancelled,
+            sightings,
+            forgotten,
+            self._steps,
+        )
+        try:
+            return run.run()
+        finally:
+            self._steps = run.last_step
+
+    def _watch_for_forgetting(self) -> Callable[[], bool]:
+        """Whether any memory has gone since: then the goal goes on without what it has recalled."""
+        if self.recollection is None:
+            return lambda: False
+        memory = self.recollection.memory
+        at_start = memory.num_forgotten()
+
+        def forgotten() -> bool:
+            gone = memory.num_forgotten() != at_start
+            if gone and self._led is not None:
+                self._led.forget()
+            return gone
+
+        return forgotten
+
+    def _led_to(self, sightings: Sequence[Sighting]) -> LedDecoder | None:
+        """The models, led by the robot's map to where the thing was seen last."""
+        if self.floor is None or not sightings:
+            return None
+        table = self.settings.navigator.table
+        return LedDecoder(self.decoder, self.floor, sightings[-1], self.robot.odometry, table)
+
+    def _told_place(self, thing: str) -> Destination | None:
+        if self.recollection is None or self.floor is None:
+            return None
+        return self.recollection.destination(thing)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a plan is, as everybody may know it: what is private is left out of its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.core.language.plan import Ask, Find, Follow, Forget, Plan, Remember, Step, Where
+
+_PRIVATE: dict[type[Step], str] = {
+    Remember: "remember something",
+    Forget: "forget something",
+    Ask: "answer a question",
+    Where: "say where something is",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A plan's steps in words, and the step under way, from 0; as many as there are once all are done.
+
+    `targets` are what the robot stands before at the end of each step, empty for none.
+    """
+
+    steps: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    current: int = 0
+
+    @classmethod
+    def of(cls, plan: Plan, current: int) -> Progress:
+        """How a plan stands."""
+        return cls(tuple(map(public_words, plan.steps)), tuple(map(target_words, plan.steps)), current)
+
+    @property
+    def words(self) -> str:
+        """The step under way, with its number where there are several; empty once all are done."""
+        if self.current >= len(self.steps):
+            return ""
+        several = len(self.steps) > 1
+        return f"{f'step {self.current + 1} of {len(self.steps)}: ' * several}{self.steps[self.current]}"
+
+
+def public_words(step: Step) -> str:
+    """A step in words that hold nothing of what a person has told the robot."""
+    if isinstance(step, Find) and not step.instruction:
+        return "go to a remembered place"
+    return _PRIVATE.get(type(step), step.words)
+
+
+def target_words(step: Step) -> str:
+    """What the robot stands before once a step is done, where models look for it; empty for none."""
+    if isinstance(step, Find) and step.instruction:
+        return step.thing
+    return step.instruction if isinstance(step, Follow) else ""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the robot answers without motion: from the newest picture, its memory, and what it has done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import NotErasedError
+from outrider.core.language.plan import Ask, Did, Forget, Remember, See, Where
+from outrider.core.values import Pose2D
+from outrider.memory.answers import not_seen_answer
+from outrider.runtime.mission.answers import Answers, PeerAnswers
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.plans.run_log import RunLog
+from outrider.runtime.plans.sight import Sight
+from outrider.runtime.wiring.memory_stores import forget_memory
+
+Cancelling = Callable[[], bool]
+
+
+@dataclass
+class Replies:
+    """One method for each kind of step that moves nothing. They raise MemoryStoreError, and as `Sight` does.
+
+    What needs a memory is asked only of a robot that has one.
+    """
+
+    recollection: Recollection | None
+    peers: PeerAnswers | None
+    sight: Sight
+    log: RunLog
+    pose: Callable[[], Pose2D | None]
+
+    def see(self, step: See, cancelled: Cancelling) -> str:
+        """What the newest picture shows."""
+        wanted = self.log.wanted
+        return self.sight.see(wanted.thing if wanted and wanted.known else "", cancelled)
+
+    def did(self, step: Did, cancelled: Cancelling) -> str:
+        """What the robot has done so far."""
+        return self.log.words(time.time())
+
+    def where(self, step: Where, cancelled: Cancelling) -> str:
+        """By memory; where it knows nothing, and the models know the thing, by a look."""
+        if self.recollection is not None and self.recollection.knows(step):
+            return self._answers(self.recollection).reply(step, self.pose(), cancelled)
+        words = self.sight.vocabulary
+        seen = self.sight.where(step.what, cancelled) if words and words.names(step.what) else ""
+        if seen or self.recollection is None:
+            return seen or not_seen_answer(step.what)
+        return self._answers(self.recollection).reply(step, self.pose(), cancelled)
+
+    def ask(self, step: Ask, cancelled: Cancelling) -> str:
+        """Any other question, by memory, and with the cloud where it does its part."""
+        assert self.recollection is not None
+        return self._answers(self.recollection).reply(step, self.pose(), cancelled)
+
+    def remember(self, step: Remember, cancelled: Cancelling) -> str:
+        """Keeps a statement, and says so."""
+        assert self.recollection is not None
+        return self.recollection.remember(step, self.pose())
+
+    def forget(self, step: Forget, cancelled: Cancelling) -> str:
+        """Raises NotErasedError where bytes of it stay in the file for now."""
+        assert self.recollection is not None
+        self.log.forget(step.about)
+        try:
+            return forget_memory(self.recollection.memory, [], step.about, not step.about)[1]
+        except NotErasedError as error:
+            return str(error)
+
+    def _answers(self, recollection: Recollection) -> Answers:
+        return Answers(recollection, self.peers)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot has done since it was started, for "what did you do?", and what it was last asked for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from outrider.core.language.plan import Find
+from outrider.core.values import Pose2D
+from outrider.memory.answers import time_words
+
+MOST_DEEDS = 20
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A step that was carried out or tried; `ended_s` in seconds since the epoch."""
+
+    words: str
+    outcome: str
+    ended_s: float
+
+
+@dataclass
+class RunLog:
+    """`start`: where the robot stood when it was first told something; `wanted`: what it was last to find."""
+
+    start: Pose2D | None = None
+    wanted: Find | None = None
+    deeds: deque[Deed] = field(default_factory=lambda: deque(maxlen=MOST_DEEDS))
+
+    def stood(self, pose: Pose2D | None) -> None:
+        """Where the robot stands now: the first of these is its start."""
+        self.start = self.start or pose
+
+    def note(self, words: str, outcome: str, now_s: float) -> None:
+        """Keep what was done."""
+        self.deeds.append(Deed(words, outcome, now_s))
+
+    def forget(self, about: str) -> None:
+        """Drop what holds these words; all of it for none."""
+        kept = [deed for deed in self.deeds if about and about not in f"{deed.words} {deed.outcome}"]
+        self.deeds = deque(kept, maxlen=MOST_DEEDS)
+        if self.wanted is not None and about in self.wanted.thing:
+            self.wanted = None
+
+    def words(self, now_s: float) -> str:
+        """The answer to "what did you do?"."""
+        if not self.deeds:
+            return "i have done nothing yet"
+        return "; ".join(
+            f"{time_words(max(0.0, now_s - deed.ended_s))}: {deed.words}: {deed.outcome}"
+            for deed in self.deeds
+        )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the newest picture shows, in the words of the models. The text moves nothing: nobody is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from outrider.core.errors import FrameError
+from outrider.core.language.actions import split_answer
+from outrider.core.language.grammar import Vocabulary, example
+from outrider.core.language.prompt import PromptContext, direction_words, metres_words, render_prompt
+from outrider.core.ports import TextDecoder
+from outrider.core.values import DecodeRequest, Prompt
+from outrider.memory.language.scene import Seen, things_seen
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.robot_side import RobotSide
+
+NEWEST_S, LOOK_S = 1.0, 5.0
+LOOK_AROUND = "say what you see"
+
+
+@dataclass
+class Sight:
+    """Looks once with the models, which say what they see as they search for a thing."""
+
+    robot: RobotSide
+    decoder: TextDecoder
+    vocabulary: Vocabulary | None
+    settings: GoalSettings
+
+    def see(self, wanted: str, cancelled: Callable[[], bool]) -> str:
+        """What is in sight, with what is `wanted` first if it is there.
+
+        Raises FrameError without a picture, LinkError without a verifier, and Cancelled.
+        """
+        text = self._look(self._instruction(wanted), cancelled)
+        seen = things_seen(text)
+        if seen:
+            return f"i see {', '.join(map(_words, seen))}"
+        return "i see nothing that i know" if self.vocabulary else f"i see: {split_answer(text).reason}"
+
+    def where(self, thing: str, cancelled: Callable[[], bool]) -> str:
+        """Where a thing is in sight; empty where it is not. Raises as `see` does."""
+        text = self._look(f"find the {thing}", cancelled)
+        return next((f"i see {_words(seen)}" for seen in things_seen(text) if seen.what == thing), "")
+
+    def _instruction(self, wanted: str) -> str:
+        if self.vocabulary is None:
+            return LOOK_AROUND
+        return example(wanted, self.vocabulary)
+
+    def _look(self, instruction: str, cancelled: Callable[[], bool]) -> str:
+        frame = self.robot.frame_after(self.robot.now_s() - NEWEST_S, LOOK_S)
+        if frame is None:
+            raise FrameError(f"no camera frame for {LOOK_S:.0f} s: check the camera node and its topic")
+        prompt = render_prompt(PromptContext(instruction), self.settings.instructed)
+        request = DecodeRequest(
+            Prompt(prompt, frame.jpeg), self.settings.max_new_tokens, self.settings.answer_deadline_s
+        )
+        return self.decoder.decode(request, cancelled=cancelled).text
+
+
+def _words(seen: Seen) -> str:
+    way = direction_words(seen.bearing_rad)
+    side = way if way in ("ahead", "behind") else f"to the {way}"
+    return f"the {seen.what} {metres_words(seen.distance_m)} {side}"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a person's sentence to the plan of this robot, with its memory, or a refusal before anything moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from outrider.core.errors import InstructionError, MemoryStoreError
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.plan import Ask, Correct, Find, Forget, Home, Plan, Remember, Return, Step, Where
+from outrider.core.language.planner import plan_of
+from outrider.core.values import Pose2D
+from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.plans.corrections import corrected
+from outrider.runtime.plans.run_log import RunLog
+
+NO_MEMORY = "this robot remembers nothing: start it with use_memory=true"
+NO_MAP = "this robot keeps no map of its ways, and cannot go back by itself: lead it"
+
+
+class Refusal(InstructionError):
+    """Why a sentence is not carried out; `private`: the reason holds what somebody has told the robot."""
+
+    def __init__(self, message: str, meant: str = "", private: bool = False) -> None:
+        super().__init__(message, meant)
+        self.private = private
+
+
+@dataclass
+class Understanding:
+    """What sentences mean to a robot. `has_map`: it can lead itself to places."""
+
+    vocabulary: Vocabulary | None
+    recollection: Recollection | None
+    has_map: bool
+    log: RunLog
+
+    def plan(self, sentence: str, pose: Pose2D | None = None) -> Plan:
+        """The plan, for a robot that stands at `pose`.
+
+        Raises Refusal, and MemoryStoreError where the robot has no memory that it needs.
+        """
+        places = _Places(self.recollection if self.has_map else None)
+        try:
+            plan = plan_of(sentence, self.vocabulary, places.knows)
+            plan = self._corrected(plan, places, pose)
+            self._check_means(plan)
+        except InstructionError as error:
+            told = places.hint
+            message = f"{told}; {error}" if told else str(error)
+            raise Refusal(message, error.meant, private=bool(told)) from None
+        return plan
+
+    def _corrected(self, plan: Plan, places: _Places, pose: Pose2D | None) -> Plan:
+        """The plan with its corrections as what they mean."""
+        steps: list[Step] = []
+        wanted = self.log.wanted
+        for step in plan.steps:
+            if isinstance(step, Correct):
+                meant = corrected(step, wanted, self.recollection, pose)
+                (step,) = plan_of(meant, self.vocabulary, places.knows).steps
+            wanted = step if isinstance(step, Find) else wanted
+            steps.append(step)
+        return replace(plan, steps=tuple(steps))
+
+    def _check_means(self, plan: Plan) -> None:
+        for step in plan.steps:
+            if self.recollection is None and self._is_for_memory(step):
+                raise MemoryStoreError(NO_MEMORY)
+            if not self.has_map and isinstance(step, (Return, Home)):
+                raise InstructionError(NO_MAP)
+
+    def _is_for_memory(self, step: Step) -> bool:
+        """Whether nothing but a memory helps; where a thing is that the models know, they may see."""
+        if isinstance(step, Where):
+            return self.vocabulary is None or not self.vocabulary.names(step.what)
+        return isinstance(step, (Remember, Forget, Ask))
+
+
+@dataclass
+class _Places:
+    """Which things memory can lead to; `hint` says what is missing for one that somebody has told about."""
+
+    recollection: Recollection | None
+    hint: str = ""
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def knows(self, thing: str) -> bool:
+        if self.recollection is None:
+            return False
+        if thing not in self._known:
+            self._known[thing] = self.recollection.destination(thing) is not None
+            if not self._known[thing]:
+                self.hint = self.hint or self.recollection.hint(thing)
+        return self._known[thing]
