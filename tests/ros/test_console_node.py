@@ -74,7 +74,9 @@ def teleop(run_node: Callable[..., NodeThread], client: Client) -> Iterator[Tele
     e_stops = client.listen(Bool, "e_stop", qos.COMMAND)
     run_node(lambda: SimulationNode({"seed": 3, "placement": "in_view", "odometry_noise": 0.0}))
     run_node(PatientAction)
-    run_node(lambda: ScriptedNavigator({"link_patience_s": 20.0, **SLOW_CAMERA}), threads=4)
+    # Motion by motion, for each motion's end is news of its own.
+    settled = {"link_patience_s": 20.0, "motion": "stepwise", **SLOW_CAMERA}
+    run_node(lambda: ScriptedNavigator(settled), threads=4)
     console = run_node(lambda: ConsoleNode({"port": 0})).node
     wait_until(lambda: client.node.count_subscribers("cmd_vel_console") >= 1, "the action node")
     wait_until(lambda: client.node.count_subscribers("decoded_tokens") >= 1, "the console")
