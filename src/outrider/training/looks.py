@@ -10,6 +10,7 @@ of probabilities.
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -24,6 +25,7 @@ from transformers import Qwen2VLForConditionalGeneration
 from transformers.utils import logging as transformers_logging
 
 from outrider.core.errors import ConfigError
+from outrider.core.files.writing import replace_file
 from outrider.core.training_data import CELL_LABELS, Example
 from outrider.training.batches import IMAGE_TOKENS, decoded_pixels, examples_forever, jitter
 from outrider.training.checkpoints import save_checkpoint
@@ -33,6 +35,7 @@ from outrider.training.network import PackedModel
 LANDMARK_WEIGHT = 4.0
 """Of the vision tokens that show an object or a door, beside 1 for the others."""
 FIRST_OBJECT_KIND, DOOR_KIND = 5, 1
+WEIGHTS_FILE = "model.safetensors"
 CHECKPOINT_STEPS = 20
 RECENT_STEPS = 20
 
@@ -82,8 +85,10 @@ class LooksTrainer:
             yield self._losses[-1]
 
     def write(self, folder: Path) -> None:
-        """Write the weights into a model's folder, in bf16."""
-        deepcopy(self.network.model).to(torch.bfloat16).save_pretrained(folder)
+        """Replace the weights in the model's folder, in bf16; its other files stay."""
+        with tempfile.TemporaryDirectory() as made:
+            deepcopy(self.network.model).to(torch.bfloat16).save_pretrained(made)
+            replace_file(folder / WEIGHTS_FILE, (Path(made) / WEIGHTS_FILE).read_bytes())
 
     def _learn(self, examples: Sequence[Example]) -> float:
         config = self._config

@@ -56,11 +56,12 @@ def test_the_tower_comes_to_see_a_look_as_it_sees_plain(model, data, tmp_path):
 
 
 def test_only_the_towers_weights_change_and_the_card_says_how_long_it_was_taught(model, data, tmp_path):
-    before = load_file(model / "model.safetensors")
+    before, config = load_file(model / "model.safetensors"), (model / "config.json").read_text()
     figures = make_looks(CONFIG, data, model, tmp_path / "run")
     after = load_file(model / "model.safetensors")
     changed = {name for name in before if not torch.equal(before[name].bfloat16(), after[name])}
     assert changed and all(".visual." in name or name.startswith("visual.") for name in changed)
+    assert (model / "config.json").read_text() == config
     assert json.loads((model / "card.json").read_text())["figures"]["looks"] == figures
     assert figures["steps"] == CONFIG.steps and figures["features_missed"] > 0.0
 
@@ -102,6 +103,7 @@ def test_what_is_missed_counts_more_where_an_object_or_a_door_is():
 def test_a_trainer_begins_where_its_model_stands(model, data, tmp_path):
     trainer = LooksTrainer(CONFIG, model, data, tmp_path / "run.pt")
     assert isinstance(trainer.network, PackedModel) and trainer.step == 0
-    trainer.write(tmp_path / "out")
-    before, after = (load_file(folder / "model.safetensors") for folder in (model, tmp_path / "out"))
+    before = load_file(model / "model.safetensors")
+    trainer.write(model)
+    after = load_file(model / "model.safetensors")
     assert all(torch.equal(before[name].bfloat16(), after[name]) for name in before)
