@@ -93,9 +93,6 @@ class AdaptiveTuning:
     # Mechanisms of the edge.
     second_choices: bool = _switch("draft on from the draft's second choices too")
     draft_levels: bool = _switch("estimate acceptance by the draft's confidence; otherwise one rate for all")
-    abort_drafts: bool = _switch("abort a draft for a likelier one, not only where it is useless")
-    send_just_in_time: bool = _switch("send drafts just before they are needed; otherwise at once")
-    send_scarce_at_once: bool = _switch("send at once where drafts are scarce; otherwise just in time")
     # Mechanism of both.
     byte_budget: bool = _switch("let bytes decide what is worth sending; otherwise probability alone")
 
@@ -178,12 +175,6 @@ class AdaptiveTuning:
     )
 
     # When to send.
-    scarce_draft_prob: float = _tuned(
-        0.7, "probability", "drafts are scarce where all are accepted so often; tuned"
-    )
-    send_margin: float = _tuned(
-        0.03, "share", "of a verification, how early a draft leaves: estimates are not exact; tuned"
-    )
     idle_speed: float = _tuned(0.5, "share", "least speed assumed, of that of a cloud that never waits")
 
     # Bytes up and down.

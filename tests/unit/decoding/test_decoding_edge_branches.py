@@ -12,7 +12,6 @@ from outrider.decoding.edge.actions import Commit, Send
 from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.protocol.branch_codec import unpack_runs
 from outrider.decoding.protocol.prefix_digest import extend_digest
-from outrider.decoding.tuning import DEFAULT_TUNING
 
 
 def test_fsd_drafts_on_hints_while_it_waits_and_a_hit_leaves_at_once():
@@ -180,52 +179,6 @@ def test_a_hint_that_overtakes_what_was_told_comes_first_at_the_cloud():
     draft_on(5, 0.36)
     assert pool.best(ROOT, 2)[0] == (9, 11)
     assert pool.others(ROOT, 2, 1) == [(10, 11)]
-
-
-def beside_a_stepping_cloud() -> EdgeMachine:
-    """One-way 0.1 s; a step takes 40 ms and a verification 50 ms. The last verdict left at 1.0 s."""
-    machine = opened_outrider()
-    machine.receive(verdict((3,), 0), 0.5)
-    machine.receive(verdict((3, 4, 5), 1, drafted=1, verify_us=50_000), 1.0)
-    machine.receive(verdict((3, 4, 5, 6), 3, verify_us=40_000), 1.1)
-    return machine
-
-
-def test_a_draft_that_grows_no_more_is_kept_until_it_is_just_in_time():
-    """The cloud looks at 1.04, 1.08 ... s; what is drafted at 1.2 s arrives for its look at 1.32 s."""
-    machine = beside_a_stepping_cloud()
-    assert grow(machine, (8,), now_s=1.19) == []
-    assert machine.next_look_s is None, "it still grows"
-    assert grow(machine, (0,), now_s=1.2) == []
-    assert machine.next_job() is None
-    look_s = machine.next_look_s
-    assert look_s == pytest.approx(1.32 - 0.1 - DEFAULT_TUNING.send_margin * 0.05)
-    assert machine.look(look_s - 1e-3) == []
-    assert machine.next_look_s == pytest.approx(look_s)
-    assert machine.look(look_s) == [drafted((3, 4, 5, 6), 8, 0)]
-    assert machine.next_look_s is None
-    assert machine.look(look_s + 1.0) == [], "once is enough"
-
-
-def test_a_hint_changes_what_would_have_left():
-    machine = beside_a_stepping_cloud()
-    grow(machine, (0,), now_s=1.2)
-    assert machine.receive(hint((9,), confidence=99, base=4), 1.21) == []
-    assert machine.next_job().prefixes == ((3, 4, 5, 6, 9),)
-    grow(machine, (0,), now_s=1.212)
-    [sent] = machine.look(machine.next_look_s)
-    assert unpack_runs(sent.frame.runs)[0].tokens == (9, 0)
-
-
-def test_a_text_that_has_ended_is_looked_at_no_more():
-    machine = beside_a_stepping_cloud()
-    for token in (7, 8, 0):
-        grow(machine, (token,), now_s=1.2)
-    assert machine.next_look_s is not None
-    machine.receive(verdict((3, 4, 5, 6, 0), 4), 1.21)
-    assert machine.done
-    assert machine.next_look_s is None
-    assert machine.look(1.3) == []
 
 
 def told(actions: list, text: tuple[int, ...] = ()) -> set[tuple[int, ...]]:

@@ -18,10 +18,8 @@ def outlook(strategy: str = "picospec", round_trip_s: float = 0.2, verify_s: flo
     return one
 
 
-def news(
-    num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s=None, awaited=False
-) -> VerdictObservation:
-    return VerdictObservation(num_tokens, drafted, compute_s, next_sent_s, awaited)
+def news(num_tokens: int, compute_s: float | None, drafted: int = 4, next_sent_s=None) -> VerdictObservation:
+    return VerdictObservation(num_tokens, drafted, compute_s, next_sent_s)
 
 
 def test_what_may_go_up_is_earned_by_verified_tokens():
@@ -81,44 +79,6 @@ def test_a_draft_that_already_lies_there_keeps_the_cloud_busy():
     assert busy.is_time(8, 10.05)
 
 
-def test_to_a_cloud_that_steps_by_itself_a_draft_leaves_in_time_for_its_next_choice():
-    one = outlook("outrider")
-    one.on_verdict(10.0, news(1, 0.4, drafted=0))
-    # Its next step began at 9.9 s when the verdict left; it looks again at 10.3, 10.7 ... s.
-    assert not one.is_time(8, 10.0)
-    assert not one.is_time(1, 10.17)
-    assert one.is_time(1, 10.195)
-    assert not one.is_time(8, 10.21)
-    assert one.is_time(1, 10.595)
-
-
-def test_a_draft_that_grows_no_more_leaves_just_before_the_clouds_next_choice():
-    one = outlook("outrider")
-    one.on_verdict(10.0, news(1, 0.4, drafted=0))
-    # As above; the verification that the margin is a share of takes 0.1 s.
-    early_s = DEFAULT_TUNING.send_margin * 0.1
-    for now_s, choice_s in ((10.0, 10.3), (10.19, 10.3), (10.21, 10.7), (11.0, 11.1)):
-        assert one.leave_s(now_s) == pytest.approx(choice_s - 0.1 - early_s)
-        assert one.leave_s(one.leave_s(now_s)) == one.leave_s(now_s)
-
-
-def test_it_leaves_at_once_where_nothing_is_gained_by_waiting():
-    unknown = EdgeEstimator(DecodingConfig(strategy="outrider"), 2.0)
-    awaited = outlook("outrider")
-    awaited.on_verdict(10.0, news(1, 0.4, drafted=0, awaited=True))
-    waits_for_drafts = outlook("picospec")
-    waits_for_drafts.on_sent(20, 10.0)
-    for one in (unknown, awaited, waits_for_drafts):
-        assert one.leave_s(10.0) == 10.0
-
-
-def test_a_cloud_that_awaits_a_draft_is_not_stepping():
-    one = outlook("outrider")
-    one.on_verdict(10.0, news(1, 0.4, drafted=0))
-    one.on_verdict(20.0, news(1, 0.4, drafted=0, awaited=True))
-    assert one.is_time(8, 20.0)
-
-
 def test_a_verdict_without_a_forward_teaches_no_time():
     one = outlook(verify_s=0.1)
     for compute_s in (None, 0.0):
@@ -144,15 +104,3 @@ def test_a_cloud_that_has_just_opened_is_free():
     assert not one.is_time(8, 100.0)
     one.on_opened(100.0)
     assert one.is_time(8, 100.0)
-
-
-def test_drafts_are_scarce_where_most_likely_all_stand_that_a_verification_leaves_time_for():
-    assert not EdgeEstimator(DecodingConfig(), 2.0).drafts_are_scarce, "nothing is known yet"
-    one = outlook()  # ten drafts a verification
-    assert not one.drafts_are_scarce
-    for _ in range(200):
-        one.odds.on_verdict(0, 1.0)
-    assert one.odds.rate() > 0.98 and one.drafts_are_scarce
-    for _ in range(40):
-        one.draft.add(1e-7)
-    assert not one.drafts_are_scarce, "as they are quick"

@@ -40,15 +40,14 @@ def policy_of(num_draft_tokens: int = 4, tuning: AdaptiveTuning | None = None) -
     return SendAhead(config, EdgeEstimator(config, 2.0))
 
 
-def sent(policy: SendAhead, tree: DraftTree, growing: bool = True, now_s: float = 0.0) -> list:
-    drafts = SimpleNamespace(tree=tree, goes_on=growing, can_extend=lambda path: True)
-    return policy.plan(drafts, False, now_s).nodes or []
+def sent(policy: SendAhead, tree: DraftTree) -> list:
+    return policy.plan(SimpleNamespace(tree=tree, can_extend=lambda path: True), False, 0.0) or []
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(growth)
 def test_all_that_is_unsent_and_likely_enough_is_sent_once_a_branch_is_of_use(steps):
-    tuning = AdaptiveTuning(reserve_bytes=1000.0).without("send_just_in_time")
+    tuning = AdaptiveTuning(reserve_bytes=1000.0)
     tree, policy = DraftTree(5, 77, random.Random(1)), policy_of(tuning=tuning)
     for index, token, chance, own in steps:
         nodes = list(tree)
@@ -73,23 +72,3 @@ def test_second_choices_that_nothing_follows_go_along_but_are_no_reason_to_send(
     tree.add(tip, 3, 0.9, "draft")
     due = sent(policy, tree)
     assert guess in due and unlikely not in due and len(due) == 4
-
-
-def test_where_drafts_are_scarce_they_leave_at_once():
-    tree, policy = DraftTree(5, 77, random.Random(1)), policy_of()
-    outlook = policy.estimates
-    outlook.verify.add(0.1)
-    outlook.step.add(0.1)
-    outlook.draft.add(0.005)
-    outlook.round_trip.add(0.02, 0.0)
-    outlook.on_sent(1, 0.0)
-    tip = tree.root
-    for token in range(3):
-        tip = tree.add(tip, token, 0.9, "draft")
-    for growing in (True, False):
-        assert sent(policy, tree, growing, 0.01) == [], "the cloud is busy for a while"
-    outlook.draft.add(0.1)
-    for _ in range(200):
-        outlook.odds.on_verdict(0, 1.0)
-    for growing in (True, False):
-        assert len(sent(policy, tree, growing, 0.01)) == 3

@@ -52,4 +52,3 @@ def test_open_ends_are_those_that_a_look_at_the_whole_tree_finds(strategy, steps
             growth.retrieve()
         anew = growth_of(config, growth.tree)
         assert growth.next_leaves() == anew.next_leaves()
-        assert growth.goes_on == anew.goes_on

@@ -49,11 +49,6 @@ class TreeExpander:
         """The open ends, until the tree changes: they are asked for more often than that."""
         self.tree = tree
 
-    @property
-    def goes_on(self) -> bool:
-        """Whether the draft model has anything to go on with."""
-        return self.needs_model and bool(self._open_ends())
-
     def next_leaves(self) -> list[Node]:
         """Where the draft model should go on, the most useful first; no more than it drafts on at a time."""
         return sorted(self._open_ends(), key=self._urgency)[: self._workers] if self.needs_model else []

@@ -107,12 +107,10 @@ class LinkedDecoder:
         if now_s >= self._watch_s:
             self._watch_link(now_s)
         job = self._machine.next_job()
-        if self._hears_news(0.0 if job is not None else self._wait_s(self._deadline_s - now_s)):
+        if self._hears_news(0.0 if job is not None else min(_POLL_S, self._deadline_s - now_s)):
             return
         if job is not None:
             self._work(job)
-        elif (look_s := self._machine.next_look_s) is not None and look_s <= self._clock():
-            self._perform(self._machine.look(self._clock()))
 
     def _heed_owner(self, now_s: float) -> None:
         """Who wants the text no more, or not so late. Raises Cancelled or LinkError."""
@@ -131,12 +129,6 @@ class LinkedDecoder:
         self._patience.on_heard(frame, self._now())
         self._perform(self._machine.receive(frame, self._clock()))
         return True
-
-    def _wait_s(self, left_s: float) -> float:
-        """How long to wait for news when there is nothing to do."""
-        look_s = self._machine.next_look_s
-        until_look_s = _POLL_S if look_s is None else max(0.0, look_s - self._clock())
-        return min(_POLL_S, until_look_s, left_s)
 
     def _now(self) -> float:
         """Seconds since the request."""
@@ -172,7 +164,7 @@ class LinkedDecoder:
                 return
             due_s = now_s + GLANCE_S
             self._heed_owner(now_s)
-            if self._hears_news(0.0) and self._machine.gives_up(job, now_s - started_s):
+            if self._hears_news(0.0) and self._machine.gives_up(job):
                 raise GivenUp
 
         return glance

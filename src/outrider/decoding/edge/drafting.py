@@ -88,10 +88,10 @@ class Drafting:
             return self._sampling
         return replace(self._sampling, seed=mixed_seed(self._sampling.seed, len(self._text)))
 
-    def useful(self, job: DraftTokens) -> list[Node]:
-        """Return where what a job drafts would still be new."""
+    def is_useful(self, job: DraftTokens) -> bool:
+        """Return whether anything that a job drafts would still be new."""
         nodes = (self._node_after(prefix) for prefix in job.prefixes)
-        return [node for node in nodes if node is not None and not node.drafted]
+        return any(node is not None and not node.drafted for node in nodes)
 
     def _node_after(self, prefix: tuple[int, ...]) -> Node | None:
         committed = self._text.tokens

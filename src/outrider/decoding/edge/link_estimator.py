@@ -22,14 +22,13 @@ class VerdictObservation:
     """What a verdict says to the outlook.
 
     `compute_s` is None or 0 where it is not the time of a forward. `next_sent_s`: when a draft left that goes
-    on from it, if one has; else `awaited`: whether the cloud has reason to wait for one.
+    on from it, if one has.
     """
 
     num_tokens: int
     drafted: int
     compute_s: float | None
     next_sent_s: float | None
-    awaited: bool
 
 
 class EdgeEstimator:
@@ -46,7 +45,6 @@ class EdgeEstimator:
         self.round_trip = MinRtt(tuning)
         self._speed = Throughput(tuning)
         self._free_s = 0.0
-        self._steps = False
         self._purse = ByteBudget(tuning.bytes_up_per_token, tuning)
 
     def on_opened(self, now_s: float) -> None:
@@ -69,33 +67,8 @@ class EdgeEstimator:
             (self.verify if news.drafted else self.step).add(news.compute_s)
         one_way_s = self.round_trip.value / 2.0
         self._free_s = now_s - one_way_s
-        self._steps = news.next_sent_s is None and not news.awaited and self._config.plan.when_idle != "wait"
         if news.next_sent_s is not None:
             self._free_s = max(self._free_s, news.next_sent_s + one_way_s) + self.verify.value
-        elif self._steps:
-            self._free_s += self.step.value
-
-    @property
-    def begun_s(self) -> float:
-        """Drafts that left by then are what the cloud now verifies, if anything."""
-        return self._free_s - self.verify.value - self.round_trip.value / 2.0
-
-    @property
-    def drafts_are_scarce(self) -> bool:
-        """Whether all that is drafted during a verification, if anything, will most likely stand: the cloud
-        could do with more, and with each token as soon as it is there.
-        """
-        if not self._tuning.send_scarce_at_once:
-            return False
-        if not (self.verify.known and self.draft.value):
-            return False
-        all_stand = math.pow(self.odds.rate(), self.verify.value / self.draft.value)
-        return all_stand > self._tuning.scarce_draft_prob
-
-    @property
-    def sends_just_in_time(self) -> bool:
-        """Whether drafts wait at the edge until the cloud may need them."""
-        return self._tuning.send_just_in_time and not self.drafts_are_scarce
 
     @property
     def affords(self) -> float:
@@ -125,25 +98,7 @@ class EdgeEstimator:
         if not self.verify.known:
             return num_tokens >= self._config.num_draft_tokens
         arrival_s = now_s + self.round_trip.value / 2.0
-        if self._config.plan.when_idle == "wait" or (self._free_s <= arrival_s and not self._steps):
-            return self._is_worth_it(num_tokens, arrival_s)
-        return arrival_s + self.draft.value > self._next_choice_s(arrival_s)
-
-    def leave_s(self, now_s: float) -> float:
-        """When a draft that grows no more should leave: just in time, for until then hints may change it."""
-        one_way_s = self.round_trip.value / 2.0
-        idle = self._free_s <= now_s + one_way_s and not self._steps
-        if self._config.plan.when_idle == "wait" or idle or not self.verify.known:
-            return now_s
-        return (
-            self._next_choice_s(now_s + one_way_s) - one_way_s - self._tuning.send_margin * self.verify.value
-        )
-
-    def _next_choice_s(self, after_s: float) -> float:
-        """When the cloud next looks for a draft; one that has none takes one step after another."""
-        if self._free_s >= after_s or not self.step.value:
-            return self._free_s
-        return self._free_s + math.ceil((after_s - self._free_s) / self.step.value) * self.step.value
+        return self._is_worth_it(num_tokens, arrival_s)
 
     def _is_worth_it(self, num_tokens: int, arrival_s: float) -> bool:
         """Waiting gains a token's chance; it costs what is written on average while the cloud stands idle."""

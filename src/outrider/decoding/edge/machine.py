@@ -72,7 +72,6 @@ class EdgeMachine:
         self._settled: int | None = None
         self._asked_at = self._chunk_at = -1
         self._asked_s = 0.0
-        self._wake_at_s: float | None = None
         self._alone = self._opened = self.done = False
         self.turned_away: OutriderError | None = None
         """The verifier's words, where it has no room at present."""
@@ -89,16 +88,11 @@ class EdgeMachine:
         """What the draft model should do now, if anything."""
         return None if self.done else self._drafting.next_job(self._alone)
 
-    def gives_up(self, job: EdgeJob, elapsed_s: float) -> bool:
-        """Whether the model should leave a job that it began so long ago: news may have made it useless, or
-        other drafts likelier.
-        """
+    def gives_up(self, job: EdgeJob) -> bool:
+        """Whether the model should leave a job that it has begun: news may have made it useless."""
         if self.done or job.epoch != self._epoch:
             return True
-        if not isinstance(job, DraftTokens):
-            return False
-        useful, branches = self._drafting.useful(job), self._drafting.branches
-        return not useful or (not self._alone and self._policy.should_abort(useful, branches, elapsed_s))
+        return isinstance(job, DraftTokens) and not self._drafting.is_useful(job)
 
     def complete(self, job: EdgeJob, result: EdgeResult, now_s: float, compute_s: float) -> list[EdgeAction]:
         """The result of a job; that of a job the text has moved away from is dropped."""
@@ -137,15 +131,6 @@ class EdgeMachine:
         self.turned_away = error_of(frame)
         self._opened = False
         return self.go_alone(now_s)
-
-    @property
-    def next_look_s(self) -> float | None:
-        """When to call `look` although nothing has happened; None where only an event can change things."""
-        return None if self.done else self._wake_at_s
-
-    def look(self, now_s: float) -> list[EdgeAction]:
-        """Time has passed."""
-        return self._send_drafts(now_s)
 
     def ask_again(self, now_s: float) -> list[EdgeAction]:
         """The link came up or was silent for too long: repeat what may be lost. Harmless at any time."""
@@ -189,9 +174,8 @@ class EdgeMachine:
         if self.done or self._alone:
             return []
         self._drafting.branches.retrieve()
-        plan = self._policy.plan(self._drafting.branches, self._chunk_at == len(self._text), now_s)
-        self._wake_at_s = plan.wake_at_s
-        return [] if plan.nodes is None else [Send(self._drafted(plan.nodes, now_s))]
+        nodes = self._policy.plan(self._drafting.branches, self._chunk_at == len(self._text), now_s)
+        return [] if nodes is None else [Send(self._drafted(nodes, now_s))]
 
     def _drafted(self, nodes: Sequence[Node], now_s: float) -> Draft | Proposal:
         """The frame for these nodes, which count as sent from now on."""
@@ -300,8 +284,6 @@ class EdgeMachine:
         if max(new) >= self._vocab_size:
             return self._fail(ProtocolError(f"the verifier sent token {max(new)}, beyond the vocabulary"))
         commit = commit_of(new, verdict, self._drafting.branches, self._hinted.get(new))
-        reached = self._tree.find(new)
-        awaited = commit.exit is not None or (reached is not None and reached.sent_s is not None)
         chunk_sent_s = last_sent_s(commit, self._tree)
         self._text.extend(new)
         self._drafting.commit(new)
@@ -310,7 +292,7 @@ class EdgeMachine:
         if verdict is not None:
             if chunk_sent_s is not None:
                 self._policy.estimates.round_trip.add(now_s - chunk_sent_s, verdict.verify_us / 1e6)
-            self._learn_from(verdict, new, awaited, now_s)
+            self._learn_from(verdict, new, now_s)
         self._settled = new[-1] if isinstance(verdict, Unsettled) else None
         self.done = self._is_complete
         if self.done and self._settled is not None:  # the cloud does not know the last token
@@ -321,14 +303,12 @@ class EdgeMachine:
         after = self._on_verdict(early, now_s) if early is not None else self._send_drafts(now_s)
         return [commit, *after]
 
-    def _learn_from(
-        self, verdict: Verdict | Unsettled, new: tuple[int, ...], awaited: bool, now_s: float
-    ) -> None:
+    def _learn_from(self, verdict: Verdict | Unsettled, new: tuple[int, ...], now_s: float) -> None:
         self.target_passes = max(self.target_passes, self._passes_before + verdict.passes)
         compute_s = verdict.verify_us / 1e6
         ahead = [node.sent_s for node in self._tree.root.children.values() if node.sent_s is not None]
         timed = compute_s if len(self._text) > len(new) else None
-        news = VerdictObservation(len(new), verdict.drafted, timed, min(ahead, default=None), awaited)
+        news = VerdictObservation(len(new), verdict.drafted, timed, min(ahead, default=None))
         self._policy.estimates.on_verdict(now_s, news)
 
     def _until_end(self, new: Sequence[int]) -> tuple[int, ...]:

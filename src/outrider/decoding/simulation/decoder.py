@@ -146,7 +146,6 @@ class VirtualDecoder:
         self._outbox = Outbox(config.cloud_hint_order, rng)
         self._sender_free_s = 0.0
         self._look_s = 0.0
-        self._edge_look_s = -1.0
         self._drafting: _Running[EdgeJob] | None = None
         self._running: _Running[CloudJob] | None = None
         self._generation = 1
@@ -191,7 +190,6 @@ class VirtualDecoder:
     def _next_event(self) -> None:
         self._start_edge_job()
         self._start_cloud_job()
-        self._look_at_edge()
         self.now_s, _, action = heapq.heappop(self._agenda)
         action()
 
@@ -237,12 +235,9 @@ class VirtualDecoder:
             return
         whole_s = compute.draft_s(running.job)
         free_s = self._free_s(running, compute.draft_queue, whole_s)
-        if free_s < running.started_s + whole_s and self._gives_up(running):
+        if free_s < running.started_s + whole_s and self._machine.gives_up(running.job):
             running.left = True
             self._at(free_s, self._end_edge_job, running)
-
-    def _gives_up(self, running: _Running[EdgeJob]) -> bool:
-        return self._machine.gives_up(running.job, self.now_s - running.started_s)
 
     def _end_edge_job(self, running: _Running[EdgeJob]) -> None:
         job, duration_s = running.job, self.now_s - running.started_s
@@ -280,16 +275,6 @@ class VirtualDecoder:
 
     def _target_s(self, job: CloudJob) -> float:
         return self._world.compute.target_s(job, len(self._exit_fractions))
-
-    def _look_at_edge(self) -> None:
-        look_s = self._machine.next_look_s
-        if look_s is not None and look_s != self._edge_look_s:
-            self._edge_look_s = look_s
-            self._at(max(look_s, self.now_s), self._edge_look, look_s)
-
-    def _edge_look(self, look_s: float) -> None:
-        if self._machine.next_look_s == look_s:
-            self._perform(self._machine.look(self.now_s))
 
     def _look_again(self) -> None:
         """The cloud waits for a draft, but not for ever."""

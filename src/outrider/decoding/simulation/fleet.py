@@ -275,8 +275,7 @@ class FleetRobot:
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         rng = random.Random(f"{world.seed}/{name}")
         self._uplink, self._downlink = Channel(world.link, rng), Channel(world.link, rng)
-        self._drafting: tuple[EdgeJob, float] | None = None
-        self._look_s = -1.0
+        self._drafting: EdgeJob | None = None
         self._begun_s = 0.0
         cloud.connect(self._peer, self._hear_soon)
         self._machine.done = True
@@ -318,36 +317,25 @@ class FleetRobot:
         if isinstance(frame, Verdict) and frame.drafted and not self._machine.done:
             self.record.rounds += 1
         self._perform(self._machine.receive(frame, now_s))
-        if self._drafting is not None:
-            job, started_s = self._drafting
-            if self._machine.gives_up(job, now_s - started_s):
-                self._drafting = None
+        if self._drafting is not None and self._machine.gives_up(self._drafting):
+            self._drafting = None
         self._work()
 
     def _work(self) -> None:
-        look_s = self._machine.next_look_s
-        if look_s is not None and look_s != self._look_s:
-            self._look_s = look_s
-            self._agenda.at(max(look_s, self._agenda.now_s), lambda: self._look(look_s))
         job = None if self._drafting is not None else self._machine.next_job()
         if job is None or self._worker is None:
             return
-        self._drafting = job, self._agenda.now_s
+        self._drafting = job
         duration_s = self._world.compute.draft_s(job)
         result = self._worker.run(job)
         self._agenda.at(self._agenda.now_s + duration_s, lambda: self._finish_job(job, result, duration_s))
 
     def _finish_job(self, job: EdgeJob, result: EdgeResult, duration_s: float) -> None:
-        if self._drafting is None or job is not self._drafting[0]:
+        if job is not self._drafting:
             return
         self._drafting = None
         self._perform(self._machine.complete(job, result, self._agenda.now_s, duration_s))
         self._work()
-
-    def _look(self, look_s: float) -> None:
-        if self._machine.next_look_s == look_s:
-            self._perform(self._machine.look(self._agenda.now_s))
-            self._work()
 
     def _perform(self, actions: Sequence[EdgeAction]) -> None:
         now_s = self._agenda.now_s
