@@ -15,7 +15,8 @@ from outrider.core.language.prompt import PromptContext, render_prompt
 from outrider.core.values import DecodeRequest, Place, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.eviction import StoreLimits
+from outrider.memory.store.store import MemoryStore
 from outrider.models import load_model
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.forgetting_decoder import MindfulDecoder

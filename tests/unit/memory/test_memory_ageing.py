@@ -14,7 +14,8 @@ from support.memories import WordEmbedder
 from outrider.core.values import Place
 from outrider.memory.answers import seen_answer
 from outrider.memory.store.ageing import DAY_S, Passed, longest_step_s
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.eviction import StoreLimits
+from outrider.memory.store.store import MemoryStore
 
 NOW_S = 1_790_000_000.0
 YEAR_S = 365 * DAY_S

@@ -17,8 +17,9 @@ from support.memories import WordEmbedder, another_reader
 from outrider.core.errors import MemoryStoreError, NotErasedError
 from outrider.core.values import Place
 from outrider.memory.store import schema, store
+from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.ranking import sign_code
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.store import MemoryStore
 
 SECRET = "spare key behind the brick 731"
 

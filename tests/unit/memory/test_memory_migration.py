@@ -10,9 +10,10 @@ import sqlite_vec
 from support.memories import WordEmbedder
 
 from outrider.core.values import Place, RecordKind, Visibility
+from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.ranking import sign_code
 from outrider.memory.store.schema import APPLICATION_ID, NOWHERE
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.store import MemoryStore
 
 VERSION_1 = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -10,8 +10,9 @@ from support.memories import WordEmbedder
 
 from outrider.core.errors import MemoryStoreError
 from outrider.core.values import Place, RecordKind, Sighting, Visibility
+from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import RecordFilter
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.store import MemoryStore
 
 DAY_S = 86_400.0
 NOW_S = 1_700_000_000.0

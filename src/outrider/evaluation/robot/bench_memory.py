@@ -23,8 +23,9 @@ from outrider.core.errors import MemoryStoreError
 from outrider.core.files.terminal import make_console, tracked
 from outrider.core.values import Place, RecordKind
 from outrider.memory.embedding import MiniLmEmbedder
+from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import ANY, RecordFilter
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.store import MemoryStore
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import benchmark_file
 

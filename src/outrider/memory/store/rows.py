@@ -129,3 +129,16 @@ def passage_ids(connection: apsw.Connection, record_id: int) -> list[int]:
 def next_turn(connection: apsw.Connection) -> int:
     """Another number than any before it: the order in which things were told and seen."""
     return int(connection.execute("UPDATE state SET turn = turn + 1 RETURNING turn").get)
+
+
+def delete_records(connection: apsw.Connection, ids: list[int], why: int) -> int:
+    """Delete records from all indexes, EVICTED or FORGOTTEN; how many of them there were."""
+    deleted = sum(delete_record(connection, record_id) for record_id in ids)
+    if deleted:
+        connection.execute(
+            "INSERT INTO facts VALUES ('forgotten', ?1) "
+            "ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + ?1",
+            (deleted,),
+        )
+        connection.execute("UPDATE state SET unerased = max(unerased, ?)", (why,))
+    return deleted

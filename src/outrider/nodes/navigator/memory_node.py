@@ -16,7 +16,7 @@ from outrider.core.errors import FrameError, MemoryStoreError, NotErasedError
 from outrider.core.values import Place, Pose2D, Recalled, Visibility
 from outrider.memory.observer import Observer
 from outrider.memory.store.records import RecordFilter
-from outrider.memory.store.store import StoreLimits
+from outrider.memory.store.eviction import StoreLimits
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.navigation.sensing.odometry_track import OdometryTrack

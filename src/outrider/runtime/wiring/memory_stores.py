@@ -23,8 +23,9 @@ from outrider.core.files.writing import writing_to
 from outrider.core.values import Place, Recalled, Record, Visibility
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.ageing import is_possible
+from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import ANY, RecordFilter
-from outrider.memory.store.store import MemoryStore, StoreLimits
+from outrider.memory.store.store import MemoryStore
 
 STORE_VARIABLE = "OUTRIDER_MEMORY"
 _SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}

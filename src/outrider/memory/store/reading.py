@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a store is asked: records by meaning and words, by place and kind, and whether the file is sound."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from outrider.core.errors import MemoryStoreError
+from outrider.core.ports import Embedder
+from outrider.core.values import Place, Recalled, Record, Sighting
+from outrider.memory.store.eviction import used_bytes
+from outrider.memory.store.ranking import content_words, hybrid_score, lexical_weight, match_all, own_words
+from outrider.memory.store.records import (
+    ANY,
+    COLUMNS,
+    RecordFilter,
+    checked_text,
+    distance_m,
+    plain_record,
+    record_of,
+)
+from outrider.memory.store.schema import open_store, translated
+from outrider.memory.store.search import (
+    NEAREST_CODES,
+    count_records,
+    few_that_pass,
+    matched_passage,
+    matches_of,
+    matching_texts,
+    nearest_codes,
+    where,
+)
+
+SAME_PLACE_M = 1.0
+
+
+class MemoryReader:
+    """An open file of records, read by any thread. Every method raises MemoryStoreError where the disk, the
+    file or what it is given is at fault.
+    """
+
+    def __init__(self, path: Path, embedder: Embedder, key_file: Path | None) -> None:
+        self.path = path
+        self._embedder = embedder
+        self._lock = threading.RLock()
+        self._connection = open_store(path, key_file, embedder)
+
+    def recall(self, query: str, limit: int = 3, only: RecordFilter = ANY) -> list[Recalled]:
+        """The records that answer a query best, by meaning and a little by words, best first."""
+        query = checked_text(query)
+        embedding, words = self._embedder.embed(query), content_words(query)
+        weight = lexical_weight(words)
+        with self._reading() as connection:
+            bm25, query_rarity = matching_texts(connection, words, only)
+            ids = few_that_pass(connection, only) or nearest_codes(connection, embedding, only)
+            matches = matches_of(connection, {*ids, *bm25}, embedding)
+            scores = {
+                record_id: hybrid_score(some[0].similarity, bm25.get(record_id, 0.0), query_rarity, weight)
+                for record_id, some in matches.items()
+            }
+            # More than asked for: those in the corners of the square around a place are still to be dropped.
+            best = sorted(scores, key=lambda record_id: -scores[record_id])[: limit + NEAREST_CODES]
+            records = {record.id: record for record in self._fetch(best)}
+        ranked = [records[i] for i in best if i in records and only.holds_place(records[i].place)][:limit]
+        return [
+            Recalled(
+                record,
+                matches[record.id][0].similarity,
+                scores[record.id],
+                matched_passage(record.text, matches[record.id], words),
+            )
+            for record in ranked
+        ]
+
+    def sightings(self, what: str, home: str, limit: int = 3) -> list[Sighting]:
+        """Where a thing was seen in a home, newest last. Implements `core.ports.SharedMemory`.
+
+        What people say is out of reach of this query, whatever its visibility.
+        """
+        seen = self.seen(what, home, limit)
+        return [Sighting(r.text, r.place.x, r.place.y) for r in reversed(seen) if r.place is not None]
+
+    def seen(self, what: str, home: str | None = None, limit: int = 3) -> list[Record]:
+        """The shareable sightings of exactly this thing, newest first; of any home where none is given."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 AND text = ? "
+                "AND (?2 IS NULL OR home = ?2) ORDER BY turn DESC LIMIT ?3",
+                (what, home, limit),
+            )
+            return [record_of(row) for row in rows]
+
+    def seen_of_kind(self, kind: str, limit: int = 3) -> list[Record]:
+        """The shareable sightings of any home whose name ends in these words, newest first: a silver lamp is
+        a lamp.
+        """
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM records WHERE told = 0 AND shareable = 1 "
+                "AND substr(text, -length(?1) - 1) = ' ' || ?1 ORDER BY turn DESC LIMIT ?2",
+                (kind, limit),
+            )
+            return [record_of(row) for row in rows]
+
+    def seen_things(self, home: str) -> list[str]:
+        """The different things seen in a home."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT text FROM records WHERE told = 0 AND home = ?", (home,)
+            )
+            return [row[0] for row in rows]
+
+    def newest(self, limit: int = 20, only: RecordFilter = ANY) -> list[Record]:
+        """The newest records first."""
+        terms, values = only.conditions()
+        with self._reading() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM records {where(terms)} ORDER BY turn DESC", values
+            )
+            records = (record_of(row) for row in rows)
+            kept = (record for record in records if only.holds_place(record.place))
+            return [record for record, _ in zip(kept, range(limit), strict=False)]
+
+    def thumbnail(self, record_id: int) -> bytes:
+        """The JPEG of a record; empty where it has none."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT thumbnail FROM records WHERE id = ?", (record_id,)).get
+        return found or b""
+
+    def count(self) -> int:
+        """Returns the number of records."""
+        with self._reading() as connection:
+            return count_records(connection)
+
+    def size_mb(self) -> float:
+        """What the records take of the disk."""
+        with self._reading() as connection:
+            return used_bytes(connection) / 1e6
+
+    def num_forgotten(self) -> int:
+        """How many records this file has ever forgotten, by whom ever: a new number means that some went."""
+        with self._reading() as connection:
+            return int(connection.execute("SELECT value FROM facts WHERE name = 'forgotten'").get or 0)
+
+    def holding(self, words: str) -> set[int]:
+        """The ids of the records that hold all the words of a text, in any form; none where it has none."""
+        wanted = own_words(checked_text(words))
+        if not wanted:
+            return set()
+        with self._reading() as connection:
+            rows = connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match_all(wanted),))
+            return {row[0] for row in rows}
+
+    def export(self) -> Iterator[dict[str, Any]]:
+        """Every record in plain values, oldest first, for JSON lines; the thumbnail in base64."""
+        with self._reading() as connection:
+            ids = [row[0] for row in connection.execute("SELECT id FROM records ORDER BY id")]
+        for record_id in ids:
+            for record in self._fetch([record_id]):
+                yield plain_record(record, self.thumbnail(record_id))
+
+    def verify(self) -> None:
+        """Check the file and that its three indexes agree; MemoryStoreError where they do not."""
+        with self._reading() as connection:
+            damage = connection.pragma("quick_check")
+            if damage != "ok":
+                raise MemoryStoreError(f"{self.path} is damaged ({damage}): move it away")
+            connection.execute("INSERT INTO texts(texts, rank) VALUES ('integrity-check', 1)")
+            tables = ("records", "passages", "codes")
+            counts = [connection.execute(f"SELECT count(*) FROM {table}").get for table in tables]
+            counts.append(count_records(connection))
+            counts.append(connection.execute("SELECT count(DISTINCT record) FROM passages").get)
+        if counts[0] != counts[3] or counts[0] != counts[4] or counts[1] != counts[2]:
+            raise MemoryStoreError(f"{self.path} is damaged ({counts} records in its parts): move it away")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        with self._lock, translated(self.path):
+            yield self._connection
+
+    def _seen_at(self, what: str, place: Place) -> int | None:
+        near = [r for r in self.seen(what, place.home, limit=1000) if r.place is not None]
+        here = [r for r in near if r.place is not None and distance_m(r.place, place) <= SAME_PLACE_M]
+        return here[0].id if here else None
+
+    def _fetch(self, ids: list[int]) -> list[Record]:
+        """Records by their ids, in no order; those that are gone by now are left out."""
+        with self._reading() as connection:
+            marks = ",".join("?" * len(ids))
+            rows = connection.execute(f"SELECT {COLUMNS} FROM records WHERE id IN ({marks})", tuple(ids))
+            return [record_of(row) for row in rows]
