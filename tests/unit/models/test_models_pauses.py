@@ -13,7 +13,7 @@ from support.tiny_models import TinySize, build_tiny_model, random_prompt
 from outrider.core.ports import Chunk, LanguageModel
 from outrider.models import QwenModel, load_graph_model, load_model
 from outrider.models.backbone import cuda_graph_steps
-from outrider.models.backbone.cuda_graph_steps import GraphLauncher
+from outrider.models.backbone.step_launchers import GraphLauncher
 from outrider.models.constrained import constrain
 
 LAYERS = 3

@@ -15,21 +15,18 @@ from support.tiny_models import TinySize, add_exits, build_tiny_model, random_pr
 from outrider.core.errors import ConfigError
 from outrider.core.ports import Chunk, ExitReader, ModelSession, Reading
 from outrider.models import QwenModel, load_model
-from outrider.models.backbone import cuda_graph_steps
+from outrider.models.backbone import cuda_graph_steps, step_launchers
 from outrider.models.backbone.attention import Segment
 from outrider.models.backbone.batch import DECODE_ROWS, SPAN_STEP
 from outrider.models.backbone.cuda_graph_steps import (
-    LOOKS_AT_WORK,
-    MOST_AHEAD,
     STEP_ROWS,
     Fused,
-    GraphLauncher,
-    Lead,
     SegmentedStep,
     StepTokens,
     step_span,
 )
 from outrider.models.backbone.kv_cache import CachePool, CacheShape
+from outrider.models.backbone.step_launchers import LOOKS_AT_WORK, MOST_AHEAD, GraphLauncher, Lead
 from outrider.models.quantization.matrices import DenseMatrix
 
 
@@ -280,7 +277,7 @@ def test_where_all_is_queued_at_once_the_queue_grows_short_again(
     session = stepping(deep).open_session()
     session.prefill(random_prompt(1))
     session.forward([7, 8])
-    monkeypatch.setattr(cuda_graph_steps, "LOOKS_AT_WORK", 3)
+    monkeypatch.setattr(step_launchers, "LOOKS_AT_WORK", 3)
     monkeypatch.setattr(Event, "query", lambda event: True)
     while queued_past_exits(session, launches)[0] < 10:
         session.truncate(session.length - 1)
