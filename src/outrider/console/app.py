@@ -19,7 +19,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outrider.console import messages as m
 from outrider.console.access import Access, same_origin
-from outrider.console.hub import Hub, Viewer
+from outrider.console.hub import Hub
+from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
 
 STATIC = Path(__file__).parent / "static"

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from outrider.console import messages as m
+from outrider.console.commands import Command, Commands
 from outrider.console.floor import CELL_M, FloorSketch
-from outrider.console.mailbox import Mailbox
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Seat
-from outrider.core.errors import ProtocolError
+from outrider.console.viewer import Viewer
 from outrider.core.language.planner import says_to_stop
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
@@ -28,32 +26,10 @@ HOLD_S = 0.15
 """A drive command holds for this long: less than the robot's own deadman, so that the stop is an order."""
 STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
-CANCEL_S = 5.0
-"""A command that has not ended this long after its cancel has nobody who could end it."""
 STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
 MAX_VIEWERS, MAX_NAMES = 32, 256
-WARNING_PERIOD_S = 1.0
-MAX_MESSAGES_PER_S = 200
 KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
-
-
-@dataclass(eq=False)
-class Viewer:
-    """One open page. `name` is for everybody, `secret` for the page alone."""
-
-    name: str
-    secret: str
-    mailbox: Mailbox = field(default_factory=Mailbox)
-    warned_s: float = -math.inf
-    second_s: float = 0.0
-    messages: int = 0
-
-
-@dataclass(frozen=True)
-class _Command:
-    secret: str
-    text: str
 
 
 class Hub:
@@ -76,8 +52,7 @@ class Hub:
         self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
         self._stop_beat = 0
         self._hold: asyncio.TimerHandle | None = None
-        self._running: _Command | None = None
-        self._next: _Command | None = None
+        self._commands = Commands(robot, self._on_start, self._on_end)
         self._texts: deque[m.Text] = deque(maxlen=KEPT_TEXTS)
         self._rounds: deque[m.Round] = deque(maxlen=KEPT_ROUNDS)
         self._motions: deque[m.Motion] = deque(maxlen=KEPT_MOTIONS)
@@ -244,7 +219,7 @@ class Hub:
             self.e_stop(viewer.name)
         elif isinstance(message, m.Cancel):
             self._cancel(viewer)
-        self._count_message(viewer)
+        viewer.count_message(self._clock())
         self._seat.heard(viewer.name, self._clock())
         if isinstance(message, m.Drive):
             self._drive(viewer, message)
@@ -263,22 +238,13 @@ class Hub:
         elif isinstance(message, m.EStop) and not message.engaged and self._claims(viewer):
             self._release_e_stop(viewer, message)
 
-    def _count_message(self, viewer: Viewer) -> None:
-        now_s = self._clock()
-        if now_s - viewer.second_s > 1.0:
-            viewer.second_s, viewer.messages = now_s, 0
-        viewer.messages += 1
-        if viewer.messages > MAX_MESSAGES_PER_S:
-            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
-
     def e_stop(self, who: str = "somebody") -> None:
         """Engage the emergency stop, for whoever asks, and end all commands: none goes on after a release."""
         heard = self._robot.set_e_stop(True)
         if not self._state.e_stop:
             self._note(who, "e_stop", "" if heard else "nobody listens")
         self._disarm()
-        self._next = None
-        self._end_running()
+        self._commands.cancel()
         self._stop_beat = self._state.beat
         self.update(e_stop=True, unheard=not heard)
 
@@ -348,55 +314,29 @@ class Hub:
             self._cancel(viewer)
         elif self._claims(viewer):
             self._note(viewer.name, "say", said=text)
-            self._next = _Command(viewer.secret, text)
-            if self._running is None:
-                self._start_next()
-            else:
-                self._end_running()
+            self._commands.give(Command(viewer.secret, text))
 
     def _cancel(self, viewer: Viewer) -> None:
-        self._next = None
         self._let_go()
-        self._end_running()
-        if self._running is not None:
-            self._note(viewer.name, "cancel", said=self._running.text)
+        cancelled = self._commands.cancel()
+        if cancelled is not None:
+            self._note(viewer.name, "cancel", said=cancelled.text)
 
-    def _end_running(self) -> None:
-        """Ask for it; one that does not come is made up for, so that another command may be given."""
-        self._robot.cancel_goal()
-        if self._running is not None:
-            gone = GoalEnd(False, "the navigator has gone")
-            asyncio.get_running_loop().call_later(CANCEL_S, self._on_goal_end, self._running, gone)
-
-    def _start_next(self) -> None:
-        command, self._next = self._next, None
-        self._running = command
+    def _on_start(self, command: Command | None) -> None:
         self.update(goal=command.text if command else "")
-        if command is None:
-            return
-        self._tell(m.Goal("running", command.text))
-        loop = asyncio.get_running_loop()
+        if command is not None:
+            self._tell(m.Goal("running", command.text))
 
-        def on_end(end: GoalEnd) -> None:
-            loop.call_soon_threadsafe(self._on_goal_end, command, end)
-
-        self._robot.send_goal(command.text, on_end)
-
-    def _on_goal_end(self, command: _Command, end: GoalEnd) -> None:
+    def _on_end(self, command: Command, end: GoalEnd) -> None:
         """All learn how it ended; what was said about it goes to who gave the command."""
-        if command is not self._running:
-            return
         state = "done" if end.success else "failed"
         self._note("navigator", state, said=command.text)
         for secret, viewer in self._viewers.items():
             message = end.message if secret == command.secret else ""
             viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
-        self._start_next()
 
     def _warn(self, viewer: Viewer, text: str) -> None:
         """Once in a while: a held key asks twenty times a second."""
-        now_s = self._clock()
-        if now_s - viewer.warned_s >= WARNING_PERIOD_S:
-            viewer.warned_s = now_s
+        if viewer.may_be_warned(self._clock()):
             self._note(viewer.name, "refused", text)
             viewer.mailbox.put(m.write(m.Notice("warning", text)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.consoles import FakeRobot, Page, wait_until
 
-from outrider.console import hub
+from outrider.console import commands
 from outrider.console.robot import GoalEnd
 from outrider.console.seat import Seat
 from outrider.console.server import ConsoleServer, ConsoleSettings
@@ -191,7 +191,7 @@ def test_a_new_command_takes_the_place_of_the_running_one(robot: FakeRobot, open
 def test_a_navigator_that_does_not_end_a_command_keeps_no_other_from_running(
     robot: FakeRobot, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "CANCEL_S", 0.05)
+    monkeypatch.setattr(commands, "CANCEL_S", 0.05)
     page = open_page()
     page.send(do="say", text="find the red chair")
     page.send(do="say", text="find the blue cup")

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One open page of the console, and how much it may say and is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from outrider.console.mailbox import Mailbox
+from outrider.core.errors import ProtocolError
+
+WARNING_PERIOD_S = 1.0
+MAX_MESSAGES_PER_S = 200
+
+
+@dataclass(eq=False)
+class Viewer:
+    """One open page. `name` is for everybody, `secret` for the page alone."""
+
+    name: str
+    secret: str
+    mailbox: Mailbox = field(default_factory=Mailbox)
+    _warned_s: float = -math.inf
+    _second_s: float = 0.0
+    _messages: int = 0
+
+    def count_message(self, now_s: float) -> None:
+        """Raise ProtocolError for a viewer who says more than a page has to say."""
+        if now_s - self._second_s > 1.0:
+            self._second_s, self._messages = now_s, 0
+        self._messages += 1
+        if self._messages > MAX_MESSAGES_PER_S:
+            raise ProtocolError(f"more than {MAX_MESSAGES_PER_S} messages in a second")
+
+    def may_be_warned(self, now_s: float) -> bool:
+        """Return whether it is time for another warning: a held key asks twenty times a second."""
+        if now_s - self._warned_s < WARNING_PERIOD_S:
+            return False
+        self._warned_s = now_s
+        return True
