@@ -52,12 +52,6 @@ def round_fsd_s(draft_s: float, verify_s: float, one_way_s: float, miss_rate: fl
     return 2.0 * one_way_s + miss_rate * draft_s + (1.0 - miss_rate) * sync_s + verify_s
 
 
-def fsd_speedup_without_network(latency_ratio: float, num_draft_tokens: int, miss_rate: float) -> float:
-    """FSD over vanilla where delay and synchronisation are nothing: FSD eq. 9."""
-    drafts = num_draft_tokens * latency_ratio
-    return (drafts + 1.0) / (miss_rate * drafts + 1.0)
-
-
 def distribution_s(
     num_rows: float, vocab_size: int, bytes_per_probability: float, bytes_per_s: float
 ) -> float:
@@ -122,11 +116,6 @@ def fast_verified_tokens_per_s(
         return ends * (first * draft_token_s + round_trip_s + verify_s + further * step_s)
 
     return 1.0 / min(seconds_per_token(first) for first in range(1, num_draft_tokens + 1))
-
-
-def picospec_speedup_bound(draft_s: float, verify_s: float, round_trip_s: float) -> float:
-    """Over the serial loop, where every draft stands and drafting is the longer half: PicoSpec eq. 10."""
-    return (draft_s + verify_s + round_trip_s) / draft_s
 
 
 def limit_tokens_per_s(tokens_per_round: float, draft_s: float, verify_s: float) -> float:

@@ -42,14 +42,6 @@ def gain_of_switching(
     return (local_rate - 1.0) * round_trip_s
 
 
-def speedup_over_synchronised(
-    local_s: float, remote_s: float, round_trip_s: float, remote_rate: float
-) -> float:
-    """Theorem 3: how many times faster than VDRAG, with the local side aggregating."""
-    slow_s = synchronised_token_s(local_s, remote_s, round_trip_s)
-    return slow_s / token_s(local_s, remote_s, round_trip_s, remote_rate)
-
-
 @dataclass
 class _Rate:
     hits: float = PRIOR_RATE * PRIOR_TRIALS
