@@ -26,7 +26,7 @@ pytest.importorskip("outrider_interfaces")
 from rclpy.action import ActionClient  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
-from outrider.nodes.common.node import ThreadedExecutor, spin_once, spin_until  # noqa: E402
+from outrider.nodes.common.running import ThreadedExecutor, spin_once, spin_until  # noqa: E402
 
 WAIT_S = 20.0
 

@@ -15,14 +15,16 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.waitable import NumberOfEntities, Waitable
 
-from outrider.nodes.common.node import OutriderNode, spin_once
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import spin_once
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 
 pytestmark = pytest.mark.ros
 BUSY_NODE = """
 import sys
 from rclpy.callback_groups import ReentrantCallbackGroup
-from outrider.nodes.common.node import OutriderNode, ThreadedExecutor, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import ThreadedExecutor, run_node
 
 class Busy(OutriderNode):
     spec_name = "markers"
@@ -38,7 +40,8 @@ sys.exit(run_node(Busy, make_executor=lambda: ThreadedExecutor(num_threads=4)))
 
 SLOW_NODE = """
 import sys, time
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 
 class Slow(OutriderNode):
     spec_name = "markers"
@@ -115,9 +118,10 @@ def test_a_process_ends_when_it_is_asked_to_and_without_a_word(program: str, sai
 
 STUCK_NODE = """
 import ctypes, sys
-from outrider.nodes.common import node
+from outrider.nodes.common import running
+from outrider.nodes.common.node import OutriderNode
 
-class Stuck(node.OutriderNode):
+class Stuck(OutriderNode):
     spec_name = "markers"
 
     def activate(self):
@@ -126,8 +130,8 @@ class Stuck(node.OutriderNode):
     def destroy_node(self):
         ctypes.PyDLL(None).sleep(600)  # in C, and no other thread of Python runs
 
-node.LEAVE_S = 0.2
-sys.exit(node.run_node(Stuck))
+running.LEAVE_S = 0.2
+sys.exit(running.run_node(Stuck))
 """
 
 
@@ -146,10 +150,10 @@ def test_a_process_that_cannot_leave_the_graph_is_ended() -> None:
 
 STUCK_MISSION = """
 import ctypes, rclpy, sys
-from outrider.nodes.common import node
+from outrider.nodes.common import running
 from outrider.nodes.navigator import mission_node
 
-node.LEAVE_S = 0.2
+running.LEAVE_S = 0.2
 rclpy.try_shutdown = lambda: ctypes.PyDLL(None).sleep(600)
 sys.exit(mission_node.main())
 """

@@ -43,8 +43,8 @@ from outrider.evaluation.kills.process_ends import (
     trial_line,
     write_trials,
 )
-from outrider.nodes.common.node import leave_ros
 from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.common.running import leave_ros
 
 # What an active node's lifecycle does not have, and what it has.
 NOT_FOR_ACTIVE, DEACTIVATION, ACTIVE_SHUTDOWN = (1, 2, 3, 5, 6, 99), 4, 7

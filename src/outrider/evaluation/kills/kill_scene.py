@@ -26,7 +26,7 @@ from outrider.core.errors import OutriderError
 from outrider.core.values import Velocity
 from outrider.evaluation.kills.process_kills import RECORDING_FILE
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.node import spin_once
+from outrider.nodes.common.running import spin_once
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.episode import stands_at_target
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH

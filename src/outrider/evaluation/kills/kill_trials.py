@@ -27,8 +27,8 @@ from outrider.evaluation.kills.process_kills import (
     write_result,
 )
 from outrider.evaluation.robot.console_crowd import hold_button
-from outrider.nodes.common.node import leave_ros
 from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.common.running import leave_ros
 from outrider.runtime.mission.simulated_base import MAX_LAG_S
 
 GOAL_S, UNDER_WAY_S = 400.0, 60.0

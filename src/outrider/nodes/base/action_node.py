@@ -27,7 +27,8 @@ from outrider.nodes.base.base_command import BaseCommand, open_base_command
 from outrider.nodes.common import qos
 from outrider.nodes.common.convert import header, odometry_sample, seconds_of, velocity_of
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, pace, run_node
+from outrider.nodes.common.node import OutriderNode, pace
+from outrider.nodes.common.running import run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.common.step_messages import report_message
 from outrider.nodes.common.twist_input import TwistInput

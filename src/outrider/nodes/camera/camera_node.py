@@ -14,8 +14,9 @@ from outrider.nodes.camera.live_source import open_device, open_rtp
 from outrider.nodes.camera.picture_source import PictureSource, open_file
 from outrider.nodes.camera.picture_topic import PictureTopic
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
 from outrider.nodes.common.pictures import Picture
+from outrider.nodes.common.running import run_node
 
 if TYPE_CHECKING:
     from outrider.nodes.camera.videohub import Videohub

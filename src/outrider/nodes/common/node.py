@@ -3,101 +3,35 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import logging
-import math
 import re
-import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import (
-    FloatingPointRange,
-    IntegerRange,
-    ParameterDescriptor,
     SetParametersResult,
 )
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import InvalidHandle
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, SingleThreadedExecutor
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-from rclpy.node import Node
 from rclpy.parameter import Parameter as RosParameter
-from rclpy.signals import SignalHandlerOptions
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.navigation.clocks import NO_CLOCK
 from outrider.nodes.common import qos as quality
+from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters
 from outrider.nodes.common.lifecycle import AnsweringNode
-from outrider.nodes.common.process_exit import BROKEN, Ending, end_process_after
 from outrider.nodes.common.topic_watch import LOOK_PERIOD_S, TopicWatch, type_of
-from outrider.runtime.common.endings import COULD_NOT_START
 from outrider.runtime.diagnosis.topic_health import node_name
 from outrider.runtime.node_graph.namespaces import diagnostics_name
 from outrider.runtime.node_graph.node_specs import NODES
-from outrider.runtime.node_graph.parameters import NodeSpec, Parameter, Value, is_ros_own
+from outrider.runtime.node_graph.parameters import Value
 
 DIAGNOSTICS_PERIOD_S = 1.0
 PERSISTENT_PERIODS = 3
 IDLE = frozenset({"", "inactive", "unconfigured", "not serving"})
-SPIN_TIMEOUT_S = 0.1
-LEAVE_S = 5.0
-# What rcl says of an entity, such as an action server, that is destroyed between two looks at it.
-GONE = "pointer is invalid"
 REMAP = "remap with -r {0}:={1}, or at the launch with remap:={0}={1}"
-SHUTDOWN_POLL_S = 0.005
-
-
-# A thread that drafts must not keep the sign of life waiting: every call into DDS gives the interpreter
-# away, and gets it back only after this time.
-sys.setswitchinterval(0.0005)
-
-
-def ros_parameters(values: Mapping[str, Value] | None) -> list[RosParameter]:
-    """Overrides as ROS takes them."""
-    return [RosParameter(name, value=value) for name, value in (values or {}).items()]
-
-
-def declare_parameters(node: Node, spec: NodeSpec) -> dict[str, Value]:
-    """Declare a node's parameters with descriptions and ranges.
-
-    The node must have been made with `automatically_declare_parameters_from_overrides=True`: only so does ROS
-    tell which names were given. ConfigError for wrong values and unknown names.
-    """
-    given = {
-        name: parameter.value
-        for name, parameter in node.get_parameters_by_prefix("").items()
-        if not is_ros_own(name)
-    }
-    values = spec.checked(given)
-    for name in given:
-        node.undeclare_parameter(name)
-    for parameter in spec.parameters:
-        value = values[parameter.name]
-        node.declare_parameter(parameter.name, value, _descriptor(parameter), ignore_override=True)
-    return values
-
-
-def _descriptor(parameter: Parameter) -> ParameterDescriptor:
-    descriptor = ParameterDescriptor(description=parameter.description, read_only=parameter.read_only)
-    if parameter.choices:
-        descriptor.additional_constraints = f"one of {', '.join(parameter.choices)}"
-    low, high = parameter.minimum, parameter.maximum
-    if low is not None and high is not None:
-        if isinstance(parameter.default, float):
-            descriptor.floating_point_range = [
-                FloatingPointRange(from_value=float(low), to_value=float(high))
-            ]
-        else:
-            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high), step=1)]
-    return descriptor
 
 
 class OutriderNode(AnsweringNode):
@@ -391,101 +325,3 @@ def pace(timers: Iterable[Any], period_s: float) -> None:
         if timer.timer_period_ns != period_ns:
             timer.timer_period_ns = period_ns
             timer.reset()
-
-
-class ThreadedExecutor(MultiThreadedExecutor):
-    """One whose `shutdown` waits for the callbacks under way; rclpy's own takes away what they need."""
-
-    def shutdown(self, timeout_sec: float = math.inf) -> bool:
-        """Waits for running callbacks, at most `timeout_sec`, and shuts down."""
-        deadline_s = time.monotonic() + timeout_sec
-        while not all(task.done() for task in self._futures) and time.monotonic() < deadline_s:
-            time.sleep(SHUTDOWN_POLL_S)
-        return bool(super().shutdown(0.0))
-
-
-def init_ros(args: list[str] | None = None) -> None:
-    """rclpy with signals left to the caller. Raises ConfigError for arguments that ROS does not take."""
-    try:
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:
-        raise ConfigError(f"{error}: correct what follows --ros-args") from error
-
-
-def run_node(
-    make_node: Callable[[], OutriderNode],
-    args: list[str] | None = None,
-    make_executor: Callable[[], Any] = SingleThreadedExecutor,
-) -> int:
-    """Run a node until it is asked to end (`Ending` says by what); 0 then, 2 where it could not start (the
-    reason is on stderr).
-
-    Signals are ours, not ROS's, which would close the context before the robot has been told to stop.
-    One that comes while a model is loaded does not wait for it.
-    """
-    ending, status = Ending(), BROKEN
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
-    node: OutriderNode | None = None
-    try:
-        init_ros(args)
-        node = make_node()
-        with ending.interrupting():
-            node.start()
-        spin_until(node, make_executor(), ending.asked)
-        status = ending.status
-    except KeyboardInterrupt:
-        status = ending.status
-    except OutriderError as error:
-        print(f"error: {error}", file=sys.stderr)
-        status = COULD_NOT_START
-    finally:
-        try:
-            if node is not None:
-                node.end()
-        finally:
-            leave_ros(status, node)
-    return status
-
-
-def leave_ros(status: int, node: Node | None = None) -> None:
-    """Say goodbye to the graph, as the last act of a process that ends with this status.
-
-    Fast DDS can wait for ever in C++ when a participant leaves just when others appear (its issue 6513), and
-    no Python runs then: a timer of the C library ends the process, whose robot stands already.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with contextlib.suppress(OSError, AttributeError):  # without a timer it takes as long as it takes
-        end_process_after(LEAVE_S, status)
-    if node is not None:
-        node.destroy_node()
-    rclpy.try_shutdown()
-    # The interpreter would take the models' libraries apart object by object, for seconds.
-    gc.freeze()
-
-
-def spin_once(executor: Any, timeout_s: float) -> None:
-    """Run what is ready. Another thread may destroy an entity just when the executor begins to wait for it:
-    the next call waits for what is left.
-    """
-    try:
-        executor.spin_once(timeout_sec=timeout_s)
-    except InvalidHandle:
-        pass
-    except rclpy_implementation.RCLError as error:
-        if GONE not in str(error):
-            raise
-
-
-def spin_until(node: OutriderNode, executor: Any, stopping: threading.Event) -> None:
-    """Spin until asked to stop; the robot stands and no callback runs when this returns."""
-    executor.add_node(node)
-    try:
-        while not stopping.is_set() and rclpy.ok():
-            spin_once(executor, SPIN_TIMEOUT_S)
-    except ExternalShutdownException:
-        pass
-    finally:
-        # First this: the executor waits for its callbacks, and a goal's worker ends only once deactivated.
-        node.stop_acting()
-        executor.shutdown(timeout_sec=1.0)

@@ -19,7 +19,8 @@ from outrider.core.values import Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck, OdometrySample
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.nodes.go2.go2_condition import (
     LOW_STATE_TOPIC,
     STATE_TOPIC,

@@ -15,14 +15,15 @@ from sensor_msgs.msg import Image
 from outrider.core.errors import FrameError, MemoryStoreError, NotErasedError
 from outrider.core.values import Place, Pose2D, Recalled, Visibility
 from outrider.memory.observer import Observer
-from outrider.memory.store.records import RecordFilter
 from outrider.memory.store.eviction import StoreLimits
+from outrider.memory.store.records import RecordFilter
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.navigation.sensing.odometry_track import OdometryTrack
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.runtime.wiring.memory_stores import default_store, forget_memory, open_memory, this_home
 
 DEFAULT_LIMIT = 3

@@ -31,9 +31,10 @@ from outrider.core.errors import FrameError, LinkError, OutriderError
 from outrider.core.files.terminal import LINE_PERIOD_S
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos, step_messages
-from outrider.nodes.common.node import declare_parameters, init_ros, leave_ros, ros_parameters
+from outrider.nodes.common.declared_parameters import declare_parameters, ros_parameters
 from outrider.nodes.common.node_parameters import NodeParameters
 from outrider.nodes.common.process_exit import BROKEN, Ending
+from outrider.nodes.common.running import init_ros, leave_ros
 from outrider.nodes.navigator.server_watch import ServerWatch
 from outrider.runtime.common.endings import COULD_NOT_START
 from outrider.runtime.mission.robot_side import GoalError, GoalResult

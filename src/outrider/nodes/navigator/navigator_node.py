@@ -34,7 +34,8 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.nodes.common import qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, ThreadedExecutor, pace, run_node
+from outrider.nodes.common.node import OutriderNode, pace
+from outrider.nodes.common.running import ThreadedExecutor, run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.navigator.client_watch import LOOK_PERIOD_S, ClientWatch
 from outrider.nodes.navigator.navigator_settings import edge_settings, goal_settings

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from outrider.core.ports import LanguageModel
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.runtime.common.paths import model_folder
 from outrider.runtime.wiring.knowledge import Knowledge, open_knowledge
 from outrider.runtime.wiring.metrics import metrics_page, only

@@ -28,7 +28,8 @@ from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, pace, run_node
+from outrider.nodes.common.node import OutriderNode, pace
+from outrider.nodes.common.running import run_node
 from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.common.twist_input import TwistInput
 from outrider.nodes.navigator.goal_sender import GoalSender

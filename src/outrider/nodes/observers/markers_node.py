@@ -18,7 +18,8 @@ from outrider.memory.language.scene import place_of, things_seen
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 
 GOAL_PHASES = ("approach", "arrived")
 PERIOD_S = 0.2

@@ -19,7 +19,8 @@ from outrider.core.errors import ConfigError, FrameError
 from outrider.core.files.private_files import make_private_folder, open_private
 from outrider.nodes.common import convert
 from outrider.nodes.common.gate import Gate
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.nodes.observers.message_definitions import full_definition, message_class
 from outrider.runtime.reports.recording import RECORDED_TOPICS, TEXT_TOPIC, check_new
 

@@ -21,7 +21,8 @@ from outrider.core.sensors.camera import SIM_CAMERA
 from outrider.core.values import Pose2D
 from outrider.navigation.sensing.odometry_check import OdometryCheck
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.nodes.simulation.simulation_node import STATE_HZ, truth_message
 from outrider.runtime.mission.simulated_base import PHYSICS_HZ, SimulatedBase
 from outrider.simulation.contacts import ContactCounter

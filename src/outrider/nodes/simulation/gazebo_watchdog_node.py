@@ -11,7 +11,8 @@ from rclpy.clock import Clock, ClockType
 
 from outrider.core.values import Velocity
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.runtime.mission.simulated_base import PHYSICS_HZ
 
 # Of the node `gazebo`, which repeats every velocity at PHYSICS_HZ.

@@ -20,7 +20,8 @@ from outrider.core.sensors.camera import SIM_CAMERA
 from outrider.core.sensors.lidar import LIDAR_FRAME
 from outrider.core.values import Odometry, Pose2D, Velocity
 from outrider.nodes.common import convert, qos
-from outrider.nodes.common.node import OutriderNode, run_node
+from outrider.nodes.common.node import OutriderNode
+from outrider.nodes.common.running import run_node
 from outrider.runtime.mission.simulated_base import MAX_LAG_S, PHYSICS_HZ, SimulatedBase
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.mjcf import TIMESTEP_S
