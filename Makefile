@@ -1,5 +1,6 @@
 # make demo    set up and let the simulated robot find an object
-# make test    set up and run all checks and tests
+# make check   set up and run lint, types and the unit tests
+# make test    the same, then the tests of models, wire and nodes
 # make docs    build the documentation into site/; a warning is an error
 # make figures write the documents' figures and pictures from benchmarks/results/
 # make setup   set up only; a second run takes under a second
@@ -20,7 +21,7 @@ export OUTRIDER_VENV := $(VENV)
 # Idle threads must sleep, not spin: on two cores spinning costs more than the arithmetic.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: demo test docs figures setup weights check-python
+.PHONY: demo check test docs figures setup weights check-python
 .DEFAULT_GOAL := demo
 
 check-python:
@@ -43,13 +44,15 @@ docs: setup
 figures: setup
 	@$(BIN)/python scripts/figures
 
-# Those of whole nodes run one at a time: they have processes of their own, and time matters to them.
-test: setup
+check: setup
 	@sh scripts/get_test_tools.sh $(BIN)
 	$(BIN)/ruff check src tests scripts examples setup.py launch
 	$(BIN)/ruff format --check src tests scripts examples setup.py launch
 	$(BIN)/mypy
 	$(BIN)/codespell README.md docs src tests scripts benchmarks config launch examples
 	$(SOURCE_ROS) $(BIN)/pytest -n 2 tests/unit
+
+# Tests of whole nodes run one at a time: they have processes of their own, and time matters to them.
+test: check
 	$(SOURCE_ROS) $(BIN)/pytest tests/integration tests/ros
 	$(SOURCE_ROS) $(BIN)/pytest -m slow tests/integration/test_wheel.py
