@@ -17,7 +17,8 @@ from outrider.core import frames
 from outrider.core.frames import Frame
 from outrider.core.link_profile import LinkProfile
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.evaluation.decoding.comparison import synthetic_requests
 from outrider.wire.codec import decode_cloud_frame, decode_edge_frame, encode
 

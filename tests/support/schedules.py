@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from outrider.core.link_profile import LinkProfile, Outage
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 times = st.floats(0.0, 0.3)

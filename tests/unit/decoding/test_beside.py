@@ -26,7 +26,8 @@ from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.branch_codec import Run, pack_runs
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.prefix_digest import common_length
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.tuning import DEFAULT_TUNING
 from outrider.wire.codec import encode, wire_bytes
 

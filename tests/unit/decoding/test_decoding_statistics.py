@@ -20,7 +20,8 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
 from outrider.decoding.protocol.prefix_digest import extend_digest, prompt_digest
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.decoder import ComputeProfile, LinkProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import LinkProfile, VirtualDecoder, VirtualWorld
 from outrider.wire.codec import encode, wire_bytes
 
 LENGTH = 3

@@ -15,10 +15,9 @@ from outrider.decoding.fakes.synthetic import (
     SyntheticModel,
     SyntheticSession,
     SyntheticSettings,
-    draft_confidence,
-    exit_agreement,
     synthetic_pair,
 )
+from outrider.decoding.fakes.synthetic_fit import draft_confidence, exit_agreement
 from outrider.decoding.protocol.prefix_digest import common_length
 from outrider.decoding.theory import acceptance_rate
 

@@ -19,7 +19,8 @@ from outrider.decoding.drivers.linked_decoder import LinkedDecoder, ignore_verif
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.device_queue import DeviceQueue
 
 DRAFT_S, LAYERS, TARGET_S, ONE_WAY_S = 0.1, 10, 0.13, 0.03

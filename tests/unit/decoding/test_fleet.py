@@ -24,8 +24,9 @@ from outrider.decoding.jobs import CloudJob, CloudResult, Verify
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.fleet import Fleet
+from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld, RobotRecord
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
 from outrider.wire.codec import encode, wire_bytes
 

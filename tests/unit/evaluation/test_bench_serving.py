@@ -14,8 +14,8 @@ from outrider.core.values import Prompt
 from outrider.decoding.acceptance.schemes import GREEDY
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.jobs import SessionKey, Verify
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.simulation.fleet import CloudRecord, RobotRecord
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.fleet_world import CloudRecord, RobotRecord
 from outrider.evaluation.decoding.fleets import (
     BatchCost,
     Batching,

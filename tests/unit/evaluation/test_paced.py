@@ -20,7 +20,7 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.sampling_rules import Sampling
-from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.evaluation.common.paced_models import (
     PacedDecoder,

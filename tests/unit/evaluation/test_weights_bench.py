@@ -17,7 +17,7 @@ from outrider.core.errors import ConfigError
 from outrider.core.ports import ExitInfo
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.fakes.toy import ToyModel, ToySettings
-from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.decoding.regimes import Regime
 from outrider.evaluation.pair.speculation import ExitWord, Verification
 from outrider.evaluation.weights import bench, figures, lossless, precisions

@@ -28,7 +28,8 @@ from outrider.core.frames import (
 from outrider.core.language.endings import has_ended
 from outrider.core.ports import Array
 from outrider.decoding.acceptance.counter_rng import CounterChance
-from outrider.decoding.acceptance.packing import pack_peer_rows, unpack_peer_rows
+from outrider.decoding.acceptance.packing import pack_peer_rows
+from outrider.decoding.aggregation.heard_drafts import HeardDrafts
 from outrider.decoding.aggregation.rule import (
     PeerDraft,
     aggregate,
@@ -40,7 +41,6 @@ from outrider.decoding.aggregation.rule import (
 from outrider.decoding.aggregation.scheduling import Profile, next_aggregator
 from outrider.decoding.protocol.prefix_digest import DigestedText, extend_digest
 
-_RIVALS_PER_POSITION = 4
 _MAX_US = (1 << 32) - 1
 
 
@@ -77,7 +77,7 @@ class PeerText:
         self._chance = CounterChance(rules.seed)
         self._text = DigestedText(digest)
         self._drafts: list[PeerDraft] = []
-        self._heard: dict[int, dict[int, PeerDraft]] = {}
+        self._heard = HeardDrafts(vocab_size, has_rows=rules.rule != "coupled")
         self._verdicts: dict[int, Settled] = {}
         self._asked: tuple[int, float] | None = None
         self._collected = False
@@ -125,7 +125,9 @@ class PeerText:
     def on_frame(self, frame: PeerFrame, now_s: float) -> list[PeerFrame]:
         """Raises ProtocolError for what no honest peer of this text can say."""
         if isinstance(frame, Drafted):
-            self._hear(frame, now_s)
+            self._check_tokens(frame.tokens)
+            self._heard.add(frame, len(self._text))
+            self._measure(frame, now_s)
         elif isinstance(frame, Settled):
             self._check_tokens(frame.tokens)
             known = self._verdicts.get(frame.base)
@@ -231,27 +233,6 @@ class PeerText:
         known: list[PeerFrame] = [self._settled(frame.base)] if self.share is not None else []
         return known + self._say_again(0)
 
-    # What is heard.
-
-    def _hear(self, frame: Drafted, now_s: float) -> None:
-        self._check_tokens(frame.tokens)
-        if self._rules.rule == "coupled":
-            rows: tuple[Array | None, ...] = (None,) * len(frame.tokens)
-        else:
-            rows = unpack_peer_rows(frame.evidence, len(frame.tokens), self._vocab_size)
-        self._measure(frame, now_s)
-        digest = frame.digest
-        for position, (token, row) in enumerate(zip(frame.tokens, rows, strict=True), frame.base):
-            if row is not None and not float(row[token]) > 0.0:
-                raise ProtocolError(f"a draft at position {position} has probability 0")
-            if position >= len(self._text):
-                rivals = self._heard.setdefault(position, {})
-                rivals.pop(digest, None)
-                rivals[digest] = PeerDraft(token, row)
-                if len(rivals) > _RIVALS_PER_POSITION:
-                    del rivals[next(iter(rivals))]
-            digest = extend_digest(digest, (token,))
-
     def _measure(self, frame: Drafted, now_s: float) -> None:
         """The other side's first draft after a rejection has taken a round trip and a decode."""
         decode_s = frame.decode_us / 1e6
@@ -307,7 +288,7 @@ class PeerText:
             return None
         position = len(self._text)
         own = self._drafts[0] if self._drafts else None
-        theirs = self._heard.get(position, {}).get(self._text.digest)
+        theirs = self._heard.at(position, self._text.digest)
         if self._rules.sync == "sequence":
             return self._decide_sequence(own, theirs)
         if self._rules.rule == "coupled" or self._rules.sync == "alone":
@@ -346,7 +327,7 @@ class PeerText:
 
     def _commit(self, token: int) -> bool:
         """A token is final; drafts that it belies are dropped. Whether it belies the other side's."""
-        theirs = self._heard.pop(len(self._text), {}).get(self._text.digest)
+        theirs = self._heard.take(len(self._text), self._text.digest)
         if self._drafts:
             self._note(self.side, self._drafts[0].token == token)
             if self._drafts[0].token == token:

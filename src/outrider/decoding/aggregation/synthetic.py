@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from outrider.core.errors import ConfigError
-from outrider.decoding.fakes.synthetic import NUM_CHOICES, Place, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.fakes.synthetic import Place, SyntheticModel, certain_rows, mixed_bits
+from outrider.decoding.fakes.synthetic_fit import NUM_CHOICES
 
 _CHOICE, _AGREE, _OTHER = range(100, 103)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from outrider.decoding.aggregation.service import AggregationService, Say, Servi
 from outrider.decoding.aggregation.worker import DocumentWorker, Retrieve, log_weight, plain_context
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.drivers.linked_decoder import ignore_verified, never_cancelled
+from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.jobs import SessionKey
 from outrider.decoding.protocol.prefix_digest import common_length
 
@@ -107,7 +107,6 @@ class VirtualPeers:
         device_documents: Retrieve = plain_context,
         cloud_documents: Retrieve = plain_context,
     ) -> None:
-        self.now_s = 0.0
         self._world = world
         self._config = config
         self._tokenizer = device_model.tokenizer
@@ -118,12 +117,16 @@ class VirtualPeers:
         rng = random.Random(world.seed)
         self._uplink = Channel(world.uplink, rng)
         self._downlink = Channel(world.downlink, rng)
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        self._num_planned = 0
+        self._agenda = EventLoop()
         self._device: _Computer[tuple[int, ...]] = _Computer(world.device)
         self._cloud: _Computer[ServiceJob] = _Computer(world.cloud)
         self._prefilled = False
         self._heard_s = 0.0
+
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return self._agenda.now_s
 
     @property
     def stats(self) -> AggregationStats:
@@ -191,14 +194,12 @@ class VirtualPeers:
         self._at(self._config.silence_s, self._watch)
 
     def _at(self, delay_s: float, action: Callable[[], None]) -> None:
-        self._num_planned += 1
-        heapq.heappush(self._agenda, (self.now_s + delay_s, self._num_planned, action))
+        self._agenda.at(self.now_s + delay_s, action)
 
     def _next_event(self) -> None:
         self._start_device()
         self._start_cloud()
-        self.now_s, _, action = heapq.heappop(self._agenda)
-        action()
+        self._agenda.step()
         self._account.tell_owner(self.now_s - self._start_s)
 
     def _start_device(self) -> None:

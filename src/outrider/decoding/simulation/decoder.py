@@ -7,7 +7,6 @@ are not at hand can be studied, and any schedule can be replayed from its seed.
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from outrider.decoding.drivers.linked_decoder import ignore_verified, never_canc
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
 from outrider.decoding.edge.machine import EdgeMachine
+from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
     CloudJob,
@@ -38,59 +38,14 @@ from outrider.decoding.jobs import (
     Verify,
 )
 from outrider.decoding.protocol.retry_timer import RetryTimer
-from outrider.decoding.simulation.device_queue import NO_QUEUE, DeviceQueue
+from outrider.decoding.simulation.compute import ComputeProfile, layer_fractions
+from outrider.decoding.simulation.device_queue import DeviceQueue
 from outrider.decoding.simulation.hint_outbox import Outbox
 from outrider.decoding.simulation.timeline import EventKind, Observer, TimelineEvent
 
 _PEER = Peer("", b"virtual")
 _TICK_S = 0.05
 _Job = TypeVar("_Job")
-
-
-@dataclass(frozen=True)
-class ComputeProfile:
-    """Modelled compute times in seconds.
-
-    One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
-    The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
-    step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
-    early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
-    them, the last of these costs for more still. Exit i hints at the share exit_fractions[i] of either; where
-    none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
-    up.
-    """
-
-    draft_prefill_s: float = 0.02
-    draft_token_s: float = 0.005
-    draft_branch_s: float = 0.0
-    target_prefill_s: float = 0.05
-    verify_s: float = 0.03
-    verify_token_s: float = 0.0
-    step_s: float | None = None
-    exit_fractions: tuple[float, ...] = ()
-    draft_queue: DeviceQueue = NO_QUEUE
-    target_queue: DeviceQueue = NO_QUEUE
-    verify_exit_s: float = 0.0
-    step_exit_s: float = 0.0
-    branch_costs: tuple[float, ...] = (0.0,)
-
-    def draft_s(self, job: EdgeJob) -> float:
-        """Returns the modelled seconds of a job of the draft model."""
-        if isinstance(job, DraftTokens):
-            return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
-        return self.draft_prefill_s
-
-    def target_s(self, job: CloudJob, num_exits: int) -> float:
-        """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
-        if not isinstance(job, Verify):
-            return self.target_prefill_s
-        if not job.draft and not job.tokens:
-            return 0.0
-        if not job.draft and self.step_s is not None:
-            return self.step_s + job.hints * num_exits * self.step_exit_s
-        branches_s = self.branch_costs[min(len(job.beside), len(self.branch_costs) - 1)] * self.verify_s
-        verify_s = self.verify_s + branches_s + (job.num_rows - 1) * self.verify_token_s
-        return verify_s + job.hints * num_exits * self.verify_exit_s
 
 
 @dataclass(eq=False)
@@ -107,7 +62,7 @@ class VirtualWorld:
     """Everything outside the machines. `frame_bytes` is the size of a frame on the wire."""
 
     frame_bytes: Callable[[Frame], int]
-    compute: ComputeProfile = ComputeProfile()
+    compute: ComputeProfile = field(default_factory=ComputeProfile)
     uplink: LinkProfile = field(default_factory=LinkProfile)
     downlink: LinkProfile = field(default_factory=LinkProfile)
     outages: tuple[Outage, ...] = ()
@@ -129,20 +84,18 @@ class VirtualDecoder:
         world: VirtualWorld,
         observer: Observer | None = None,
     ) -> None:
-        self.now_s = 0.0
         self._observer = observer
         self._world = world
         self._config = config
         self._target = target
-        self._exit_fractions = world.compute.exit_fractions or _layer_fractions(target)
+        self._exit_fractions = world.compute.exit_fractions or layer_fractions(target)
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         self._machine = EdgeMachine(1, config, target.tokenizer)
         self._service = self._new_service()
         rng = random.Random(world.seed)
         self._uplink = Channel(world.uplink, rng)
         self._downlink = Channel(world.downlink, rng)
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        self._num_planned = 0
+        self._agenda = EventLoop()
         self._outbox = Outbox(config.cloud_hint_order, rng)
         self._sender_free_s = 0.0
         self._look_s = 0.0
@@ -150,7 +103,7 @@ class VirtualDecoder:
         self._running: _Running[CloudJob] | None = None
         self._generation = 1
         for outage in world.outages:
-            self._at(outage.end_s, self._reconnect, outage)
+            self._agenda.at(outage.end_s, self._reconnect, outage)
 
     def decode(
         self,
@@ -165,7 +118,7 @@ class VirtualDecoder:
         self._patience = RetryTimer(config.silence_s, self._generation, self.now_s, config.link_grace_s)
         try:
             self._perform(self._machine.begin(request.prompt, request.max_new_tokens, self.now_s))
-            self._at(self.now_s, self._tick, request, self._transcript)
+            self._agenda.at(self.now_s, self._tick, request, self._transcript)
             while not self._machine.done:
                 if cancelled():
                     raise Cancelled(f"cancelled after {len(self._machine.tokens)} verified tokens")
@@ -183,15 +136,15 @@ class VirtualDecoder:
     def _new_service(self) -> VerifierService:
         return VerifierService(self._target, clock=lambda: self.now_s, tuning=self._config.tuning)
 
-    def _at(self, time_s: float, action: Callable[..., None], *arguments: object) -> None:
-        self._num_planned += 1
-        heapq.heappush(self._agenda, (time_s, self._num_planned, lambda: action(*arguments)))
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return self._agenda.now_s
 
     def _next_event(self) -> None:
         self._start_edge_job()
         self._start_cloud_job()
-        self.now_s, _, action = heapq.heappop(self._agenda)
-        action()
+        self._agenda.step()
 
     def _tick(self, request: DecodeRequest, transcript: DecodeRecorder) -> None:
         """Watches deadline and link while this request's text is decoded."""
@@ -204,7 +157,7 @@ class VirtualDecoder:
         if advice is not None:
             react = self._machine.ask_again if advice == "ask again" else self._machine.go_alone
             self._perform(react(self.now_s))
-        self._at(self.now_s + _TICK_S, self._tick, request, transcript)
+        self._agenda.at(self.now_s + _TICK_S, self._tick, request, transcript)
 
     def _reconnect(self, outage: Outage) -> None:
         self._generation += 1
@@ -218,7 +171,7 @@ class VirtualDecoder:
             return
         result = self._worker.run(job)
         self._drafting = running = _Running(job, self.now_s)
-        self._at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, running, result)
+        self._agenda.at(self.now_s + self._world.compute.draft_s(job), self._finish_edge_job, running, result)
 
     def _finish_edge_job(self, running: _Running[EdgeJob], result: EdgeResult) -> None:
         """Nothing comes of a job that was left."""
@@ -237,7 +190,7 @@ class VirtualDecoder:
         free_s = self._free_s(running, compute.draft_queue, whole_s)
         if free_s < running.started_s + whole_s and self._machine.gives_up(running.job):
             running.left = True
-            self._at(free_s, self._end_edge_job, running)
+            self._agenda.at(free_s, self._end_edge_job, running)
 
     def _end_edge_job(self, running: _Running[EdgeJob]) -> None:
         job, duration_s = running.job, self.now_s - running.started_s
@@ -270,8 +223,8 @@ class VirtualDecoder:
             [result] = self._service.run([job], keep)
         for hint in hints:
             at_s = self.now_s + duration_s * self._exit_fractions[hint.exit]
-            self._at(at_s, self._send_hint, running, job, hint)
-        self._at(self.now_s + duration_s, self._finish_cloud_job, running, result)
+            self._agenda.at(at_s, self._send_hint, running, job, hint)
+        self._agenda.at(self.now_s + duration_s, self._finish_cloud_job, running, result)
 
     def _target_s(self, job: CloudJob) -> float:
         return self._world.compute.target_s(job, len(self._exit_fractions))
@@ -281,7 +234,7 @@ class VirtualDecoder:
         wait_s = None if self._running else self._service.next_look_s()
         if wait_s is not None and self._look_s <= self.now_s:
             self._look_s = self.now_s + max(wait_s, 1e-6)
-            self._at(self._look_s, lambda: None)
+            self._agenda.at(self._look_s, lambda: None)
 
     def _send_hint(self, running: _Running[CloudJob], job: Verify, hint: ExitHint) -> None:
         if running is not self._running or running.left:
@@ -295,7 +248,7 @@ class VirtualDecoder:
         free_s = self._free_s(running, self._world.compute.target_queue, whole_s)
         if free_s < running.started_s + whole_s and self._service.gives_up(job):
             running.left = True
-            self._at(free_s, self._finish_cloud_job, running, GivenUp())
+            self._agenda.at(free_s, self._finish_cloud_job, running, GivenUp())
 
     def _finish_cloud_job(self, running: _Running[CloudJob], result: CloudResult) -> None:
         """Nothing else comes of a job that was given up, or of a verifier that is no more."""
@@ -324,7 +277,7 @@ class VirtualDecoder:
         arrival_s = self._uplink.arrival_s(self.now_s, num_bytes)
         if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
             self._observe(TimelineEvent("up", self.now_s, arrival_s, type(frame).__name__))
-            self._at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
+            self._agenda.at(arrival_s, lambda: self._reply(self._service.receive(_PEER, frame)))
 
     def _reply(self, replies: list[Reply]) -> None:
         """Frames go down one by one; while the sender is busy, hints queue and a verdict clears them."""
@@ -344,9 +297,9 @@ class VirtualDecoder:
         arrival_s = self._downlink.arrival_s(self.now_s, num_bytes)
         if arrival_s is not None and self._world.is_up(self.now_s, arrival_s):
             self._observe(TimelineEvent("down", self.now_s, arrival_s, type(frame).__name__))
-            self._at(arrival_s, self._receive_down, frame, num_bytes)
+            self._agenda.at(arrival_s, self._receive_down, frame, num_bytes)
         if busy_s > 0.0:
-            self._at(self._sender_free_s, self._send_down)
+            self._agenda.at(self._sender_free_s, self._send_down)
         else:
             self._send_down()
 
@@ -363,12 +316,6 @@ class VirtualDecoder:
     def _observe_commit(self, commit: Commit) -> None:
         at = len(self._machine.tokens) - len(commit.tokens)
         self._observe(TimelineEvent("commit", self.now_s, self.now_s, "", at, len(commit.tokens)))
-
-
-def _layer_fractions(target: LanguageModel) -> tuple[float, ...]:
-    """The share of a forward after which each exit speaks, all layers taking alike."""
-    exits = target.exits
-    return tuple(layer / exits.num_layers for layer in exits.layers) if exits is not None else ()
 
 
 def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:

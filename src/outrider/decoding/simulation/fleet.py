@@ -8,23 +8,21 @@ link of its own.
 
 from __future__ import annotations
 
-import heapq
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from outrider.core.errors import LinkError
-from outrider.core.frames import CloudFrame, EdgeFrame, Frame, Peer, Verdict
-from outrider.core.link_profile import Channel, LinkProfile
+from outrider.core.frames import CloudFrame, EdgeFrame, Peer, Verdict
+from outrider.core.link_profile import Channel
 from outrider.core.ports import LanguageModel
-from outrider.core.values import Prompt
 from outrider.decoding.cloud.machine import Reply
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.edge.actions import Commit, EdgeAction, Fail, Send
 from outrider.decoding.edge.machine import EdgeMachine
+from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
     CloudJob,
@@ -36,104 +34,16 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
-from outrider.decoding.protocol.limits import CloudLimits
 from outrider.decoding.protocol.retry_timer import RetryTimer
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
 
 _TICK_S = 0.1
-
-
-@dataclass(frozen=True)
-class FleetText:
-    """What a robot is to write, and for how long it does other things before."""
-
-    prompt: Prompt
-    max_new_tokens: int = 96
-    pause_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class FleetWorld:
-    """Everything outside the machines. `frame_bytes` is the size of a frame on the wire, `unpacking` gives
-    what makes of its bytes the frame again: at its real cost a verifier does that too. What is left ends at
-    once: of `compute`, the queues do not count.
-
-    `batch_s` says how long the verifier takes for a batch; where it is None, it takes the processor's time
-    that it really takes. With `fill` it waits, but for `fill_wait_s` at most, until so many frames have come.
-    `tuning` is the verifier's; each robot has that of its configuration.
-    """
-
-    frame_bytes: Callable[[Frame], int]
-    compute: ComputeProfile = field(default_factory=ComputeProfile)
-    link: LinkProfile = field(default_factory=LinkProfile)
-    batch_s: Callable[[Sequence[CloudJob]], float] | None = None
-    limits: CloudLimits = field(default_factory=CloudLimits)
-    seed: int = 0
-    fill: int = 1
-    fill_wait_s: float = 0.05
-    unpacking: Callable[[EdgeFrame], Callable[[], EdgeFrame]] = lambda frame: lambda: frame
-    tuning: AdaptiveTuning = DEFAULT_TUNING
-
-
-@dataclass
-class RobotRecord:
-    """What became of one robot's texts. Seconds on the fleet's clock.
-
-    `commits`: when so many tokens became final. `rounds`: verdicts on drafts. `first_s`: from the start of a
-    text to its first tokens; `finished_s`: to its last.
-    """
-
-    texts: list[tuple[int, ...]] = field(default_factory=list)
-    commits: list[tuple[float, int]] = field(default_factory=list)
-    rounds: int = 0
-    passes: int = 0
-    first_s: list[float] = field(default_factory=list)
-    finished_s: list[float] = field(default_factory=list)
-    failure: str = ""
-
-
-@dataclass
-class CloudRecord:
-    """Sizes and times of the verifier's batches of verifications, and of the parts of `prompts` between.
-
-    `others_s`: the processor's time in the midst of batches that was spent on what robots and links do; it is
-    part of no batch's.
-    """
-
-    batches: list[int] = field(default_factory=list)
-    batch_s: list[float] = field(default_factory=list)
-    prompt_s: list[float] = field(default_factory=list)
-    prompts: int = 0
-    others_s: float = 0.0
-
-
-class Agenda:
-    """A discrete-event clock."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._planned = 0
-
-    def at(self, time_s: float, action: Callable[[], None]) -> None:
-        """Plans an action for a time in seconds; actions of equal times run in the order of planning."""
-        self._planned += 1
-        heapq.heappush(self._events, (time_s, self._planned, action))
-
-    def run(self, until_s: float, done: Callable[[], bool] = lambda: False) -> None:
-        """One event after the other until nothing is left to do. An event that takes its time may itself run
-        what happens meanwhile.
-        """
-        while self._events and self._events[0][0] <= until_s and not done():
-            self.now_s, _, action = heapq.heappop(self._events)
-            action()
 
 
 class FleetCloud:
     """The verifier's thread."""
 
-    def __init__(self, target: LanguageModel, world: FleetWorld, agenda: Agenda) -> None:
+    def __init__(self, target: LanguageModel, world: FleetWorld, agenda: EventLoop) -> None:
         self.record = CloudRecord()
         self._world = world
         self._agenda = agenda
@@ -260,7 +170,7 @@ class FleetRobot:
         config: DecodingConfig,
         target: LanguageModel,
         world: FleetWorld,
-        agenda: Agenda,
+        agenda: EventLoop,
         cloud: FleetCloud,
     ) -> None:
         self.record = RobotRecord()
@@ -286,7 +196,7 @@ class FleetRobot:
         if text is None:
             self.done = True
             return
-        self._agenda.at(self._agenda.now_s + text.pause_s, lambda: self._begin(text))
+        self._agenda.at(self._agenda.now_s + text.pause_s, self._begin, text)
 
     def _begin(self, text: FleetText) -> None:
         now_s = self._begun_s = self._agenda.now_s
@@ -294,7 +204,7 @@ class FleetRobot:
         self._patience = RetryTimer(config.silence_s, 1, now_s, config.link_grace_s)
         self._perform(self._machine.begin(text.prompt, text.max_new_tokens, now_s))
         number = len(self.record.texts)
-        self._agenda.at(now_s + _TICK_S, lambda: self._tick(number))
+        self._agenda.at(now_s + _TICK_S, self._tick, number)
         self._work()
 
     def _tick(self, number: int) -> None:
@@ -304,12 +214,12 @@ class FleetRobot:
         if self._patience.verdict(True, 1, self._agenda.now_s) == "ask again":
             self._perform(self._machine.ask_again(self._agenda.now_s))
             self._work()
-        self._agenda.at(self._agenda.now_s + _TICK_S, lambda: self._tick(number))
+        self._agenda.at(self._agenda.now_s + _TICK_S, self._tick, number)
 
     def _hear_soon(self, frame: CloudFrame) -> None:
         arrival_s = self._downlink.arrival_s(self._agenda.now_s, self._world.frame_bytes(frame))
         if arrival_s is not None:
-            self._agenda.at(arrival_s, lambda: self._hear(frame))
+            self._agenda.at(arrival_s, self._hear, frame)
 
     def _hear(self, frame: CloudFrame) -> None:
         now_s = self._agenda.now_s
@@ -328,7 +238,7 @@ class FleetRobot:
         self._drafting = job
         duration_s = self._world.compute.draft_s(job)
         result = self._worker.run(job)
-        self._agenda.at(self._agenda.now_s + duration_s, lambda: self._finish_job(job, result, duration_s))
+        self._agenda.at(self._agenda.now_s + duration_s, self._finish_job, job, result, duration_s)
 
     def _finish_job(self, job: EdgeJob, result: EdgeResult, duration_s: float) -> None:
         if job is not self._drafting:
@@ -367,7 +277,7 @@ class Fleet:
     """Robots that share one verifier, each with texts and a strategy of its own."""
 
     def __init__(self, target: LanguageModel, world: FleetWorld) -> None:
-        self.agenda = Agenda()
+        self.agenda = EventLoop()
         self.cloud = FleetCloud(target, world, self.agenda)
         self.robots: list[FleetRobot] = []
         self._target = target

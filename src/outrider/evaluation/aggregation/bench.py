@@ -22,7 +22,6 @@ from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import make_console, tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
-from outrider.decoding.aggregation.sizes import zipf_row_bytes
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
 from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, VirtualPeers
 from outrider.decoding.fakes.replay import ReplayModel
@@ -45,6 +44,7 @@ from outrider.evaluation.aggregation.regimes import (
     frame_bytes,
     load_aggregation_regimes,
 )
+from outrider.evaluation.aggregation.row_sizes import zipf_row_bytes
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair, load_reader_model

@@ -22,7 +22,7 @@ from outrider.decoding.jobs import (
     Unfinished,
     Verify,
 )
-from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile
 
 
 class Pacer:

@@ -13,13 +13,8 @@ from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.acceptance.schemes import AcceptanceScheme
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drafting.retrieval.drafts import MODEL
-from outrider.decoding.fakes.synthetic import (
-    SyntheticSettings,
-    draft_confidence,
-    exit_agreement,
-    second_choice_rate,
-    synthetic_pair,
-)
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.fakes.synthetic_fit import draft_confidence, exit_agreement, second_choice_rate
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.decoding.simulation.timeline import Observer
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning

@@ -16,11 +16,13 @@ from outrider.core.link_profile import LinkProfile, Network
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
-from outrider.decoding.fakes.synthetic import SyntheticSettings, draft_confidence, synthetic_pair
+from outrider.decoding.fakes.synthetic import SyntheticSettings, synthetic_pair
+from outrider.decoding.fakes.synthetic_fit import draft_confidence
 from outrider.decoding.jobs import CloudJob, Verify
 from outrider.decoding.protocol.limits import CloudLimits
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.simulation.fleet import CloudRecord, Fleet, FleetText, FleetWorld, RobotRecord
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.fleet import Fleet
+from outrider.decoding.simulation.fleet_world import CloudRecord, FleetText, FleetWorld, RobotRecord
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.regimes import BRANCH_COST
 from outrider.runtime.datasets.held_out import Pair

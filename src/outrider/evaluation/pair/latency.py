@@ -20,7 +20,8 @@ from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, ModelSession, OnExit
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES, DecodingConfig
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
 from outrider.runtime.common.json_figures import write_figures

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rich.console import Console
+from rich.table import Table
+
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 500
 NUM_DRAFT_TOKENS = 4
@@ -64,3 +67,20 @@ def cost_table(passes_per_token: Mapping[str, float]) -> dict[str, dict[str, flo
         }
         for price in PRICES
     }
+
+
+def print_cost(console: Console, passes: Mapping[str, float]) -> None:
+    """Prints what an API would cost at the measured passes a token."""
+    table = Table(title="dollars for a million requests of 100 + 500 tokens")
+    for heading in ("target", *passes, "csd", "paper: ar / cloud / edge"):
+        table.add_column(heading, justify="right")
+    for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
+        printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
+        table.add_row(costs[0], *(f"{value:.0f}" for value in costs[1].values()), printed)
+    table.add_row(
+        "passes a token",
+        *(f"{value:.2f}" for value in passes.values()),
+        f"{passes['sd']:.2f}",
+        "1 / 0.40 / 0.40",
+    )
+    console.print(table)

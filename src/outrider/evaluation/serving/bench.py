@@ -25,8 +25,9 @@ from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.pairs import check_pair
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.simulation.fleet import CloudRecord, Fleet
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.fleet import Fleet
+from outrider.decoding.simulation.fleet_world import CloudRecord
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
 from outrider.evaluation.decoding.comparison import measure_regime, replayed_requests
@@ -48,7 +49,7 @@ from outrider.evaluation.decoding.fleets import (
     tokens_until,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
-from outrider.evaluation.serving.api_cost import PRICES, cost_table
+from outrider.evaluation.serving.api_cost import cost_table, print_cost
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -338,20 +339,3 @@ def _add_figures(table: Table, first: str, figures: Mapping[str, float]) -> None
     others = [figures[other] for other in (CENTRAL, FILLED)]
     gains = [f"{ours / other:.2f}" if other else "-" for other in others]
     table.add_row(first, *(f"{value:.0f}" for value in figures.values()), *gains)
-
-
-def print_cost(console: Console, passes: Mapping[str, float]) -> None:
-    """Prints what an API would cost at the measured passes a token."""
-    table = Table(title="dollars for a million requests of 100 + 500 tokens")
-    for heading in ("target", *passes, "csd", "paper: ar / cloud / edge"):
-        table.add_column(heading, justify="right")
-    for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
-        printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
-        table.add_row(costs[0], *(f"{value:.0f}" for value in costs[1].values()), printed)
-    table.add_row(
-        "passes a token",
-        *(f"{value:.2f}" for value in passes.values()),
-        f"{passes['sd']:.2f}",
-        "1 / 0.40 / 0.40",
-    )
-    console.print(table)

@@ -24,8 +24,9 @@ from outrider.core.ports import (
 )
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.simulation.decoder import ComputeProfile
-from outrider.decoding.simulation.fleet import Fleet, FleetText, FleetWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.fleet import Fleet
+from outrider.decoding.simulation.fleet_world import FleetText, FleetWorld
 from outrider.evaluation.decoding.fleets import frame_bytes, unpacking
 from outrider.evaluation.decoding.regimes import BRANCH_COST
 from outrider.runtime.datasets.held_out import Pair

@@ -21,7 +21,7 @@ from outrider.core.model_options import Precision
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
-from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from outrider.core.files.terminal import tracked
 from outrider.core.values import Prompt
-from outrider.decoding.simulation.decoder import ComputeProfile
+from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.theory import acceptance_rate
 from outrider.evaluation.decoding.schedule_bound import Conditions, best_tokens_per_s
 from outrider.evaluation.pair.latency import measure_compute

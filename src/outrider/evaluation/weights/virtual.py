@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from outrider.core.link_profile import Network, Outage
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
-from outrider.decoding.simulation.decoder import ComputeProfile, VirtualDecoder, VirtualWorld
+from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
 from outrider.evaluation.decoding.live import Stopwatch
 from outrider.evaluation.weights.journal import KeptText

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the models' work takes on the virtual clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from outrider.core.ports import LanguageModel
+from outrider.decoding.jobs import CloudJob, DraftTokens, EdgeJob, Verify
+from outrider.decoding.simulation.device_queue import NO_QUEUE, DeviceQueue
+
+
+@dataclass(frozen=True)
+class ComputeProfile:
+    """Modelled compute times in seconds.
+
+    One token of the draft takes draft_token_s, and draft_branch_s more for each further prefix of a batch.
+    The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
+    step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
+    early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
+    them, the last of these costs for more still. Exit i hints at the share exit_fractions[i] of either; where
+    none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
+    up.
+    """
+
+    draft_prefill_s: float = 0.02
+    draft_token_s: float = 0.005
+    draft_branch_s: float = 0.0
+    target_prefill_s: float = 0.05
+    verify_s: float = 0.03
+    verify_token_s: float = 0.0
+    step_s: float | None = None
+    exit_fractions: tuple[float, ...] = ()
+    draft_queue: DeviceQueue = NO_QUEUE
+    target_queue: DeviceQueue = NO_QUEUE
+    verify_exit_s: float = 0.0
+    step_exit_s: float = 0.0
+    branch_costs: tuple[float, ...] = (0.0,)
+
+    def draft_s(self, job: EdgeJob) -> float:
+        """Returns the modelled seconds of a job of the draft model."""
+        if isinstance(job, DraftTokens):
+            return self.draft_token_s + (len(job.prefixes) - 1) * self.draft_branch_s
+        return self.draft_prefill_s
+
+    def target_s(self, job: CloudJob, num_exits: int) -> float:
+        """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
+        if not isinstance(job, Verify):
+            return self.target_prefill_s
+        if not job.draft and not job.tokens:
+            return 0.0
+        if not job.draft and self.step_s is not None:
+            return self.step_s + job.hints * num_exits * self.step_exit_s
+        branches_s = self.branch_costs[min(len(job.beside), len(self.branch_costs) - 1)] * self.verify_s
+        verify_s = self.verify_s + branches_s + (job.num_rows - 1) * self.verify_token_s
+        return verify_s + job.hints * num_exits * self.verify_exit_s
+
+
+def layer_fractions(target: LanguageModel) -> tuple[float, ...]:
+    """Return the share of a forward after which each exit speaks, all layers taking alike."""
+    exits = target.exits
+    return tuple(layer / exits.num_layers for layer in exits.layers) if exits is not None else ()
