@@ -139,7 +139,7 @@ def test_an_unknown_parameter_in_a_file_is_named_and_ends_the_node(tmp_path: Pat
 def test_bad_input_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InstructionError, match="empty"):
         run_demo("  ", out=tmp_path)
-    for sentence in ("go home", "red", "find me", "walk home", "leave me"):
+    for sentence in ("walk home to me", "red", "find me", "leave me"):
         with pytest.raises(InstructionError, match="outrider words"):
             run_demo(sentence, out=tmp_path)
     with pytest.raises(ConfigError, match=r"no link 'telegraph'.*lte"):
