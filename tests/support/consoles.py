@@ -65,7 +65,9 @@ class Served(Protocol):
 class Page:
     """What the page's script does, one message at a time."""
 
-    def __init__(self, server: Served, resume: str = "", cookie: str = "", origin: str = "") -> None:
+    def __init__(
+        self, server: Served, resume: str = "", cookie: str = "", origin: str = "", agent: str = ""
+    ) -> None:
         address = f"127.0.0.1:{server.port}"
         headers = {"Cookie": cookie} if cookie else {}
         opening = connect(
@@ -77,7 +79,7 @@ class Page:
         )
         self.socket: ClientConnection = opening.__enter__()
         self.beat = 0
-        self.send(do="hello", resume=resume)
+        self.send(do="hello", resume=resume, agent=agent)
         self.welcome = self.read("welcome")
         self.name = self.welcome["name"]
 

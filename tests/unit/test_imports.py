@@ -73,6 +73,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "core": ({"."}, {"files", "language", "sensors"}),
     "memory": ({"language"}, {"store"}, {"."}),
     "simulation": ({"looks"}, {"."}),
+    "console": ({"."}, {"agents"}),
 }
 """The rooms of a part, lowest floor first; "." is what lies beside them. Imports go down, never along."""
 OWNERS = {
@@ -95,6 +96,7 @@ OWNERS = {
     "starlette": {"console"},
     "uvicorn": {"console"},
     "ray": {"runtime"},
+    "mcp": {"console", "evaluation"},
     "prometheus_client": {"runtime"},
     "websockets": {"console", "evaluation"},
 }

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import outrider
-from outrider.cli import benchmarks, corpora, evaluations, keys, memories, robot, sentences, training
+from outrider.cli import agents, benchmarks, corpora, evaluations, keys, memories, robot, sentences, training
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 app.add_typer(robot.app)
 app.add_typer(sentences.app)
+app.add_typer(agents.app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluations.app, name="eval")
 app.add_typer(benchmarks.app, name="bench")

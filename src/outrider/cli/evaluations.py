@@ -166,6 +166,21 @@ def eval_safety(
     raise typer.Exit(run_safety(injections, seed, json_file, motion))
 
 
+@app.command("agents", epilog="Example:  outrider eval agents --calls 10000 --json agents.json")
+def eval_agents(
+    calls: Annotated[int, typer.Option(min=1, help="Hostile calls to send.")] = 10_000,
+    seed: Seed = 0,
+    json_file: Json = None,
+) -> None:
+    """Hostile calls to `outrider mcp` and a simulated robot; exit status 1 if it moves as it must not.
+
+    So it is too if a stop among the calls takes more than 0.3 s. Needs the extra `mcp`.
+    """
+    from outrider.evaluation.robot.hostile_agents import evaluate_agents
+
+    raise typer.Exit(0 if evaluate_agents(calls, seed, json_file).holds else 1)
+
+
 @app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")
 def eval_kills(
     verifier: Annotated[

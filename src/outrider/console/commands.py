@@ -50,6 +50,10 @@ class Commands:
         self._end_running()
         return self._running
 
+    def runs_for(self, secret: str) -> bool:
+        """Whether what runs was said by this page."""
+        return self._running is not None and self._running.secret == secret
+
     def _end_running(self) -> None:
         """Ask for it; one that does not come is made up for, so that another command may be given."""
         self._robot.cancel_goal()

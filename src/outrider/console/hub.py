@@ -28,7 +28,7 @@ STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
 STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
-MAX_VIEWERS, MAX_NAMES = 32, 256
+MAX_VIEWERS, MAX_AGENTS, MAX_NAMES = 32, 4, 256
 KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
 
 
@@ -37,6 +37,8 @@ class Hub:
 
     - emergency stop and cancel: everybody, always;
     - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these.
+
+    An agent may command, and nothing else of these. It gives way to persons; its command ends with it.
     """
 
     def __init__(
@@ -163,6 +165,8 @@ class Hub:
 
     def has_room(self, hello: m.Hello) -> bool:
         """Whether this viewer may join: one who was here may always come back."""
+        if hello.agent and sum(viewer.is_agent for viewer in self._viewers.values()) >= MAX_AGENTS:
+            return False
         return hello.resume in self._names or len(self._viewers) < MAX_VIEWERS
 
     def join(self, hello: m.Hello) -> Viewer:
@@ -170,10 +174,11 @@ class Hub:
         secret = hello.resume if hello.resume in self._names else secrets.token_urlsafe(16)
         if secret not in self._names:
             self._count += 1
-            self._names[secret] = f"viewer {self._count}"
+            kind = f"agent {hello.agent}" if hello.agent else "viewer"
+            self._names[secret] = f"{kind} {self._count}"
         if len(self._names) > MAX_NAMES:
             del self._names[next(name for name in self._names if name not in self._viewers)]
-        viewer = Viewer(self._names[secret], secret)
+        viewer = Viewer(self._names[secret], secret, bool(hello.agent))
         replaced = self._viewers.get(secret)
         self._viewers[secret] = viewer
         if replaced is not None:
@@ -189,6 +194,10 @@ class Hub:
         del self._viewers[viewer.secret]
         if self._seat.driver == viewer.name:
             self._let_go()
+        if viewer.is_agent:
+            self._seat.leave(viewer.name)
+            if self._commands.runs_for(viewer.secret):
+                self._cancel(viewer)
         self._tell_state()
 
     def _welcome(self, viewer: Viewer) -> m.Welcome:
@@ -221,7 +230,9 @@ class Hub:
             self._cancel(viewer)
         viewer.count_message(self._clock())
         self._seat.heard(viewer.name, self._clock())
-        if isinstance(message, m.Drive):
+        if viewer.is_agent and _is_for_persons(message):
+            self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
+        elif isinstance(message, m.Drive):
             self._drive(viewer, message)
         elif isinstance(message, m.Seen):
             viewer.mailbox.on_seen(message.picture)
@@ -259,6 +270,7 @@ class Hub:
 
     def _claims(self, viewer: Viewer) -> bool:
         """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""
+        self._give_way(viewer)
         before = self._seat.driver
         if self._seat.take(viewer.name, self._clock()):
             if before != viewer.name:
@@ -267,6 +279,13 @@ class Hub:
             return True
         self._warn(viewer, f"{self._seat.driver} has the driver's seat")
         return False
+
+    def _give_way(self, viewer: Viewer) -> None:
+        """A person has the seat of an agent for the asking, and the agent's command ends."""
+        agents = [other.name for other in self._viewers.values() if other.is_agent]
+        if not viewer.is_agent and self._seat.driver in agents:
+            self._seat.leave(self._seat.driver)
+            self._cancel(viewer)
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
         still = not (message.forward or message.left or message.turn)
@@ -336,7 +355,13 @@ class Hub:
             viewer.mailbox.put(m.write(m.Goal(state, command.text, message)))
 
     def _warn(self, viewer: Viewer, text: str) -> None:
-        """Once in a while: a held key asks twenty times a second."""
-        if viewer.may_be_warned(self._clock()):
+        """A person once in a while, as a held key asks twenty times a second; an agent each time."""
+        is_due = viewer.may_be_warned(self._clock())
+        if is_due:
             self._note(viewer.name, "refused", text)
+        if is_due or viewer.is_agent:
             viewer.mailbox.put(m.write(m.Notice("warning", text)))
+
+
+def _is_for_persons(message: m.FromPage) -> bool:
+    return isinstance(message, m.Drive) or (isinstance(message, m.EStop) and not message.engaged)

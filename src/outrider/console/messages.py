@@ -26,9 +26,13 @@ class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 
 class Hello(_FromPage, frozen=True, tag="hello"):
-    """The first message; `resume` is the secret of an earlier connection of the same page."""
+    """The first message; `resume` is the secret of an earlier connection of the same page.
+
+    `agent` names a program that speaks for nobody in sight: it may say what a person may, and drives nothing.
+    """
 
     resume: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    agent: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,32}$")] = ""
 
 
 class Seen(_FromPage, frozen=True, tag="seen"):

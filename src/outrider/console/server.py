@@ -66,9 +66,9 @@ class ConsoleServer:
     def __init__(self, robot: RobotPort, settings: ConsoleSettings, note: Note = note_nothing) -> None:
         self.settings, self._note = settings, note
         self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
-        _check_certificate(settings)
+        check_certificate(settings)
         self._robot = robot
-        listener = _listen(settings.host, settings.port)
+        listener = listen(settings.host, settings.port)
         self.port: int = listener.getsockname()[1]
         self._door = Door(listener)
         self._ready = threading.Event()
@@ -174,7 +174,8 @@ class _Server(uvicorn.Server):
         await super().shutdown()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises ConfigError for an address that cannot be served."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -188,7 +189,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _check_certificate(settings: ConsoleSettings) -> None:
+def check_certificate(settings: ConsoleSettings) -> None:
+    """Raises ConfigError for a certificate that cannot be used with its key."""
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise ConfigError("tls_cert and tls_key belong together: give both files, or none")
     if not settings.tls_cert:

@@ -15,10 +15,11 @@ MAX_MESSAGES_PER_S = 200
 
 @dataclass(eq=False)
 class Viewer:
-    """One open page. `name` is for everybody, `secret` for the page alone."""
+    """One open page, or an agent. `name` is for everybody, `secret` for the page alone."""
 
     name: str
     secret: str
+    is_agent: bool = False
     mailbox: Mailbox = field(default_factory=Mailbox)
     _warned_s: float = -math.inf
     _second_s: float = 0.0

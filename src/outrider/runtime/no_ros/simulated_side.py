@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Protocol
 
 import cv2
 
@@ -15,9 +16,16 @@ from outrider.navigation.motion.step_motions import Ending, MotionEnd, ending_of
 from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.robot_side import Frame, StepState, StepUpdate
 from outrider.runtime.plans.progress import Progress
-from outrider.runtime.reports.live_view import LiveState, LiveView
+from outrider.runtime.reports.live_view import LiveState
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.simulation.simulator import Simulator
+
+
+class View(Protocol):
+    """What shows a run as it happens."""
+
+    def show(self, state: LiveState) -> None:
+        """A moment of the run. May raise Cancelled, which ends it where it is."""
 
 
 class SimulatedSide:
@@ -27,7 +35,7 @@ class SimulatedSide:
     `video` camera pictures are recorded too.
     """
 
-    def __init__(self, simulator: Simulator, recorder: Recorder, view: LiveView, video: bool) -> None:
+    def __init__(self, simulator: Simulator, recorder: Recorder, view: View, video: bool) -> None:
         self.simulator, self.floor = simulator, FloorMap()
         self._recorder, self._view, self._video = recorder, view, video
         self._travelled_m, self._last_pose = 0.0, simulator.truth()

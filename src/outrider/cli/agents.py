@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider mcp`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Example:  outrider mcp --simulation, as the command that an agent starts its server with"
+)
+def mcp(
+    console: Annotated[
+        str, typer.Option(help="Address of the console of the robot.")
+    ] = "http://127.0.0.1:8088/",
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Instead, a simulated robot in this process, without ROS.")
+    ] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP, not on the standard streams.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address for HTTP.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="TCP port for HTTP; 0 for a free one.")] = 8089,
+    token_file: Annotated[
+        str, typer.Option(help="Token of agents over HTTP, made where missing; ~/.outrider/agents.token.")
+    ] = "",
+    tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
+    tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    console_token_file: Annotated[
+        str, typer.Option(help="Login token of the console, where it asks for one.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="What the console calls the agent.")] = "mcp",
+    private: Annotated[
+        bool, typer.Option("--private", help="Let the agent hear what the robot remembers in private.")
+    ] = False,
+    model: Annotated[
+        str, typer.Option(help="The robot's draft model: it says which words the robot knows.")
+    ] = "models/draft",
+    holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
+    seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
+    placement: Annotated[
+        str, typer.Option(help="Where that is at the start: in_view, hidden or other_room.")
+    ] = "hidden",
+) -> None:
+    """Let an agent speak to the robot in words, by the Model Context Protocol (extra `mcp`)."""
+    from outrider.runtime.no_ros.agents import AgentOptions, serve_agents
+
+    serve_agents(
+        AgentOptions(console, console_token_file, model, name, private),
+        {"holds": holds, "seed": seed, "placement": placement} if simulation else None,
+        {"host": host, "port": port, "token_file": token_file, "tls_cert": tls_cert, "tls_key": tls_key}
+        if http
+        else None,
+    )

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One agent: what it may call, at its pace, over its own connection to the console."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from outrider.console import messages as m
+from outrider.console.agents.envelope import Envelope, Pace
+from outrider.console.agents.link import ConsoleAddress, ConsoleLink
+from outrider.console.notes import Note
+from outrider.core.errors import OutriderError
+from outrider.core.language.plan import Plan
+from outrider.core.language.planner import says_to_stop
+
+ANSWER_S, MOST_WAIT_S = 60.0, 600.0
+MOST_RECALLED = 20
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """What all agents of a server share. `words` lists what can be said to the robot."""
+
+    address: ConsoleAddress
+    envelope: Envelope
+    words: str
+    name: str = "mcp"
+
+
+class Agent:
+    """Every call is noted. Calls raise OutriderError where they are refused; stops never are."""
+
+    def __init__(
+        self, settings: AgentSettings, note: Note, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings, self._note = settings, note
+        self._envelope = settings.envelope
+        self._link = ConsoleLink(settings.address, settings.name)
+        self._pace = Pace(clock)
+        self._opening = asyncio.Lock()
+        self._last_end = ""
+        self._num_refused = self._num_told = 0
+
+    @property
+    def name(self) -> str:
+        """As the console names it, once it is connected."""
+        return self._link.name or f"agent {self._settings.name}"
+
+    async def close(self) -> None:
+        """End the connection, and with it what this agent has under way."""
+        self._tell_refused()
+        await self._link.close()
+
+    async def stop(self) -> str:
+        """Engage the emergency stop: at once, always."""
+        await self._link.e_stop()
+        self._note_stop("stop")
+        heard = "" if not self._link.seen.state.unheard else "; nobody on the robot's side listens"
+        return f"the emergency stop is engaged{heard}; a person releases it, at the console"
+
+    async def cancel(self) -> str:
+        """End the running command, whoever gave it."""
+        await self._open()
+        await self._link.cancel()
+        self._note_stop("cancel")
+        return "cancelled: the robot stands"
+
+    async def goal(self, sentence: str, wait_s: float = 0.0) -> str:
+        """Have a sentence carried out; wait for its end for so many seconds."""
+        return await self._sentence("goal", sentence, lambda: sentence, min(wait_s, MOST_WAIT_S))
+
+    async def ask(self, question: str) -> str:
+        """The robot's answer to a question, without motion."""
+        return await self._sentence("ask", question, lambda: self._envelope.asking(question))
+
+    async def remember(self, text: str) -> str:
+        """Have a statement remembered."""
+        return await self._sentence("remember", "", lambda: self._envelope.remembering(text))
+
+    async def forget(self, about: str) -> str:
+        """Have what is remembered of something forgotten."""
+        return await self._sentence("forget", "", lambda: self._envelope.forgetting(about))
+
+    async def recall(self, what: str) -> str:
+        """Shareable memories with a place near the robot that hold these words, as JSON."""
+        await self._look()
+        words = what.lower().split()
+        things = self._link.seen.memories.things
+        found = [thing for thing in things if all(word in thing.what.lower() for word in words)]
+        return _json(found[:MOST_RECALLED])
+
+    async def status(self) -> str:
+        """How the robot stands, as JSON."""
+        await self._look()
+        state = msgspec.to_builtins(await self._link.state())
+        return _json({**state, "you": self.name, "last_goal": self._last_end})
+
+    async def words(self) -> str:
+        """What can be said to the robot."""
+        with self._counting_refusals():
+            self._pace.call()
+        return self._settings.words
+
+    async def picture(self) -> bytes:
+        """The newest picture, as JPEG."""
+        await self._look()
+        return await self._link.picture()
+
+    async def map(self) -> str:
+        """Where the robot went, what its scan has met, what it sees and has seen, as JSON. Metres."""
+        await self._look()
+        seen = self._link.seen
+        return _json(
+            {
+                "pose": seen.state.pose,
+                "trail": seen.trail,
+                "cell_m": seen.cell_m,
+                "walls": sorted(seen.walls),
+                "sights": seen.sights,
+                "memories": seen.memories,
+            }
+        )
+
+    async def log(self) -> str:
+        """What has happened of late, as JSON, the oldest first."""
+        await self._look()
+        return _json(list(self._link.seen.log))
+
+    async def _sentence(
+        self, call: str, said: str, sentence: Callable[[], str], wait_s: float = ANSWER_S
+    ) -> str:
+        """Check, then say. One that says to stop ends what runs; it is neither counted nor refused."""
+        if says_to_stop(said):
+            return await self.cancel()
+        with self._counting_refusals():
+            self._pace.call()
+            self._pace.sentence()
+            text = await asyncio.to_thread(sentence)  # to read nonsense takes long enough to delay a stop
+            plan = await asyncio.to_thread(self._envelope.plan, text)
+            self._note(self.name, "call", call, said=text)
+            await self._open()
+            ended = await self._link.say(text)
+        return await self._end(plan, ended, wait_s)
+
+    async def _end(self, plan: Plan, ended: asyncio.Future[m.Goal], wait_s: float) -> str:
+        ended.add_done_callback(lambda future: self._on_end(plan, future.result()))
+        await asyncio.wait([ended], timeout=wait_s)
+        return self._words_of(plan, ended.result()) if ended.done() else f"under way:\n{plan.text()}"
+
+    def _on_end(self, plan: Plan, goal: m.Goal) -> None:
+        self._last_end = self._words_of(plan, goal)
+
+    def _words_of(self, plan: Plan, goal: m.Goal) -> str:
+        message = goal.message if self._envelope.may_hear(plan) else ""
+        return ": ".join(filter(None, (goal.state, message)))
+
+    def _note_stop(self, call: str) -> None:
+        """A flood of them must not push older lines out of the journal."""
+        if self._pace.notes_stop():
+            self._note(self.name, "call", call)
+
+    async def _look(self) -> None:
+        with self._counting_refusals():
+            self._pace.call()
+            await self._open()
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if not self._link.is_open:
+                await self._link.close()
+                self._link = ConsoleLink(self._settings.address, self._settings.name)
+                await self._link.open()
+
+    @contextmanager
+    def _counting_refusals(self) -> Iterator[None]:
+        """A flood of refusals is noted as a number: at one, two, four and so on, and at the end."""
+        try:
+            yield
+        except OutriderError:
+            self._num_refused += 1
+            if self._num_refused & (self._num_refused - 1) == 0:
+                self._tell_refused()
+            raise
+
+    def _tell_refused(self) -> None:
+        if self._num_refused > self._num_told:
+            self._num_told = self._num_refused
+            self._note(self.name, "refused", f"calls, {self._num_refused} so far")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An agent's connection to a console: the websocket that pages have, with the same rules."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import ssl
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from outrider.console import messages as m
+from outrider.core.errors import ConfigError, LinkError
+
+CONNECT_S, PING_PERIOD_S, TAKEN_S, STOP_S = 5.0, 1.0, 5.0, 2.0
+MOST_LOGGED = 200
+MOST_MESSAGE_BYTES = 8 << 20
+_to_agent = msgspec.json.Decoder(m.ToPage)
+
+
+@dataclass(frozen=True)
+class ConsoleAddress:
+    """Where a console serves, and its login token where it asks for one."""
+
+    url: str
+    token: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for what is no address of a console."""
+        try:
+            parts = urlsplit(self.url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigError(f"--console {self.url!r}: give an address such as http://127.0.0.1:8088/")
+
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def websocket(self) -> str:
+        return f"{self.origin.replace('http', 'ws', 1)}/ws"
+
+    def log_in(self) -> str:
+        """The session's cookie; empty where no login is asked for. Blocks. Raises LinkError, ConfigError."""
+        if not self.token:
+            return ""
+        answer = self._post("/login", urlencode({"token": self.token}))
+        cookie = answer.getheader("Set-Cookie", "").partition(";")[0]
+        if not cookie:
+            raise ConfigError(
+                f"{self.url} does not take the login token: give its file with --console-token-file"
+            )
+        return cookie
+
+    def e_stop(self) -> None:
+        """Engage the emergency stop without a login or a websocket. Blocks. Raises LinkError."""
+        if self._post("/e_stop", "").status != http.client.OK:
+            raise LinkError(f"{self.url} does not take the emergency stop: use the robot's own")
+
+    def _post(self, path: str, body: str) -> http.client.HTTPResponse:
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.netloc, timeout=CONNECT_S)
+        headers = {"Origin": self.origin, "Content-Type": "application/x-www-form-urlencoded"}
+        try:
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            return answer
+        except (OSError, http.client.HTTPException) as error:
+            raise no_console(self.url, error) from None
+        finally:
+            connection.close()
+
+
+def no_console(url: str, error: object) -> LinkError:
+    """Says that nobody answers, and what to do."""
+    return LinkError(f"no console answers at {url} ({error}): start `outrider console`, or use --simulation")
+
+
+@dataclass(eq=False)
+class _Said:
+    """A sentence on its way, until the console has begun it or refused it, and then until it ends."""
+
+    text: str
+    begun: asyncio.Future[None]
+    ended: asyncio.Future[m.Goal]
+
+
+@dataclass
+class Seen:
+    """What the console has told: the newest of each kind, and a log."""
+
+    state: m.State = field(default_factory=m.State)
+    sights: m.Sights = field(default_factory=m.Sights)
+    memories: m.Memories = field(default_factory=m.Memories)
+    trail: list[tuple[float, float]] = field(default_factory=list)
+    walls: set[tuple[int, int]] = field(default_factory=set)
+    cell_m: float = 0.1
+    log: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_LOGGED))
+
+
+class ConsoleLink:
+    """One agent's connection, from `open` until `close`. All in one event loop."""
+
+    def __init__(self, address: ConsoleAddress, agent: str) -> None:
+        self.address, self.agent = address, agent
+        self.seen = Seen()
+        self.name = ""
+        self._socket: ClientConnection | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._said: _Said | None = None
+        self._picture, self._jpeg = 0, b""
+        self._news = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None and self._socket.close_code is None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a sentence of this agent is under way."""
+        return self._said is not None
+
+    async def open(self) -> None:
+        """Connect and say hello. Raises LinkError where no console answers or takes another agent."""
+        cookie = await asyncio.to_thread(self.address.log_in)
+        headers = {"Cookie": cookie} if cookie else {}
+        try:
+            self._socket = await connect(
+                self.address.websocket,
+                origin=self.address.origin,  # type: ignore[arg-type]
+                additional_headers=headers,
+                compression=None,
+                proxy=None,
+                open_timeout=CONNECT_S,
+                max_size=MOST_MESSAGE_BYTES,
+            )
+            await self._send(m.Hello(agent=self.agent))
+            self._take(await asyncio.wait_for(self._socket.recv(), CONNECT_S))
+        except ConnectionClosed as error:
+            raise LinkError(
+                f"the console refuses the agent: {error.rcvd.reason if error.rcvd else error}"
+            ) from None
+        except (OSError, WebSocketException, asyncio.TimeoutError, ssl.SSLError) as error:
+            raise no_console(self.address.url, error) from None
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._ping())]
+
+    async def close(self) -> None:
+        """The console ends what this agent has under way."""
+        for task in self._tasks:
+            task.cancel()
+        if self._socket is not None:
+            await self._socket.close()
+        self._lose("the agent has gone")
+
+    async def e_stop(self) -> None:
+        """Engage the emergency stop, by the websocket or without it. Raises LinkError where none takes it."""
+        if self.is_open:
+            with contextlib.suppress(LinkError, asyncio.TimeoutError):
+                before = self.seen.state.beat
+                await self._send(m.EStop(True))
+                await asyncio.wait_for(self._until(lambda: self._has_stopped_since(before)), STOP_S)
+                return
+        await asyncio.to_thread(self.address.e_stop)
+
+    def _has_stopped_since(self, beat: int) -> bool:
+        return self.seen.state.e_stop and self.seen.state.beat != beat
+
+    async def cancel(self) -> None:
+        """End whatever command runs, whoever gave it."""
+        await self._send(m.Cancel())
+
+    async def say(self, sentence: str) -> asyncio.Future[m.Goal]:
+        """Give a command; the future is how it ends. Raises LinkError where the console does not take it."""
+        if self._said is not None:
+            raise LinkError(f'"{self._said.text}" is under way: wait for its end, or cancel it')
+        loop = asyncio.get_running_loop()
+        said = self._said = _Said(sentence, loop.create_future(), loop.create_future())
+        try:
+            await self._send(m.Say(sentence))
+            await asyncio.wait_for(asyncio.shield(said.begun), TAKEN_S)
+        except asyncio.TimeoutError:
+            self._said = None
+            driver = self.seen.state.driver
+            raise LinkError(
+                f"the console has not begun it; {driver or 'nobody'} has the driver's seat"
+            ) from None
+        except LinkError:
+            self._said = None
+            raise
+        return said.ended
+
+    async def state(self) -> m.State:
+        """A state that the console tells from now on. Raises LinkError where none comes."""
+        before = self.seen.state.beat
+        try:
+            await asyncio.wait_for(self._until(lambda: self.seen.state.beat != before), STOP_S)
+        except asyncio.TimeoutError:
+            raise LinkError("the console tells nothing: is the machine overloaded?") from None
+        return self.seen.state
+
+    async def picture(self) -> bytes:
+        """The newest JPEG of the camera. Raises LinkError where none comes."""
+        before = self._picture
+        await self._send(m.Seen(before))
+        try:
+            await asyncio.wait_for(self._until(lambda: self._picture != before), STOP_S)
+        except asyncio.TimeoutError:
+            raise LinkError("the camera gives no picture: see the console's warning") from None
+        return self._jpeg
+
+    async def _send(self, message: m.FromPage) -> None:
+        if self._socket is None:
+            raise LinkError("there is no connection to the console")
+        try:
+            await self._socket.send(msgspec.json.encode(message).decode())
+        except ConnectionClosed:
+            raise LinkError("the console has closed the connection: call again to have it opened") from None
+
+    async def _until(self, condition: Any) -> None:
+        while not condition():
+            self._news.clear()
+            await self._news.wait()
+
+    async def _ping(self) -> None:
+        """Signs of life, by which an agent keeps the seat while its command runs; then it gives it back."""
+        with contextlib.suppress(LinkError):
+            while True:
+                await asyncio.sleep(PING_PERIOD_S)
+                await self._send(m.Ping(0.0) if self._said else m.Leave())
+
+    async def _read(self) -> None:
+        assert self._socket is not None
+        try:
+            async for content in self._socket:
+                self._take(content)
+        except (ConnectionClosed, msgspec.DecodeError):
+            pass
+        self._lose("the console has gone")
+
+    def _take(self, content: str | bytes) -> None:
+        if isinstance(content, bytes):
+            self._picture, self._jpeg = m.picture_number(content), content[4:]
+        else:
+            self._on_message(_to_agent.decode(content))
+        self._news.set()
+
+    def _on_message(self, message: m.ToPage) -> None:
+        take = _TAKERS.get(type(message))
+        if take is not None:
+            take(self, message)
+
+    def _on_welcome(self, welcome: m.Welcome) -> None:
+        self.name = welcome.name
+        self.seen.state, self.seen.sights, self.seen.memories = (
+            welcome.state,
+            welcome.sights,
+            welcome.memories,
+        )
+        self.seen.trail, self.seen.walls = list(welcome.trail.points), set(welcome.walls.cells)
+
+    def _on_state(self, state: m.State) -> None:
+        self.seen.state = state
+
+    def _on_sights(self, sights: m.Sights) -> None:
+        self.seen.sights = sights
+
+    def _on_memories(self, memories: m.Memories) -> None:
+        self.seen.memories = memories
+
+    def _on_trail(self, trail: m.Trail) -> None:
+        self.seen.trail = [*self.seen.trail, *trail.points][-MOST_POINTS:]
+
+    def _on_walls(self, walls: m.Walls) -> None:
+        self.seen.walls |= set(walls.cells)
+        self.seen.cell_m = walls.cell_m
+
+    def _on_text(self, text: m.Text) -> None:
+        if text.state != "decoding":
+            self._log("text", text.text or text.note)
+
+    def _on_motion(self, motion: m.Motion) -> None:
+        self._log("motion", " ".join(filter(None, (f"{motion.action}: {motion.outcome}", motion.message))))
+
+    def _on_notice(self, notice: m.Notice) -> None:
+        self._log(notice.level, notice.text)
+        if self._said is not None and not self._said.begun.done():
+            self._said.begun.set_exception(LinkError(notice.text))
+
+    def _on_goal(self, goal: m.Goal) -> None:
+        self._log("goal", f"{goal.state}: {goal.instruction}")
+        said = self._said
+        if said is None or goal.instruction != said.text:
+            return
+        if goal.state == "running":
+            _settle(said.begun, None)
+        elif said.begun.done():
+            self._said = None
+            _settle(said.ended, goal)
+
+    def _log(self, kind: str, text: str) -> None:
+        self.seen.log.append({"at": round(time.time(), 3), "kind": kind, "text": text})
+
+    def _lose(self, reason: str) -> None:
+        """Nothing more is heard: what is waited for ends."""
+        said, self._said = self._said, None
+        if said is not None:
+            if not said.begun.done():
+                said.begun.set_exception(LinkError(reason))
+            _settle(said.ended, m.Goal("failed", said.text, reason))
+        self._news.set()
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+MOST_POINTS = 4000
+_TAKERS: dict[type, Any] = {
+    m.Welcome: ConsoleLink._on_welcome,
+    m.State: ConsoleLink._on_state,
+    m.Sights: ConsoleLink._on_sights,
+    m.Memories: ConsoleLink._on_memories,
+    m.Trail: ConsoleLink._on_trail,
+    m.Walls: ConsoleLink._on_walls,
+    m.Text: ConsoleLink._on_text,
+    m.Motion: ConsoleLink._on_motion,
+    m.Notice: ConsoleLink._on_notice,
+    m.Goal: ConsoleLink._on_goal,
+}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider mcp`: agents at a console that runs, or at one of a simulated robot in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outrider.console.access import DEFAULT_TOKEN_FILE, is_loopback, load_token
+from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.envelope import Envelope
+from outrider.console.agents.link import ConsoleAddress
+from outrider.console.notes import Note
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.errors import ConfigError
+from outrider.core.files.journal import Journal, journal_at
+from outrider.core.files.notary import Notary
+from outrider.core.language.brief import brief
+from outrider.core.language.grammar import Vocabulary
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.mission.words import vocabulary_of, words_text
+from outrider.runtime.node_graph.node_specs import SIMULATION
+
+AGENTS_TOKEN_FILE = DEFAULT_TOKEN_FILE.with_name("agents.token")
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """As the command line has them. `token_file` is the console's; `model` is the robot's draft model."""
+
+    console: str
+    token_file: str = ""
+    model: str = "models/draft"
+    name: str = "mcp"
+    private: bool = False
+
+
+def serve_agents(
+    options: AgentOptions, world: Mapping[str, Any] | None, http: Mapping[str, Any] | None
+) -> None:
+    """Serve until the agent closes the pipe; with `http`, fields of ConsoleSettings, until interrupted.
+
+    With `world`, parameters of the simulation, the robot is a simulated one. Raises ConfigError for a bad
+    option or a missing package, OutriderError where the simulation fails.
+    """
+    try:
+        from outrider.console.agents.serving import serve_http, serve_pipe
+    except ImportError as error:
+        raise ConfigError(f"agents need the package mcp ({error}): pip install 'outrider[mcp]'") from None
+    vocabulary = vocabulary_of(options.model)
+    notary = Notary(Journal(journal_at()), "agents", brief)
+    with closing(notary), _console(options, world, vocabulary, notary.note) as url:
+        settings = _settings(options, url, vocabulary)
+        if http is None:
+            serve_pipe(settings, notary.note)
+            return
+        at = ConsoleSettings(**{**http, "token_file": http["token_file"] or str(AGENTS_TOKEN_FILE)})
+        serve_http(settings, notary.note, at, load_token(at.token_path), lambda port: _say_where(at, port))
+
+
+@contextmanager
+def _console(
+    options: AgentOptions, world: Mapping[str, Any] | None, vocabulary: Vocabulary | None, note: Note
+) -> Iterator[str]:
+    """The console's address: as given, or of one in this process that a simulated robot shows itself on."""
+    if world is None:
+        yield options.console
+        return
+    from outrider.runtime.no_ros.simulated_robot import SimulatedRobot  # slow to import
+
+    with (
+        closing(SimulatedRobot(SIMULATION.checked(world), models_folder(), vocabulary)) as robot,
+        closing(ConsoleServer(robot, ConsoleSettings(port=0), note)) as server,
+    ):
+        robot.show_on(server)
+        print(f"watch and stop it at {server.url}", file=sys.stderr, flush=True)
+        yield server.url
+
+
+def _settings(options: AgentOptions, url: str, vocabulary: Vocabulary | None) -> AgentSettings:
+    token = load_token(Path(options.token_file).expanduser()) if options.token_file else ""
+    return AgentSettings(
+        ConsoleAddress(url, token),
+        Envelope(vocabulary, options.private),
+        words_text(options.model, vocabulary),
+        options.name,
+    )
+
+
+def _say_where(at: ConsoleSettings, port: int) -> None:
+    encrypted = at.tls_cert or is_loopback(at.host)
+    plain = "" if encrypted else "; it goes over the network unencrypted without --tls-cert"
+    where = f"{'https' if at.tls_cert else 'http'}://{at.host}:{port}/mcp"
+    print(f"agents at {where}, the token is in {at.token_path}{plain}", file=sys.stderr, flush=True)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot for a console, without ROS: both models and a simulated home, in a thread of their own."""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.console import messages as m
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer
+from outrider.core.errors import Cancelled, OutriderError, SimulationError
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.ports import TextDecoder
+from outrider.core.values import Pose2D, Velocity, Visibility
+from outrider.decoding.config import DecodingConfig
+from outrider.memory.store.records import RecordFilter
+from outrider.navigation.motion.pilot import MotionEnd
+from outrider.runtime.mission.goal_run import GoalSettings, StepState
+from outrider.runtime.no_ros.simulated_side import SimulatedSide
+from outrider.runtime.reports.live_view import LiveState
+from outrider.runtime.reports.recorder import Recorder
+
+if TYPE_CHECKING:
+    from outrider.runtime.mission.memory_queries import Recollection
+    from outrider.simulation.simulator import Simulator
+
+START_S = 600.0
+PICTURE_PERIOD_S, IDLE_PERIOD_S = 0.1, 0.1
+MEMORIES = 40
+SHAREABLE = RecordFilter(visibility=Visibility.SHAREABLE)
+STOPPED = "the emergency stop is engaged: a person releases it at the console"
+
+
+@dataclass(frozen=True)
+class _Goal:
+    instruction: str
+    on_end: Callable[[GoalEnd], None]
+    number: int
+
+
+@dataclass(frozen=True)
+class _World:
+    """What the thread works with."""
+
+    simulator: Simulator
+    decoder: TextDecoder
+    recollection: Recollection
+
+
+class SimulatedRobot:
+    """Implements `console.robot.RobotPort`. Nobody drives it by hand: its fastest is zero.
+
+    It moves at the pace of real time. A stop or a cancel ends a motion within one period of control.
+    """
+
+    limits = Velocity()
+
+    def __init__(self, world: Mapping[str, Any], folder: Path, vocabulary: Vocabulary | None) -> None:
+        """`world` holds the simulation's parameters, as its node has them. Raises OutriderError."""
+        self._parameters, self._folder, self._vocabulary = world, folder, vocabulary
+        self._goals: queue.Queue[_Goal | None] = queue.Queue()
+        self._newest = self._ended_before = 0
+        self._lock = threading.Lock()
+        self._stopped = False
+        self.collisions = 0
+        self._console: ConsoleServer | None = None
+        self._started = threading.Event()
+        self._error: OutriderError | None = None
+        self._thread = threading.Thread(target=self._run, name="robot", daemon=True)
+        self._thread.start()
+        if not self._started.wait(START_S):
+            raise SimulationError(f"the simulation did not start within {START_S:g} s: see the log")
+        if self._error is not None:
+            raise self._error
+
+    def show_on(self, console: ConsoleServer) -> None:
+        """Tell this console how the robot stands, from now on."""
+        self._console = console
+        console.update(link="local")
+
+    def close(self) -> None:
+        """End what runs, and the thread."""
+        self.cancel_goal()
+        self._goals.put(None)
+        self._thread.join()
+
+    def drive(self, velocity: Velocity) -> None:
+        """Nothing: see `limits`."""
+
+    def set_e_stop(self, engaged: bool) -> bool:
+        self._stopped = engaged
+        if engaged:
+            self.cancel_goal()
+        return True
+
+    def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        with self._lock:
+            self._newest += 1
+            self._goals.put(_Goal(instruction, on_end, self._newest))
+
+    def cancel_goal(self) -> None:
+        with self._lock:
+            self._ended_before = self._newest
+
+    # In the thread of the simulation, which draws its pictures there alone.
+
+    def _run(self) -> None:
+        with ExitStack() as stack:
+            try:
+                world = self._open(stack)
+            except OutriderError as error:
+                self._error = error
+                return
+            finally:
+                self._started.set()
+            while (goal := self._next(world)) is not None:
+                goal.on_end(self._carry_out(world, goal))
+
+    def _next(self, world: _World) -> _Goal | None:
+        """The next goal; meanwhile the newest picture is shown."""
+        watch = _Watch(self._console, world.simulator, lambda: False)
+        while True:
+            watch.console = self._console
+            watch.look(world.simulator.truth())
+            try:
+                return self._goals.get(timeout=IDLE_PERIOD_S)
+            except queue.Empty:
+                continue
+
+    def _open(self, stack: ExitStack) -> _World:
+        from outrider.runtime.datasets.held_out import load_pair
+        from outrider.runtime.mission.memory_queries import Recollection
+        from outrider.runtime.wiring.decoders import local_decoder
+        from outrider.runtime.wiring.memory_stores import open_memory, this_home
+
+        simulator = stack.enter_context(closing(self._simulator()))
+        pair = load_pair(self._folder)
+        decoder = stack.enter_context(closing(local_decoder(pair.target, pair.draft, DecodingConfig())))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-"))
+        memory = stack.enter_context(closing(open_memory(f"{folder}/memory.db")))
+        return _World(simulator, decoder, Recollection(memory, this_home(""), time.time))
+
+    def _simulator(self) -> Simulator:
+        from outrider.simulation.homes import generate_home
+        from outrider.simulation.simulator import open_simulator
+        from outrider.simulation.vocabulary import target_of
+
+        world = self._parameters
+        home = generate_home(world["seed"], target_of(world["holds"]), world["placement"])
+        return open_simulator(home, world["seed"], world["odometry_noise"], world["legs"])
+
+    def _carry_out(self, world: _World, goal: _Goal) -> GoalEnd:
+        from outrider.runtime.mission.mission import Errand
+
+        def is_over() -> bool:
+            return self._stopped or goal.number <= self._ended_before
+
+        if self._stopped:
+            return GoalEnd(False, STOPPED)
+        watch = _Watch(self._console, world.simulator, is_over)
+        side = SimulatedSide(world.simulator, _Told(goal.instruction, self._console), watch, video=False)
+        settings = GoalSettings(instructed=self._vocabulary is None)
+        errand = Errand(side, world.decoder, self._vocabulary, settings, world.recollection)
+        try:
+            result = errand.run(goal.instruction, is_over)
+        except OutriderError as error:
+            return GoalEnd(False, str(error))
+        finally:
+            self.collisions = world.simulator.collisions
+            watch.stand()
+            self._show_memories(world.recollection)
+        return GoalEnd(result.success, STOPPED if self._stopped else result.message)
+
+    def _show_memories(self, recollection: Recollection) -> None:
+        if self._console is not None:
+            found = recollection.memory.recall("things seen here", MEMORIES, SHAREABLE)
+            places = ((one.record.text, one.record.place) for one in found)
+            things = tuple(m.Thing(text, place.x, place.y) for text, place in places if place is not None)
+            self._console.show(m.Memories(things))
+
+
+class _Told(Recorder):
+    """Tells the console how motions end, too."""
+
+    def __init__(self, instruction: str, console: ConsoleServer | None) -> None:
+        super().__init__(instruction)
+        self._console = console
+
+    def on_motion_end(self, end: MotionEnd, time_s: float) -> None:
+        super().on_motion_end(end, time_s)
+        if self._console is not None:
+            outcome = end.ending.name.lower().replace("_", " ")
+            self._console.show(m.Motion(end.session_id, end.step, end.action, outcome, end.message))
+
+
+@dataclass
+class _Watch:
+    """Shows a run on the console at its pace, and ends it where it is to end: raises Cancelled."""
+
+    console: ConsoleServer | None
+    simulator: Simulator
+    is_over: Callable[[], bool]
+    _began_s: float = field(default_factory=time.monotonic)
+    _looked_s: float = 0.0
+    _pose: Pose2D | None = None
+
+    def show(self, state: LiveState) -> None:
+        """A moment of the run."""
+        if self.is_over():
+            raise Cancelled("cancelled")
+        time.sleep(max(0.0, state.time_s - (time.monotonic() - self._began_s)))
+        self._show_text(state)
+        self.look(self.simulator.truth())
+
+    def look(self, pose: Pose2D) -> None:
+        """Show where the robot is; its picture now and then."""
+        if self.console is None:
+            return
+        self.console.show_pose(pose)
+        self.console.update(moving=self._pose is not None and pose != self._pose)
+        self._pose = pose
+        if time.monotonic() - self._looked_s >= PICTURE_PERIOD_S:
+            self.console.show_picture(self.simulator.frame_jpeg())
+            self._looked_s = time.monotonic()
+
+    def stand(self) -> None:
+        """The robot stands."""
+        if self.console is not None:
+            self.console.update(moving=False)
+
+    def _show_text(self, state: LiveState) -> None:
+        update = state.update
+        if self.console is not None and update.session_id and update.state is not StepState.WITHDRAWN:
+            self.console.show(
+                m.Text(
+                    session=update.session_id,
+                    step=update.step,
+                    state=update.state.name.lower(),
+                    text=update.text,
+                    action=update.action if update.action_complete else "",
+                    latency_s=update.latency_s,
+                    tokens_per_s=update.tokens_per_s,
+                    tokens_per_round=update.tokens_per_round,
+                )
+            )

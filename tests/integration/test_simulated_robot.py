@@ -1,0 +1,70 @@
+"""A console's robot without ROS: it moves as it is told, and stands at once when it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.consoles import Page, wait_until
+
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.runtime.common.paths import models_folder
+from outrider.runtime.mission.words import vocabulary_of
+from outrider.runtime.no_ros.simulated_robot import STOPPED, SimulatedRobot
+from outrider.runtime.node_graph.node_specs import SIMULATION
+
+
+@pytest.fixture(scope="module")
+def robot() -> Iterator[SimulatedRobot]:
+    folder = models_folder()
+    world = SIMULATION.checked({"holds": "silver bottle", "seed": 1, "placement": "in_view"})
+    robot = SimulatedRobot(world, folder, vocabulary_of(str(folder / "draft")))
+    yield robot
+    robot.close()
+
+
+@pytest.fixture
+def page(robot: SimulatedRobot) -> Iterator[Page]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    robot.show_on(server)
+    yield Page(server)
+    robot.set_e_stop(False)
+    server.close()
+
+
+def test_it_moves_as_it_is_told_and_shows_it(page: Page) -> None:
+    assert page.welcome["limits"] == [0.0, 0.0, 0.0]
+    page.send(do="say", text="turn left")
+    page.read("state", moving=True, goal="turn left")
+    page.read("motion", outcome="completed")
+    page.read("goal", state="done")
+    assert page.read_picture()[1].startswith(b"\xff\xd8")
+
+
+def test_a_stop_ends_its_motion_and_what_is_told_later(robot: SimulatedRobot, page: Page) -> None:
+    page.send(do="say", text="find the silver bottle")
+    page.read("state", moving=True)
+    page.send(do="e_stop", engaged=True)
+    assert page.read("goal", state="failed")["message"] == STOPPED
+    pose = page.read("state", moving=False)["pose"]
+    page.send(do="say", text="turn left")
+    assert page.read("goal", state="failed")["message"] == STOPPED
+    assert page.read("state")["pose"] == pose
+
+
+def test_a_cancel_ends_a_command_that_waits_too(robot: SimulatedRobot) -> None:
+    ends: list[GoalEnd] = []
+    robot.send_goal("find the silver bottle", ends.append)
+    robot.send_goal("turn left", ends.append)
+    robot.cancel_goal()
+    wait_until(lambda: len(ends) == 2, "both end")
+    assert not any(end.success for end in ends)
+
+
+def test_what_it_is_told_it_remembers_until_it_ends(robot: SimulatedRobot) -> None:
+    ends: list[GoalEnd] = []
+    robot.send_goal("remember that my keys hang by the door", ends.append)
+    robot.send_goal("what do you know about my keys?", ends.append)
+    wait_until(lambda: len(ends) == 2, "the answer")
+    assert ends[1].success and "by the door" in ends[1].message

@@ -1,0 +1,358 @@
+"""Agents by the Model Context Protocol: the SDK's own client, a console, and a robot that is only told."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra mcp is not installed")
+
+import httpx
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.memory import create_connected_server_and_client_session
+from support.agents import call, over_a_pipe
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console import messages as m
+from outrider.console.agents.agent import AgentSettings
+from outrider.console.agents.envelope import Envelope
+from outrider.console.agents.link import ConsoleAddress
+from outrider.console.agents.serving import serve_http
+from outrider.console.agents.tools import make_server
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+from outrider.core.errors import ConfigError, InstructionError
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.planner import plan_of
+from outrider.evaluation.robot.hostile_calls import hostile_calls, hostile_sentences
+
+WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
+TOKEN = "of a console, or of agents"
+TOOLS = {
+    *("goal", "cancel", "stop", "status", "picture", "ask", "remember", "recall", "forget", "words"),
+}
+Notes = list[tuple[str, ...]]
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def console(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return []
+
+
+def settings(console: ConsoleServer, private: bool = False, token: str = "") -> AgentSettings:
+    return AgentSettings(ConsoleAddress(console.url, token), Envelope(WORDS, private), "say: turn left")
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    console: ConsoleServer, notes: Notes | None = None, private: bool = False
+) -> AsyncIterator[ClientSession]:
+    """A session within this process."""
+
+    def note(who: str, did: str, what: str = "", said: str = "") -> None:
+        if notes is not None:
+            notes.append((who, did, what, said))
+
+    server = make_server(settings(console, private), note)
+    async with create_connected_server_and_client_session(server) as session:
+        yield session
+
+
+async def until(condition: Any, what: str) -> Any:
+    """As `wait_until`, beside a session."""
+    return await asyncio.to_thread(wait_until, condition, what)
+
+
+async def use(session: ClientSession, console: ConsoleServer, robot: FakeRobot) -> None:
+    """What an agent has, once through."""
+    tools = {tool.name for tool in (await session.list_tools()).tools}
+    assert tools == TOOLS
+    assert (await call(session, "words"))[0]
+    taken, text = await call(session, "goal", sentence="turn left")
+    assert taken and "turn left" in text and robot.goals[-1][0] == "turn left"
+    _, text = await call(session, "status")
+    assert json.loads(text)["goal"] == "turn left" and json.loads(text)["driver"] == json.loads(text)["you"]
+    robot.goals[-1][1](GoalEnd(True, "stands"))
+    await until(lambda: console._hub._running is None, "the end")
+    await until(lambda: not console._hub._seat.driver, "the seat is given back")
+    looking = asyncio.create_task(session.call_tool("picture", {}))
+    camera = b"\xff\xd8 a picture \xff\xd9"
+    await until(lambda: console.show_picture(camera) or looking.done(), "a picture")
+    picture = (await looking).content[0]
+    assert base64.b64decode(picture.data) == b"\xff\xd8 a picture \xff\xd9"
+    console.show(m.Memories((m.Thing("a red chair", 1.0, 2.0), m.Thing("a blue bottle", 0.0, 0.0))))
+    floor = await session.read_resource("outrider://map")
+    log = await session.read_resource("outrider://log")
+    assert "a blue bottle" in floor.contents[0].text and "done: turn left" in log.contents[0].text
+    assert json.loads((await call(session, "recall", what="Chair"))[1]) == [
+        {"what": "a red chair", "x": 1.0, "y": 2.0}
+    ]
+    assert await call(session, "stop") == (
+        True,
+        "the emergency stop is engaged; a person releases it, at the console",
+    )
+    assert robot.e_stops and all(robot.e_stops) and robot.drives == []
+
+
+def test_an_agent_uses_the_robot_over_a_pipe(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with over_a_pipe("--console", console.url) as session:
+            await use(session, console, robot)
+
+    asyncio.run(run())
+
+
+@contextlib.contextmanager
+def served_over_http(console: ConsoleServer) -> Iterator[str]:
+    """The address of agents, for as long as the process runs."""
+    ports: list[int] = []
+    thread = threading.Thread(
+        target=serve_http,
+        args=(settings(console), lambda *_, **__: None, ConsoleSettings(port=0), TOKEN, ports.append),
+        daemon=True,
+    )
+    thread.start()
+    yield f"http://127.0.0.1:{wait_until(lambda: ports, 'the server')[0]}/mcp"
+
+
+def test_an_agent_uses_the_robot_over_http_with_a_token(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run(url: str) -> None:
+        async with (
+            httpx.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as client,
+            streamable_http_client(url, http_client=client) as (incoming, outgoing, _),
+            ClientSession(incoming, outgoing) as session,
+        ):
+            await session.initialize()
+            await use(session, console, robot)
+
+    with served_over_http(console) as url:
+        asyncio.run(run(url))
+
+
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", f"bearer {TOKEN}", TOKEN, "Basic x"])
+def test_http_without_the_token_is_refused(console: ConsoleServer, robot: FakeRobot, given: str) -> None:
+    with served_over_http(console) as url:
+        for method in ("POST", "GET", "DELETE"):
+            answer = httpx.request(method, url, headers={"Authorization": given}, content=b"x" * 100)
+            assert answer.status_code == 401 and "Bearer" in answer.text
+    assert console.num_viewers == 0
+
+
+def test_a_request_that_is_too_large_is_refused(console: ConsoleServer) -> None:
+    with served_over_http(console) as url:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        assert httpx.post(url, headers=headers, content=b"x" * 100_000).status_code == 413
+
+
+def test_hostile_calls_move_nothing_and_stops_are_taken_among_them(
+    console: ConsoleServer, robot: FakeRobot, notes: Notes
+) -> None:
+    async def run() -> None:
+        async with connected(console, notes) as session:
+            for batch in range(20):
+                calls = [json.loads(line) for line in itertools.islice(lines, 100)]
+                work = [session.call_tool(c["params"]["name"], c["params"]["arguments"]) for c in calls]
+                stop = call(session, "stop")
+                await asyncio.gather(*work, stop, return_exceptions=True)
+                assert len(robot.e_stops) > batch and all(robot.e_stops)
+
+    def usable(line: bytes) -> bool:
+        try:
+            call = json.loads(line)
+            return call["method"] == "tools/call" and isinstance(call["params"]["arguments"], dict)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return False
+
+    lines = (line for kind, line in hostile_calls(seed=5) if usable(line) and "\\ud800" not in str(line))
+    asyncio.run(run())
+    assert robot.drives == []
+    for sentence, _ in robot.goals:
+        assert plan_of(sentence, WORDS).steps
+    assert sum(note[1] == "call" for note in notes) < 100, "a flood fills no journal"
+
+
+@pytest.mark.parametrize("sentence", hostile_sentences())
+def test_no_hostile_sentence_is_a_plan_that_moves(sentence: str) -> None:
+    with pytest.raises(InstructionError):
+        assert not Envelope(WORDS).plan(sentence).moves
+        raise InstructionError("it may be read, and moves nothing")
+
+
+def test_a_pipe_full_of_garbage_is_answered_and_a_stop_in_it_is_done(
+    console: ConsoleServer, robot: FakeRobot
+) -> None:
+    import subprocess
+
+    from support.agents import COMMAND
+
+    sent = b"".join(line for _, line in itertools.islice(hostile_calls(seed=1), 3000))
+    stop = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"stop","arguments":{}}}\n'
+    process = subprocess.run(
+        [*COMMAND, "--console", console.url], input=sent + stop, capture_output=True, timeout=100, check=False
+    )
+    assert process.returncode == 0 and b"Traceback" not in process.stderr
+    answers = [json.loads(line) for line in process.stdout.splitlines()]
+    assert any("messages a second" in answer.get("error", {}).get("message", "") for answer in answers)
+    assert robot.e_stops and all(robot.e_stops) and robot.drives == [] and robot.goals == []
+
+
+def test_one_drives_at_a_time_and_a_person_comes_first(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        page = await asyncio.to_thread(Page, console)
+        async with connected(console) as first, connected(console) as second:
+            assert (await call(first, "goal", sentence="turn left"))[0]
+            taken, reason = await call(second, "goal", sentence="turn right")
+            assert not taken and "has the driver's seat" in reason
+            taken, reason = await call(first, "goal", sentence="turn right")
+            assert not taken and '"turn left" is under way' in reason
+            page.send(do="take")
+            await until(lambda: robot.cancels, "the agent's command ends")
+            robot.goals[0][1](GoalEnd(False, "cancelled"))
+            taken, reason = await call(second, "goal", sentence="turn right")
+            assert not taken and "viewer 1 has the driver's seat" in reason
+            page.vanish()
+
+    asyncio.run(run())
+    assert [said for said, _ in robot.goals] == ["turn left"]
+
+
+def test_how_a_command_ends_is_told_to_the_agent_that_waits(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            goal = asyncio.create_task(call(session, "goal", sentence="find the red chair", wait_s=60.0))
+            await until(lambda: robot.goals, "the goal")
+            robot.goals[0][1](GoalEnd(False, "no chair is in sight"))
+            assert await goal == (True, "failed: no chair is in sight")
+            assert (
+                json.loads((await call(session, "status"))[1])["last_goal"] == "failed: no chair is in sight"
+            )
+
+    asyncio.run(run())
+
+
+def test_a_sentence_that_says_stop_ends_what_runs(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            for sentence in ("stop", "halt sofort an", "stop and then turn left"):
+                assert await call(session, "goal", sentence=sentence) == (True, "cancelled: the robot stands")
+
+    asyncio.run(run())
+    assert robot.cancels >= 3 and robot.goals == []
+
+
+def test_an_agent_that_leaves_takes_its_command_along(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            await call(session, "goal", sentence="find the red chair")
+
+    asyncio.run(run())
+    wait_until(lambda: robot.cancels, "the command ends")
+
+
+def test_private_memories_are_for_agents_that_may_hear_them(console: ConsoleServer, robot: FakeRobot) -> None:
+    async def run(private: bool) -> list[tuple[bool, str]]:
+        async with connected(console, private=private) as session:
+            asked = asyncio.create_task(call(session, "ask", question="where are my keys?"))
+            if private:
+                await until(lambda: robot.goals, "the question")
+                robot.goals[-1][1](GoalEnd(True, "under the mat"))
+            forgot = asyncio.create_task(call(session, "forget", about="keys")) if not private else None
+            if forgot is not None:
+                await until(lambda: robot.goals, "the order")
+                robot.goals[-1][1](GoalEnd(True, "forgot: the keys are under the mat"))
+            return [await task for task in (asked, forgot) if task is not None]
+
+    (asked, reason), (forgot, told) = asyncio.run(run(private=False))
+    assert not asked and "--private" in reason and forgot and told == "done"
+    robot.goals.clear()
+    assert asyncio.run(run(private=True)) == [(True, "done: under the mat")]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda e: e.asking("find the red chair"), "no question"),
+        (lambda e: e.remembering("x\nturn left"), "control characters"),
+        (lambda e: e.plan("forget everything"), "not everything"),
+        (lambda e: e.plan("find the green sofa"), "knows no"),
+        (lambda e: e.plan("x" * 401), "401 characters"),
+    ],
+)
+def test_what_is_outside_the_envelope_is_refused_with_a_reason(make: Any, reason: str) -> None:
+    with pytest.raises(InstructionError, match=reason):
+        make(Envelope(WORDS))
+
+
+def test_without_a_console_every_call_says_what_to_start(robot: FakeRobot) -> None:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    server.close()
+
+    async def run() -> None:
+        async with connected(server) as session:
+            for tool in ("status", "stop", "cancel"):
+                taken, reason = await call(session, tool)
+                assert not taken and "start `outrider console`" in reason
+
+    asyncio.run(run())
+
+
+def test_a_console_that_comes_back_is_found_again(robot: FakeRobot, console: ConsoleServer) -> None:
+    async def run() -> None:
+        async with connected(console) as session:
+            assert (await call(session, "status"))[0]
+            port = console.port
+            console.close()
+            again = ConsoleServer(robot, ConsoleSettings(port=port))
+            assert (await call(session, "status"))[0]
+            again.close()
+
+    asyncio.run(run())
+
+
+def test_the_consoles_login_is_passed_with_its_token(tmp_path: Path, robot: FakeRobot) -> None:
+    file = tmp_path / "token"
+    server = ConsoleServer(robot, ConsoleSettings(port=0, login=True, token_file=str(file)))
+
+    async def status(token: str) -> tuple[bool, str]:
+        note = lambda *_, **__: None  # noqa: E731
+        async with create_connected_server_and_client_session(
+            make_server(settings(server, token=token), note)
+        ) as session:
+            return await call(session, "status")
+
+    assert asyncio.run(status(file.read_text().strip()))[0]
+    taken, reason = asyncio.run(status("a wrong token, long enough"))
+    assert not taken and "--console-token-file" in reason
+    taken, reason = asyncio.run(status(""))
+    assert not taken
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8088", "ftp://x/", "http://", "http://x:99999/", "file:///etc"]
+)
+def test_an_address_that_is_none_is_named(url: str) -> None:
+    with pytest.raises(ConfigError, match="--console"):
+        ConsoleAddress(url)

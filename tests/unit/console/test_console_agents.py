@@ -1,0 +1,103 @@
+"""An agent among the console's viewers: it says what to do, drives nothing, and gives way to persons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.consoles import FakeRobot, Page, wait_until
+
+from outrider.console.hub import MAX_AGENTS
+from outrider.console.robot import GoalEnd
+from outrider.console.server import ConsoleServer, ConsoleSettings
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def server(robot: FakeRobot) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(robot, ConsoleSettings(port=0))
+    yield server
+    server.close()
+
+
+def agent(server: ConsoleServer, name: str = "planner") -> Page:
+    return Page(server, agent=name)
+
+
+def test_an_agent_commands_in_words_and_everybody_sees_who(server: ConsoleServer, robot: FakeRobot) -> None:
+    page, program = Page(server), agent(server)
+    program.send(do="say", text="turn left")
+    page.read("state", driver=program.name, goal="turn left")
+    assert program.name == "agent planner 2" and robot.goals[0][0] == "turn left"
+
+
+def test_an_agent_moves_nothing_by_hand(server: ConsoleServer, robot: FakeRobot) -> None:
+    program = agent(server)
+    program.drive(forward=1.0)
+    assert "in words" in program.read("notice")["text"]
+    program.send(do="drive", forward=0.0, left=0.0, turn=1.0, beat=program.beat)
+    program.send(do="e_stop", engaged=True)
+    wait_until(lambda: robot.e_stops, "the stop")
+    program.release_e_stop()
+    program.send(do="ping", sent_ms=1.0)
+    program.read("pong")
+    assert robot.drives == [] and robot.e_stops == [True]
+
+
+@pytest.mark.parametrize("asks", [{"do": "take"}, {"do": "say", "text": "turn right"}])
+def test_a_person_has_an_agents_seat_for_the_asking(
+    server: ConsoleServer, robot: FakeRobot, asks: dict[str, str]
+) -> None:
+    page, program = Page(server), agent(server)
+    program.send(do="say", text="turn left")
+    page.read("state", driver=program.name)
+    page.send(**asks)
+    page.read("state", driver=page.name)
+    wait_until(lambda: robot.cancels, "the agent's command ends")
+    program.send(do="say", text="turn left")
+    assert "has the driver's seat" in program.read("notice")["text"]
+
+
+def test_an_agent_takes_no_ones_seat(server: ConsoleServer, robot: FakeRobot) -> None:
+    first, second = agent(server), agent(server, "other")
+    first.send(do="say", text="turn left")
+    second.read("state", driver=first.name)
+    second.send(do="say", text="turn right")
+    second.read("notice")
+    assert [said for said, _ in robot.goals] == ["turn left"] and robot.cancels == 0
+
+
+def test_the_command_of_an_agent_that_vanishes_ends(server: ConsoleServer, robot: FakeRobot) -> None:
+    page, program = Page(server), agent(server)
+    program.send(do="say", text="find the red chair")
+    page.read("state", goal="find the red chair")
+    program.vanish()
+    wait_until(lambda: robot.cancels, "the command ends")
+
+
+def test_a_command_that_is_not_the_vanished_agents_goes_on(server: ConsoleServer, robot: FakeRobot) -> None:
+    page, program = Page(server), agent(server)
+    page.send(do="say", text="find the red chair")
+    page.read("state", goal="find the red chair")
+    program.vanish()
+    page.read("state", viewers=1)
+    robot.goals[0][1](GoalEnd(True, ""))
+    page.read("goal", state="done")
+    assert robot.cancels == 0
+
+
+def test_agents_leave_room_for_persons(server: ConsoleServer) -> None:
+    pages = [agent(server) for _ in range(MAX_AGENTS)]
+    with pytest.raises(Exception, match="too many viewers"):
+        agent(server)
+    assert Page(server).name and len(pages) == MAX_AGENTS
+
+
+@pytest.mark.parametrize("name", ["a b", "x" * 33, "\x1b[31m", "агент", "viewer 1\n"])
+def test_an_agents_name_is_plain(server: ConsoleServer, name: str) -> None:
+    with pytest.raises(Exception, match="not a message of this console"):
+        agent(server, name)
