@@ -204,18 +204,21 @@ def replay(
         str | None, typer.Option(help="A verifier that runs already; by default one of its own.")
     ] = None,
     key_file: KeyFile = None,
+    journal_key: Annotated[
+        Path | None, typer.Option(help="Key of a journal; by default the one beside it.")
+    ] = None,
     link: Annotated[str | None, typer.Option(help="Network to emulate, as for `demo`.")] = None,
     models: Models = None,
     json_file: Json = None,
 ) -> None:
     """Decode a recorded run again, without a robot; exit status 1 if a text is not the recorded one.
 
-    Of a journal it proves that no line was changed, and names the first that was; --key-file is its key.
+    Of a journal it proves that no line was changed, or names the first that was.
     """
     if file.name.endswith(JOURNAL_SUFFIX):
         from outrider.runtime.reports.journal_report import print_proof
 
-        raise typer.Exit(0 if print_proof(file, key_file, json_file) else 1)
+        raise typer.Exit(0 if print_proof(file, journal_key, json_file) else 1)
     from outrider.decoding.config import DecodingConfig, drafter_names
     from outrider.runtime.reports.replay import replay
 

@@ -210,7 +210,7 @@ def _key(path: Path) -> bytes:
     try:
         return read_private(path).strip().encode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the journal's key: {error}; give it with --key-file") from None
+        raise ConfigError(f"cannot read the journal's key: {error}; give it with --journal-key") from None
 
 
 def _short(text: str) -> str:

@@ -232,8 +232,9 @@ class _Watch:
             self._looked_s = time.monotonic()
 
     def stand(self) -> None:
-        """The robot stands."""
+        """Show where the robot stands."""
         if self.console is not None:
+            self.console.show_pose(self.simulator.truth())
             self.console.update(moving=False)
 
     def _show_text(self, state: LiveState) -> None:
