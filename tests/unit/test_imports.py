@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "evaluation": (
         {".", "common"},
-        {"aggregation", "decoding", "robot"},
+        {"agents", "aggregation", "decoding", "robot"},
         {"alternatives"},
         {"kills", "pair", "serving"},
         {"models", "weights"},

@@ -176,7 +176,7 @@ def eval_agents(
 
     So it is too if a stop among the calls takes more than 0.3 s. Needs the extra `mcp`.
     """
-    from outrider.evaluation.robot.hostile_agents import evaluate_agents
+    from outrider.evaluation.agents.hostile_agents import evaluate_agents
 
     raise typer.Exit(0 if evaluate_agents(calls, seed, json_file).holds else 1)
 

@@ -34,7 +34,7 @@ from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import ConfigError, InstructionError
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import plan_of
-from outrider.evaluation.robot.hostile_calls import hostile_calls, hostile_sentences
+from outrider.evaluation.agents.hostile_calls import hostile_calls, hostile_sentences
 
 WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
 TOKEN = "of a console, or of agents"

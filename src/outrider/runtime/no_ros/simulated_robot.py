@@ -22,8 +22,9 @@ from outrider.core.ports import TextDecoder
 from outrider.core.values import Pose2D, Velocity, Visibility
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.store.records import RecordFilter
-from outrider.navigation.motion.pilot import MotionEnd
-from outrider.runtime.mission.goal_run import GoalSettings, StepState
+from outrider.navigation.motion.step_motions import MotionEnd
+from outrider.runtime.mission.goal_run import GoalSettings
+from outrider.runtime.mission.robot_side import StepState
 from outrider.runtime.no_ros.simulated_side import SimulatedSide
 from outrider.runtime.reports.live_view import LiveState
 from outrider.runtime.reports.recorder import Recorder
@@ -166,10 +167,11 @@ class SimulatedRobot:
         if self._stopped:
             return GoalEnd(False, STOPPED)
         watch = _Watch(self._console, world.simulator, is_over)
-        side = SimulatedSide(world.simulator, _Told(goal.instruction, self._console), watch, video=False)
+        told = _Told(goal.instruction, self._console)
         settings = GoalSettings(instructed=self._vocabulary is None)
-        errand = Errand(side, world.decoder, self._vocabulary, settings, world.recollection)
         try:
+            side = SimulatedSide(world.simulator, told, watch, video=False)
+            errand = Errand(side, world.decoder, self._vocabulary, settings, world.recollection)
             result = errand.run(goal.instruction, is_over)
         except OutriderError as error:
             return GoalEnd(False, str(error))

@@ -25,7 +25,7 @@ from outrider.core.files.terminal import make_console, tracked
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D, Velocity
-from outrider.evaluation.robot.hostile_calls import call_line, hostile_calls
+from outrider.evaluation.agents.hostile_calls import call_line, hostile_calls
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
