@@ -45,6 +45,7 @@ def test_it_moves_as_it_is_told_and_shows_it(page: Page) -> None:
     page.read("state", moving=True, goal="turn left")
     page.read("motion", outcome="done")
     page.read("goal", state="done")
+    page.send(do="seen", picture=10**6)
     assert page.read_picture()[1].startswith(b"\xff\xd8")
 
 
