@@ -23,14 +23,17 @@ from outrider.core.values import Pose2D, Velocity, Visibility
 from outrider.decoding.config import DecodingConfig
 from outrider.memory.store.records import RecordFilter
 from outrider.navigation.motion.step_motions import MotionEnd
+from outrider.navigation.sensing.floor_map import FloorMap
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.robot_side import StepState
 from outrider.runtime.no_ros.simulated_side import SimulatedSide
+from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.live_view import LiveState
 from outrider.runtime.reports.recorder import Recorder
 
 if TYPE_CHECKING:
     from outrider.runtime.mission.memory_queries import Recollection
+    from outrider.runtime.plans.run_log import RunLog
     from outrider.simulation.simulator import Simulator
 
 START_S = 600.0
@@ -54,6 +57,8 @@ class _World:
     simulator: Simulator
     decoder: TextDecoder
     recollection: Recollection
+    floor: FloorMap
+    log: RunLog
 
 
 class SimulatedRobot:
@@ -139,6 +144,7 @@ class SimulatedRobot:
     def _open(self, stack: ExitStack) -> _World:
         from outrider.runtime.datasets.held_out import load_pair
         from outrider.runtime.mission.memory_queries import Recollection
+        from outrider.runtime.plans.run_log import RunLog
         from outrider.runtime.wiring.decoders import local_decoder
         from outrider.runtime.wiring.memory_stores import open_memory, this_home
 
@@ -147,7 +153,8 @@ class SimulatedRobot:
         decoder = stack.enter_context(closing(local_decoder(pair.target, pair.draft, DecodingConfig())))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="outrider-"))
         memory = stack.enter_context(closing(open_memory(f"{folder}/memory.db")))
-        return _World(simulator, decoder, Recollection(memory, this_home(""), time.time))
+        recollection = Recollection(memory, this_home(""), time.time)
+        return _World(simulator, decoder, recollection, FloorMap(), RunLog())
 
     def _simulator(self) -> Simulator:
         from outrider.simulation.homes import generate_home
@@ -159,7 +166,7 @@ class SimulatedRobot:
         return open_simulator(home, world["seed"], world["odometry_noise"], world["legs"])
 
     def _carry_out(self, world: _World, goal: _Goal) -> GoalEnd:
-        from outrider.runtime.mission.mission import Errand
+        from outrider.runtime.plans.errand import Errand
 
         def is_over() -> bool:
             return self._stopped or goal.number <= self._ended_before
@@ -171,7 +178,17 @@ class SimulatedRobot:
         settings = GoalSettings(instructed=self._vocabulary is None)
         try:
             side = SimulatedSide(world.simulator, told, watch, video=False)
-            errand = Errand(side, world.decoder, self._vocabulary, settings, world.recollection)
+            side.floor = world.floor
+            errand = Errand(
+                side,
+                world.decoder,
+                self._vocabulary,
+                settings,
+                world.recollection,
+                world.floor,
+                log=world.log,
+                on_progress=watch.show_plan,
+            )
             result = errand.run(goal.instruction, is_over)
         except OutriderError as error:
             return GoalEnd(False, str(error))
@@ -213,6 +230,7 @@ class _Watch:
     _began_s: float = field(default_factory=time.monotonic)
     _looked_s: float = 0.0
     _pose: Pose2D | None = None
+    _plan: m.Plan = field(default_factory=m.Plan)
 
     def show(self, state: LiveState) -> None:
         """A moment of the run."""
@@ -233,9 +251,19 @@ class _Watch:
             self.console.show_picture(self.simulator.frame_jpeg())
             self._looked_s = time.monotonic()
 
+    def say(self, line: str) -> None:
+        """The page shows the same by itself."""
+
+    def show_plan(self, progress: Progress) -> None:
+        """How far the plan is."""
+        self._plan = m.Plan(progress.steps, progress.current, running=progress.current < len(progress.steps))
+        if self.console is not None:
+            self.console.show(self._plan)
+
     def stand(self) -> None:
         """Show where the robot stands."""
         if self.console is not None:
+            self.console.show(m.Plan(self._plan.steps, self._plan.current))
             self.console.show_pose(self.simulator.truth())
             self.console.update(moving=False)
 

@@ -27,6 +27,9 @@ class View(Protocol):
     def show(self, state: LiveState) -> None:
         """A moment of the run. May raise Cancelled, which ends it where it is."""
 
+    def say(self, line: str) -> None:
+        """A line about the run."""
+
 
 class SimulatedSide:
     """Implements `robot_side.RobotSide` in one thread, maps the floor, and records the run.
