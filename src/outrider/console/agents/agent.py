@@ -99,7 +99,7 @@ class Agent:
     async def status(self) -> str:
         """How the robot stands, as JSON."""
         await self._look()
-        state = msgspec.to_builtins(await self._link.state())
+        state = msgspec.to_builtins(self._link.seen.state)
         return _json({**state, "you": self.name, "last_goal": self._last_end})
 
     async def words(self) -> str:
@@ -167,9 +167,11 @@ class Agent:
             self._note(self.name, "call", call)
 
     async def _look(self) -> None:
+        """Admit a call, and wait until all that the console has told so far is known."""
         with self._counting_refusals():
             self._pace.call()
             await self._open()
+            await self._link.state()
 
     async def _open(self) -> None:
         async with self._opening:
