@@ -95,7 +95,7 @@ async def use(session: ClientSession, console: ConsoleServer, robot: FakeRobot) 
     _, text = await call(session, "status")
     assert json.loads(text)["goal"] == "turn left" and json.loads(text)["driver"] == json.loads(text)["you"]
     robot.goals[-1][1](GoalEnd(True, "stands"))
-    await until(lambda: console._hub._running is None, "the end")
+    await until(lambda: not console._hub._state.goal, "the end")
     await until(lambda: not console._hub._seat.driver, "the seat is given back")
     looking = asyncio.create_task(session.call_tool("picture", {}))
     camera = b"\xff\xd8 a picture \xff\xd9"
