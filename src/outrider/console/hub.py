@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from outrider.console.floor import CELL_M, FloorSketch
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.seat import Seat
-from outrider.console.viewer import Viewer
+from outrider.console.viewer import Names, Viewer
 from outrider.core.language.planner import says_to_stop
 from outrider.core.values import Pose2D, RangeScan, Velocity
 
@@ -28,7 +27,7 @@ STALE_S = 0.5
 """A driver who has not heard of the robot for this long drives blind, and does not drive."""
 STATE_PERIOD_S = 0.1
 BEATS_KEPT = 64
-MAX_VIEWERS, MAX_AGENTS, MAX_NAMES = 32, 4, 256
+MAX_VIEWERS, MAX_AGENTS = 32, 4
 KEPT_TEXTS, KEPT_ROUNDS, KEPT_MOTIONS = 30, 120, 30
 
 
@@ -36,9 +35,8 @@ class Hub:
     """Everything here runs on the event loop. What viewers may do:
 
     - emergency stop and cancel: everybody, always;
-    - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these.
-
-    An agent may command, and nothing else of these. It gives way to persons; its command ends with it.
+    - drive, command, release of the emergency stop: the driver; a free seat is taken by asking for these;
+    - an agent: command alone. It gives way to persons, and its command ends with it.
     """
 
     def __init__(
@@ -47,8 +45,7 @@ class Hub:
         self._robot, self._note = robot, note
         self._clock = clock
         self._viewers: dict[str, Viewer] = {}
-        self._names: dict[str, str] = {}
-        self._count = 0
+        self._names = Names()
         self._seat = Seat()
         self._state = m.State()
         self._beats: deque[float] = deque(maxlen=BEATS_KEPT)
@@ -167,20 +164,13 @@ class Hub:
         """Whether this viewer may join: one who was here may always come back."""
         if hello.agent and sum(viewer.is_agent for viewer in self._viewers.values()) >= MAX_AGENTS:
             return False
-        return hello.resume in self._names or len(self._viewers) < MAX_VIEWERS
+        return self._names.knows(hello.resume) or len(self._viewers) < MAX_VIEWERS
 
     def join(self, hello: m.Hello) -> Viewer:
         """A new viewer, or one that comes back and is who it was; an older connection of its is replaced."""
-        secret = hello.resume if hello.resume in self._names else secrets.token_urlsafe(16)
-        if secret not in self._names:
-            self._count += 1
-            kind = f"agent {hello.agent}" if hello.agent else "viewer"
-            self._names[secret] = f"{kind} {self._count}"
-        if len(self._names) > MAX_NAMES:
-            del self._names[next(name for name in self._names if name not in self._viewers)]
-        viewer = Viewer(self._names[secret], secret, bool(hello.agent))
-        replaced = self._viewers.get(secret)
-        self._viewers[secret] = viewer
+        viewer = self._names.viewer(hello, self._viewers)
+        replaced = self._viewers.get(viewer.secret)
+        self._viewers[viewer.secret] = viewer
         if replaced is not None:
             replaced.mailbox.close()
         viewer.mailbox.put_first(m.write(self._welcome(viewer)))
@@ -230,7 +220,7 @@ class Hub:
             self._cancel(viewer)
         viewer.count_message(self._clock())
         self._seat.heard(viewer.name, self._clock())
-        if viewer.is_agent and _is_for_persons(message):
+        if viewer.is_agent and m.is_for_persons(message):
             self._warn(viewer, "an agent says what to do in words: a person drives and releases the stop")
         elif isinstance(message, m.Drive):
             self._drive(viewer, message)
@@ -270,7 +260,10 @@ class Hub:
 
     def _claims(self, viewer: Viewer) -> bool:
         """Whether the viewer drives, in a seat that was free if need be; one who does not is told why."""
-        self._give_way(viewer)
+        agents = [other.name for other in self._viewers.values() if other.is_agent]
+        if not viewer.is_agent and self._seat.driver in agents:  # who give way to a person
+            self._seat.leave(self._seat.driver)
+            self._cancel(viewer)
         before = self._seat.driver
         if self._seat.take(viewer.name, self._clock()):
             if before != viewer.name:
@@ -279,13 +272,6 @@ class Hub:
             return True
         self._warn(viewer, f"{self._seat.driver} has the driver's seat")
         return False
-
-    def _give_way(self, viewer: Viewer) -> None:
-        """A person has the seat of an agent for the asking, and the agent's command ends."""
-        agents = [other.name for other in self._viewers.values() if other.is_agent]
-        if not viewer.is_agent and self._seat.driver in agents:
-            self._seat.leave(self._seat.driver)
-            self._cancel(viewer)
 
     def _drive(self, viewer: Viewer, message: m.Drive) -> None:
         still = not (message.forward or message.left or message.turn)
@@ -361,7 +347,3 @@ class Hub:
             self._note(viewer.name, "refused", text)
         if is_due or viewer.is_agent:
             viewer.mailbox.put(m.write(m.Notice("warning", text)))
-
-
-def _is_for_persons(message: m.FromPage) -> bool:
-    return isinstance(message, m.Drive) or (isinstance(message, m.EStop) and not message.engaged)

@@ -279,6 +279,11 @@ def is_stop(message: FromPage) -> bool:
     return isinstance(message, Cancel) or (isinstance(message, EStop) and message.engaged)
 
 
+def is_for_persons(message: FromPage) -> bool:
+    """What no agent may say: to drive by hand, and to release the emergency stop."""
+    return isinstance(message, Drive) or (isinstance(message, EStop) and not message.engaged)
+
+
 def write(message: ToPage) -> str:
     """Returns a message to the page as JSON."""
     return _encoder.encode(message).decode()

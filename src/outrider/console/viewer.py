@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import math
+import secrets
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from outrider.console.mailbox import Mailbox
+from outrider.console.messages import Hello
 from outrider.core.errors import ProtocolError
 
 WARNING_PERIOD_S = 1.0
 MAX_MESSAGES_PER_S = 200
+MAX_NAMES = 256
 
 
 @dataclass(eq=False)
@@ -39,3 +43,25 @@ class Viewer:
             return False
         self._warned_s = now_s
         return True
+
+
+class Names:
+    """The names of viewers by their secrets, of those who have gone too."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._count = 0
+
+    def knows(self, secret: str) -> bool:
+        """Whether a viewer with this secret has been here."""
+        return secret in self._names
+
+    def viewer(self, hello: Hello, here: Container[str]) -> Viewer:
+        """Return a new viewer, or one that comes back; `here` holds the secrets of those who are."""
+        secret = hello.resume if self.knows(hello.resume) else secrets.token_urlsafe(16)
+        if not self.knows(secret):
+            self._count += 1
+            self._names[secret] = f"{f'agent {hello.agent}' if hello.agent else 'viewer'} {self._count}"
+        if len(self._names) > MAX_NAMES:
+            del self._names[next(name for name in self._names if name not in here)]
+        return Viewer(self._names[secret], secret, bool(hello.agent))
