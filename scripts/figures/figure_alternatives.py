@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import median
 from typing import Any
 
 from figure_results import Results, markdown_table
@@ -62,6 +63,22 @@ def random_conditions(results: Results) -> str:
     return markdown_table(("`outrider` over", "median", "10th percentile"), rows)
 
 
+def both_ends_level(results: Results) -> str:
+    """Returns in how many random cases drafts at both ends reach 0.98 of `csd`."""
+    leads = _both_ends(results, "")
+    return f"{sum(lead >= 0.98 for lead in leads)} of {len(leads)}"
+
+
+def both_ends_bare(results: Results) -> str:
+    """Returns the median of what drafts at both ends have over `csd` where the target has no exits."""
+    return f"{median(_both_ends(results, ' without exits')):.2f}"
+
+
+def _both_ends(results: Results, exits: str) -> list[float]:
+    speeds = [one["speedup_vs_ar"] for one in results["alternatives-random"]["regimes"].values()]
+    return [row[f"both {cost}{exits}"] / row[f"csd {cost}"] for cost in COSTS[1:] for row in speeds]
+
+
 def variants(results: Results) -> str:
     """Returns the table of the speed over `ar` where other costs are charged."""
     links = ("wifi6", "lte", "fsd-go2-cheap-exits")
@@ -89,4 +106,6 @@ ALTERNATIVES: dict[str, Callable[[Results], str]] = {
     "beside_the_target": beside_the_target,
     "alternatives_random": random_conditions,
     "alternatives_variants": variants,
+    "both_ends_level": both_ends_level,
+    "both_ends_bare": both_ends_bare,
 }

@@ -306,6 +306,9 @@ def verifier(
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of a page for Prometheus on 127.0.0.1; 0: none.")
     ] = 0,
+    draft_model: Annotated[
+        str, typer.Option(help="A model that drafts beside the target: a folder or a name; empty: none.")
+    ] = "",
 ) -> None:
     """Serve the target model to robots until interrupted."""
     from outrider.runtime.common.paths import model_folder
@@ -326,6 +329,7 @@ def verifier(
         replicas=replicas,
         metrics_port=metrics_port,
         tokens_per_s=tokens_per_s,
+        draft_folder=model_folder(draft_model) if draft_model else None,
     )
 
 

@@ -114,7 +114,24 @@ class Verify(NamedTuple):
         return self._replace(draft=draft, evidence=(None,) * len(draft), hints=False, beside=())
 
 
-CloudJob = PrefillTarget | Verify
+class CloudDraft(NamedTuple):
+    """Cloud: the next token of its own draft model after the prompt and `prefix`, by an acceptance scheme.
+
+    The `num_choices` best are asked for. `prompt` and `max_new_tokens` are those of the text.
+    """
+
+    key: SessionKey
+    epoch: int
+    prompt: Prompt
+    max_new_tokens: int
+    prefix: tuple[int, ...]
+    num_choices: int
+    scheme: AcceptanceScheme
+    sampling: Sampling
+
+
+TargetJob = PrefillTarget | Verify
+CloudJob = TargetJob | CloudDraft
 
 
 class Judgement(NamedTuple):
@@ -151,8 +168,10 @@ class Interrupted(Exception):
         self.error = error
 
 
-CloudResult = Judgement | Unfinished | Exception | None
-"""Of a verification its judgement; of a prefill None at its end. A failure is a result too."""
+CloudResult = Judgement | Choices | Unfinished | Exception | None
+"""Of a verification its judgement, of a draft its choices; of a prefill None at its end. A failure is a
+result too.
+"""
 
 
 class Word(NamedTuple):

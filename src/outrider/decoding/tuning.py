@@ -159,6 +159,27 @@ class AdaptiveTuning:
     exit_trial: int = _tuned(16, "count", "verdicts of a trial with or without exits; chosen")
     exit_trial_cost: float = _tuned(0.01, "share", "of the speed that such trials may cost; chosen")
 
+    cheap_exit_share: float = _tuned(
+        0.12, "share", "of a forward: exits that take less are read until their speed is known; chosen"
+    )
+    exit_trial_short: int = _tuned(8, "count", "verdicts of a trial where the cloud drafts too; chosen")
+    exit_trials_rarer: int = _tuned(16, "count", "trials in vain after which they become no rarer; chosen")
+    speed_noise: float = _tuned(
+        0.6, "share", "of a speed, by which one verdict's differs: fewer than 1 / its square say nothing"
+    )
+
+    # The cloud's own draft.
+    steady_memory: float = _tuned(
+        0.99, "share", "weight that a rate keeps a trial as long as nothing changes: a memory of 100; chosen"
+    )
+    change_signs: float = _tuned(
+        2.5, "standard deviations", "between a long and a short memory, that prove a change; chosen"
+    )
+
+    help_prior_tokens: float = _tuned(
+        60.0, "tokens", "weight of the guess that the cloud's drafts are all the help there is; chosen"
+    )
+
     # Siblings.
     max_siblings: int = _tuned(
         7, "count", "with the draft itself they fill a block of eight sequences of a GPU"

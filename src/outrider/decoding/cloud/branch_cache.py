@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import next_digest
 from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
@@ -56,6 +56,14 @@ class BranchCache:
         """One branch with the evidence for each of its tokens."""
         for offset, (token, proof) in enumerate(zip(tokens, evidence, strict=True)):
             digest = self._offer(length + offset, digest, token, proof, False)
+
+    def add_choices(self, length: int, digest: int, choices: Choices) -> None:
+        """What the cloud's own draft would write after a text, the first choice before all others there. Its
+        evidence is how sure the draft is of it: of schemes that need none, only the cloud's drafts have any.
+        """
+        for rank, token in enumerate(choices.tokens):
+            sure = 1.0 - choices.confidence if rank else choices.confidence
+            self._offer(length, digest, token, sure, preferred=not rank)
 
     def best(self, digest: int, limit: int) -> tuple[tuple[int, ...], tuple[Evidence, ...]]:
         """The likeliest branch after a text, as the edge sees it, with its evidence; at most `limit` long."""
@@ -108,6 +116,7 @@ class BranchCache:
         after = next_digest(digest, token) if known is None else known[1]
         if known is not None:
             self._size -= _room(known[0])
+            evidence = known[0] if evidence is None else evidence
         elif len(place.offers) == MOST_CHOICES:
             if not preferred:
                 return after

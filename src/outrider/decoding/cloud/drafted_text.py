@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrider.core.frames import MAX_CHUNK_TOKENS
 from outrider.core.language.endings import until_end
-from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.cloud.branch_cache import BranchCache
 from outrider.decoding.protocol.branch_codec import Run
 from outrider.decoding.protocol.prefix_digest import DigestedText, Tokens
@@ -55,6 +55,13 @@ class DraftedText:
             self._step_wanted = digest
         self._branches.add_branch(length, digest, tokens, evidence)
         self._best.clear()
+
+    def offer_choices(self, prefix: Tokens, choices: Choices) -> None:
+        """Keep what the cloud's own draft would write after a whole text, if this may become that one."""
+        length = len(self.committed)
+        if prefix[:length] == self.committed.tokens:
+            self._branches.add_choices(len(prefix), self._digest_after(prefix[length:]), choices)
+            self._best.clear()
 
     @property
     def room(self) -> int:

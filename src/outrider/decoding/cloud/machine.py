@@ -33,6 +33,7 @@ from outrider.core.frames import (
 )
 from outrider.core.ports import Tokenizer
 from outrider.core.token_bucket import TokenBucket
+from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.admission import (
     Presence,
     busy_message,
@@ -44,7 +45,16 @@ from outrider.decoding.cloud.admission import (
 from outrider.decoding.cloud.batch_selection import Candidate, fitting, worth_joining
 from outrider.decoding.cloud.fair_queue import StartTimeFairQueue
 from outrider.decoding.cloud.target_sequence import TargetSequence
-from outrider.decoding.jobs import CloudJob, ExitHint, Judgement, PrefillTarget, SessionKey, Verify
+from outrider.decoding.jobs import (
+    CloudDraft,
+    CloudJob,
+    ExitHint,
+    Judgement,
+    PrefillTarget,
+    SessionKey,
+    TargetJob,
+    Verify,
+)
 from outrider.decoding.policy.estimators import BatchTime
 from outrider.decoding.policy.session_estimates import SessionEstimates
 from outrider.decoding.protocol.limits import CloudLimits
@@ -102,8 +112,12 @@ class CloudMachine:
         limits: CloudLimits,
         branches: bool = False,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
+        drafts: bool = False,
     ) -> None:
-        """`branches`: whether the model judges several drafts of a text in one forward."""
+        """`branches`: whether the model judges several drafts of a text in one forward. `drafts`: whether a
+        draft model stands beside it.
+        """
+        self._drafts = drafts
         self._name = name[:MAX_SHORT_TEXT]
         self._tokenizer = tokenizer
         self._limits = limits
@@ -135,7 +149,8 @@ class CloudMachine:
         return [*probes, *[Reply(peer, answer) for answer in frames]]
 
     def next_jobs(self, now_s: float) -> list[CloudJob]:
-        """What the model should do now: all that is ready to verify, within a batch, or a part of a prompt.
+        """What the models should do now: all that is ready to verify, within a batch, or a part of a prompt,
+        or a token of every text that the cloud's own draft should go on with.
 
         A prompt's turn comes when its robot has had little more than those that wait for a verification.
         Early exits help a robot to be ready when the model is: while other work waits they are not asked.
@@ -144,9 +159,13 @@ class CloudMachine:
         self._shares.advance(job.key.peer.owner for job in ready)
         ready.sort(key=self._standing_s)
         prompts = [job for job in ready if isinstance(job, PrefillTarget)]
-        drafts = [job for job in ready if isinstance(job, Verify) and self._may_verify(job, now_s)]
+        waiting = [
+            job for job in ready if not isinstance(job, PrefillTarget) and self._may_verify(job, now_s)
+        ]
+        drafts = [job for job in waiting if isinstance(job, Verify)]
+        to_draft = [job for job in waiting if isinstance(job, CloudDraft)]
         jobs: list[CloudJob] = list(
-            self._prompt(prompts, drafts) or fitting(self._worth_joining(drafts), self._limits)
+            self._prompt(prompts, waiting) or to_draft or fitting(self._worth_joining(drafts), self._limits)
         )
         if len(jobs) < len(prompts) + len(drafts):
             jobs = [_without_hints(job) for job in jobs]
@@ -167,11 +186,11 @@ class CloudMachine:
     def _standing_s(self, job: CloudJob) -> float:
         return self._shares.standing_s(job.key.peer.owner)
 
-    def _may_verify(self, job: Verify, now_s: float) -> bool:
+    def _may_verify(self, job: Verify | CloudDraft, now_s: float) -> bool:
         return self._bucket(job.key.peer, now_s).ready_s(now_s) <= now_s
 
     def _prompt(
-        self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify]
+        self, prompts: Sequence[PrefillTarget], drafts: Sequence[Verify | CloudDraft]
     ) -> tuple[PrefillTarget] | None:
         """The prompt whose turn it is; what is begun comes first.
 
@@ -244,7 +263,7 @@ class CloudMachine:
                 self._bucket(job.key.peer, now_s).spend(job.num_rows, now_s)
                 if session.text is not None:
                     session.text.on_begun(now_s)
-            else:
+            elif isinstance(job, PrefillTarget):
                 session.prefilling = True
             if session.asked_s is not None:
                 self.waited_s.append(now_s - session.asked_s)
@@ -283,7 +302,7 @@ class CloudMachine:
             text.on_given_up(job, now_s)
 
     def complete(
-        self, job: CloudJob, judgement: Judgement | None, compute_s: float, now_s: float
+        self, job: TargetJob, judgement: Judgement | None, compute_s: float, now_s: float
     ) -> list[Reply]:
         """The result of a job; that of a cancelled or replaced text is dropped."""
         text = self._text_of(job.key, job.epoch)
@@ -298,6 +317,12 @@ class CloudMachine:
             assert judgement is not None
             frames = text.on_judged(job, judgement, compute_us, now_s, self._alone)
         return [Reply(job.key.peer, frame) for frame in frames]
+
+    def drafted(self, job: CloudDraft, choices: Choices | None, compute_s: float) -> None:
+        """The cloud's own draft has gone on with a text; None where it cannot draft that one."""
+        text = self._text_of(job.key, job.epoch)
+        if text is not None:
+            text.on_drafted(job, choices, compute_s)
 
     def charge(self, jobs: Sequence[CloudJob], used_s: float, whole: bool = True) -> None:
         """So much of the model's time went into a batch, or a part of one; its robots have had it by their
@@ -352,7 +377,7 @@ class CloudMachine:
             if not make_room(self._sessions, self._limits, now_s):
                 return [Refused(frame.session, frame.epoch, "busy", busy_message(self._limits))]
             session = self._sessions[key] = _Session(
-                frame.epoch, Presence(now_s), SessionEstimates(self._tuning), asked_s=now_s
+                frame.epoch, Presence(now_s), SessionEstimates(self._tuning, self._drafts), asked_s=now_s
             )
         elif frame.epoch < session.epoch or (frame.epoch == session.epoch and session.text is None):
             return session.closing_words(frame.epoch)
@@ -362,7 +387,7 @@ class CloudMachine:
                 session.prefilling = False
             return frames
         session.epoch, session.prefilling, session.asked_s = frame.epoch, False, now_s
-        session.text = TargetSequence(key, frame, self._tokenizer, session.estimates)
+        session.text = TargetSequence(key, frame, self._tokenizer, session.estimates, self._drafts)
         return []
 
     def _on_text_frame(

@@ -21,10 +21,11 @@ from outrider.core.frames import (
 from outrider.core.language.endings import has_ended, until_end
 from outrider.core.ports import Tokenizer
 from outrider.core.values import Prompt
-from outrider.decoding.acceptance.schemes import SCHEMES, Residue
+from outrider.decoding.acceptance.schemes import SCHEMES, Choices, Residue
 from outrider.decoding.cloud.drafted_text import DraftedText
 from outrider.decoding.jobs import (
     CATCH_UP_TOKENS,
+    CloudDraft,
     CloudJob,
     ExitHint,
     Judgement,
@@ -35,17 +36,31 @@ from outrider.decoding.jobs import (
 from outrider.decoding.policy.adaptive import policy_of
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.branch_codec import unpack_runs
-from outrider.decoding.protocol.prefix_digest import DigestedText, common_length, extend_digest, prompt_digest
+from outrider.decoding.protocol.prefix_digest import (
+    DigestedText,
+    Tokens,
+    common_length,
+    extend_digest,
+    prompt_digest,
+)
 from outrider.decoding.protocol.sampling_rules import Sampling
+
+NUM_CHOICES = 2
+"""Of the cloud's draft: its second choice may be verified beside the first."""
 
 
 class TargetSequence:
     """The text of one epoch. Of the branches that fit the committed text the likeliest is verified next."""
 
     def __init__(
-        self, key: SessionKey, frame: Open, tokenizer: Tokenizer, estimates: SessionEstimates
+        self,
+        key: SessionKey,
+        frame: Open,
+        tokenizer: Tokenizer,
+        estimates: SessionEstimates,
+        cloud_drafts: bool = False,
     ) -> None:
-        """Raises ProtocolError for a broken frame."""
+        """`cloud_drafts`: whether the cloud has a draft model. Raises ProtocolError for a broken frame."""
         self._key = key
         self._end_ids = tokenizer.end_ids
         self._vocab_size = tokenizer.vocab_size
@@ -55,7 +70,7 @@ class TargetSequence:
         self._rules = frame.rules
         self._scheme = SCHEMES[frame.rules.acceptance]
         self._sampling = _sampling(frame)
-        self.policy = policy_of(frame.rules, tokenizer.vocab_size, estimates)
+        self.policy = policy_of(frame.rules, tokenizer.vocab_size, estimates, cloud_drafts)
         self._root_digest = prompt_digest(self._prompt)
         self._drafts = DraftedText(
             self._root_digest, frame.max_new_tokens, tokenizer.end_ids, estimates.tuning
@@ -135,6 +150,9 @@ class TargetSequence:
             return PrefillTarget(self._key, self.epoch, self._prompt, self._max_new_tokens, self._text.tokens)
         if self.finished or self._residue is not None:
             return None
+        after = self.policy.draft_after(self._drafts)
+        if after is not None:
+            return self._cloud_draft(self._text.tokens + after)
         plan = self.policy.plan(self._drafts)
         if plan is None:
             return None
@@ -149,6 +167,16 @@ class TargetSequence:
             self._rules.bonus or not plan.draft,
             plan.read_exits,
         )
+
+    def _cloud_draft(self, prefix: Tokens) -> CloudDraft:
+        fixed = self._prompt, self._max_new_tokens, prefix, NUM_CHOICES, self._scheme, self._sampling
+        return CloudDraft(self._key, self.epoch, *fixed)
+
+    def on_drafted(self, job: CloudDraft, choices: Choices | None, seconds: float) -> None:
+        """Keep what the cloud's own draft would write; None where it cannot draft this text."""
+        if choices is not None:
+            self._drafts.offer_choices(job.prefix, choices)
+        self.policy.on_drafted(choices, seconds)
 
     def with_siblings(self, job: Verify, most: int, longest: int) -> Verify:
         """Return the job with up to `most` other drafts beside it, at most `longest` tokens each."""
@@ -202,7 +230,8 @@ class TargetSequence:
         new = (*draft[: judgement.accepted], *own)
         committed, offered = until_end(new, self._end_ids), self._drafts.first_offered()
         of_exits = self.policy.num_exit_tokens(draft, judgement.accepted)
-        drafted = len(draft) - (of_exits or 0)
+        of_cloud = self._num_cloud_drafts(job, draft)
+        drafted = max(0, len(draft) - (of_exits or 0) - of_cloud)
         self._taken_in = base
         self._drafts.extend(committed)
         outcome = VerificationOutcome(
@@ -218,12 +247,18 @@ class TargetSequence:
             now_s=now_s,
         )
         self.policy.on_verdict(outcome)
-        # Of a draft that begins with tokens of an exit the edge cannot tell what is kept.
-        kept = () if of_exits is not None else judgement.kept
+        # Of a draft that is not the edge's alone the edge cannot tell what is kept.
+        kept = () if of_exits is not None or of_cloud else judgement.kept
         if judgement.residue is not None and not self.finished:
             self._residue = judgement.residue
             return [self._unsettled(base, drafted, compute_us, 0, kept)]
         return [self._verdict(base, drafted, compute_us, kept)]
+
+    def _num_cloud_drafts(self, job: Verify, draft: Tokens) -> int:
+        """How many tokens of the draft are the cloud's own, where its scheme needs no evidence."""
+        if not self._scheme.deterministic or draft != job.draft:
+            return 0
+        return sum([sure is not None for sure in job.evidence])
 
     @property
     def _text(self) -> DigestedText:

@@ -12,11 +12,15 @@ from typing import Protocol, runtime_checkable
 
 from outrider.core.errors import OutriderError
 from outrider.core.frames import EdgeFrame, Peer, Unsettled, Verdict
+from outrider.core.pairs import check_pair
 from outrider.core.ports import FrameServer, LanguageModel
+from outrider.decoding.acceptance.schemes import Choices
 from outrider.decoding.cloud.machine import CloudMachine, Reply
 from outrider.decoding.execution.batch_verification import OnHint
+from outrider.decoding.execution.cloud_draft_worker import CloudDraftWorker
 from outrider.decoding.execution.workers import TargetWorker
 from outrider.decoding.jobs import (
+    CloudDraft,
     CloudJob,
     CloudResult,
     ExitHint,
@@ -91,15 +95,21 @@ class VerifierService:
         limits: CloudLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         tuning: AdaptiveTuning = DEFAULT_TUNING,
+        draft: LanguageModel | None = None,
     ) -> None:
+        """`draft`: a draft model beside the target. Raises ModelError for one of another tokenizer."""
+        if draft is not None:
+            check_pair(model, draft)
         self._machine = CloudMachine(
             model.name,
             model.tokenizer,
             limits or CloudLimits(),
             branches=model.shares_prompts,
             tuning=tuning,
+            drafts=draft is not None,
         )
         self._worker = TargetWorker(model)
+        self._drafter = None if draft is None else CloudDraftWorker(draft)
         self._clock = clock
         self._take_in: Callable[[], None] = lambda: None
         self._running = False
@@ -138,7 +148,7 @@ class VerifierService:
         """
         self._running = True
         try:
-            results = self._worker.run(jobs, on_hint)
+            results = self._run(jobs, on_hint)
         finally:
             self._running = False
         self._jobs += len(jobs)
@@ -149,6 +159,13 @@ class VerifierService:
                 if not isinstance(error, OutriderError):
                     _log.error("a model job failed", exc_info=error)
         return results
+
+    def _run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+        """A batch is for one of the models."""
+        drafts = [job for job in jobs if isinstance(job, CloudDraft)]
+        if drafts and self._drafter is not None:
+            return [*self._drafter.run(drafts)]
+        return self._worker.run([job for job in jobs if not isinstance(job, CloudDraft)], on_hint)
 
     def leave(self, jobs: Sequence[CloudJob], compute_s: float) -> None:
         """A batch was left after so long by no will of its own: what it was to do is still to be done."""
@@ -166,6 +183,8 @@ class VerifierService:
 
     def finish(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
         """Tell the machine what came of a job whose batch took so long."""
+        if isinstance(job, CloudDraft) or isinstance(result, Choices):
+            return self._finish_draft(job, result, compute_s)
         if isinstance(job, PrefillTarget):
             epoch, before_s = self._prefill_s.pop(job.key, (job.epoch, 0.0))
             compute_s += before_s if epoch == job.epoch else 0.0
@@ -180,6 +199,12 @@ class VerifierService:
         if result is not None:
             self._smallest_margin = min(self._smallest_margin, result.margin)
         return self._machine.complete(job, result, compute_s, self._clock())
+
+    def _finish_draft(self, job: CloudJob, result: CloudResult, compute_s: float) -> list[Reply]:
+        """A draft that failed costs speed alone."""
+        if isinstance(job, CloudDraft):
+            self._machine.drafted(job, result if isinstance(result, Choices) else None, compute_s)
+        return []
 
     def finish_all(
         self, jobs: Sequence[CloudJob], results: Sequence[CloudResult], compute_s: float
@@ -239,6 +264,8 @@ class VerifierService:
         """Keep nothing of sessions that hold no place any more."""
         keys = self._machine.keys
         self._worker.keep_only(keys)
+        if self._drafter is not None:
+            self._drafter.keep_only(keys)
         for key in self._prefill_s.keys() - keys:
             del self._prefill_s[key]
 

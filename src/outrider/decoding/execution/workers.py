@@ -14,7 +14,6 @@ from outrider.core.values import Successors
 from outrider.decoding.execution.batch_verification import OnHint, VerificationBatch
 from outrider.decoding.execution.cached_sequence import Asked, CachedSequence
 from outrider.decoding.jobs import (
-    CloudJob,
     CloudResult,
     EdgeJob,
     EdgeResult,
@@ -25,6 +24,7 @@ from outrider.decoding.jobs import (
     PrefillDraft,
     PrefillTarget,
     SessionKey,
+    TargetJob,
     Unfinished,
     Verify,
 )
@@ -150,7 +150,7 @@ class TargetWorker:
         self._beside: list[CachedSequence] = []
         """For what is judged beside a job's own draft, of one session after the other."""
 
-    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+    def run(self, jobs: Sequence[TargetJob], on_hint: OnHint) -> list[CloudResult]:
         """What comes of each job: a part of each prefill, and all verifications in one forward.
 
         One job's failure is its own result and no other's. What `on_hint` raises ends the forward and comes

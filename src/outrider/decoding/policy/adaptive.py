@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.core.frames import Rules
-from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.exit_calibration import ExitObservation
 from outrider.decoding.policy.foretold import Foretold
@@ -27,8 +27,13 @@ class AdaptivePolicy:
 
     never_waits = False  # in a batch: there others may use a step's time better
 
-    def __init__(self, hinted: bool, vocab_size: int, estimates: SessionEstimates) -> None:
-        """`hinted`: whether the edge wants hints; without them no exits are read."""
+    def __init__(
+        self, hinted: bool, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
+    ) -> None:
+        """`hinted`: whether the edge wants hints; without them no exits are read. `cloud_drafts`: whether the
+        cloud has a draft model of its own.
+        """
+        self._cloud_drafts = cloud_drafts
         self.estimates = estimates
         self._hinted = hinted
         self._predicted = Foretold(estimates)
@@ -41,12 +46,37 @@ class AdaptivePolicy:
         """Return the tokens of exits that the next verification begins with."""
         return self._predicted.tokens
 
+    def draft_after(self, view: DraftView) -> Tokens | None:
+        """Return where another token of the cloud's draft gains more than its time is worth."""
+        if not self._cloud_drafts or not self.estimates.times.any_known:
+            return None
+        ready, evidence = self._ready(view)
+        extent = self.estimates.extent(evidence, len(self.assumed), view.room)
+        after = ready[: extent.ready]
+        return after if extent.more and view.continues(after) else None
+
+    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
+        """See `SpeculationPolicy`."""
+        if choices is None:
+            self._cloud_drafts = False
+        else:
+            self.estimates.cloud.on_drafted(seconds)
+
+    def _ready(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
+        """Return all that lies ready, behind the tokens of exits where a verification begins with them."""
+        ready, evidence = view.best(self.assumed)
+        return self.assumed + ready, (None,) * len(self.assumed) + evidence
+
     def plan(self, view: DraftView) -> Plan | None:
         """Return a verification of as much of the best draft as pays, else a step."""
         draft, evidence = self._draft(view)
         return Plan(draft, evidence, self._hinted and self.estimates.exit_gate.reads)
 
     def _draft(self, view: DraftView) -> tuple[Tokens, tuple[Evidence, ...]]:
+        if self._cloud_drafts and self.estimates.times.any_known:
+            draft, evidence = self._ready(view)
+            length = self.estimates.extent(evidence, len(self.assumed), view.room).ready
+            return draft[:length], evidence[:length]
         if self.assumed:
             draft = self.assumed + self._worth_verifying(view, self.assumed)
             return draft, (None,) * len(draft)
@@ -145,10 +175,14 @@ class AdaptivePolicy:
         return self.estimates.expected_tokens(num_drafted)
 
 
-def policy_of(rules: Rules, vocab_size: int, estimates: SessionEstimates) -> SpeculationPolicy:
-    """Return the policy that an edge's rules ask for, of a session's next text."""
+def policy_of(
+    rules: Rules, vocab_size: int, estimates: SessionEstimates, cloud_drafts: bool = False
+) -> SpeculationPolicy:
+    """Return the policy that an edge's rules ask for, of a session's next text. `cloud_drafts`: whether the
+    cloud has a draft model of its own.
+    """
     estimates.begin_text()
     hinted = rules.hints != "none"
     if rules.when_idle == "adaptive":
-        return AdaptivePolicy(hinted, vocab_size, estimates)
+        return AdaptivePolicy(hinted, vocab_size, estimates, cloud_drafts)
     return FixedPolicy(rules.when_idle == "step", hinted, estimates)

@@ -26,7 +26,7 @@ class AcceptanceRates:
     ) -> None:
         """`priors`: the guesses by rank, `acceptance_priors` where none are given."""
         priors = tuning.acceptance_priors if priors is None else priors
-        self._memory = tuning.rate_memory
+        self.memory = tuning.rate_memory
         self._hits = [prior * tuning.prior_trials for prior in priors]
         self._trials = [tuning.prior_trials] * len(priors)
 
@@ -34,8 +34,8 @@ class AcceptanceRates:
         """The target wrote the choice of this rank, or none of those ranked."""
         for index in range(len(self._hits)):
             hit = rank == index
-            self._trials[index] = self._memory * self._trials[index] + 1.0
-            self._hits[index] = self._memory * self._hits[index] + hit
+            self._trials[index] = self.memory * self._trials[index] + 1.0
+            self._hits[index] = self.memory * self._hits[index] + hit
             if hit:
                 return
 
@@ -62,8 +62,8 @@ class CalibratedAcceptance(AcceptanceRates):
         """As `on_outcome`, of a draft so sure of its first choice."""
         self.on_outcome(rank)
         level = bisect_right(self._limits, confidence)
-        self._level_trials[level] = self._memory * self._level_trials[level] + 1.0
-        self._level_hits[level] = self._memory * self._level_hits[level] + (rank == 0)
+        self._level_trials[level] = self.memory * self._level_trials[level] + 1.0
+        self._level_hits[level] = self.memory * self._level_hits[level] + (rank == 0)
 
     def chance(self, rank: int, confidence: float) -> float:
         """The chance that the choice of this rank is right, of a draft so sure of its first."""
@@ -120,6 +120,22 @@ class ExponentialMean:
     @property
     def value(self) -> float:
         return self._sum / self._weight if self._weight else 0.0
+
+
+class ExponentialRatio:
+    """A ratio of sums with fading memory, begun as 1 with a prior's weight."""
+
+    def __init__(self, memory: float, weight: float) -> None:
+        self._memory = memory
+        self._above = self._below = weight
+
+    def add(self, above: float, below: float) -> None:
+        self._above = self._memory * self._above + above
+        self._below = self._memory * self._below + below
+
+    @property
+    def value(self) -> float:
+        return self._above / self._below
 
 
 class BatchTime:

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from outrider.decoding.jobs import Verify
+from outrider.decoding.policy.cloud_drafting import (
+    CloudDrafting,
+    Extent,
+    Price,
+    Ready,
+    best_extent,
+    steady_tokens_per_s,
+)
 from outrider.decoding.policy.estimators import AcceptanceRates, ExponentialMean, Throughput
 from outrider.decoding.policy.exit_calibration import ExitCalibrator
 from outrider.decoding.policy.exit_gate import ExitGate
+from outrider.decoding.policy.speed_trials import SpeedTrials
 from outrider.decoding.policy.step_times import ForwardTimes
 from outrider.decoding.protocol.prefix_digest import Tokens, common_length
 from outrider.decoding.theory import expected_tokens
@@ -44,23 +53,47 @@ class VerificationOutcome(NamedTuple):
 class SessionEstimates:
     """One session's estimates at the cloud, over all its texts. Times in seconds of the cloud's clock."""
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, cloud_drafts: bool = False) -> None:
+        """`cloud_drafts`: whether the cloud has a draft model of its own."""
         self.tuning = tuning
+        self.cloud_drafts = cloud_drafts
         self.trust = ExitCalibrator(tuning)
-        self.times = ForwardTimes(tuning)
+        self._times = ForwardTimes(tuning, cloud_drafts)
+        self._times_unread = ForwardTimes(tuning, cloud_drafts) if cloud_drafts else self._times
+        """Where the cloud drafts too, of forwards whose exits are not read."""
         self._speed = Throughput(tuning)
         self._odds = AcceptanceRates(tuning)
         self._second = AcceptanceRates(tuning, (tuning.sibling_prior,))
         self._ready: dict[Ending, ExponentialMean] = {
             ending: ExponentialMean(tuning) for ending in ("step", "whole", "fell")
         }
-        self.exit_gate = ExitGate(tuning)
+        self.exit_gate: ExitGate | SpeedTrials = SpeedTrials(tuning) if cloud_drafts else ExitGate(tuning)
+        self.cloud = CloudDrafting(tuning)
+        self._alone_tokens_per_s = 0.0
+        self._committed_s: float | None = None
+
+    @property
+    def _times_now(self) -> ForwardTimes:
+        return self._times if self.exit_gate.reads else self._times_unread
+
+    @property
+    def _other_times(self) -> ForwardTimes:
+        """What they take if run the other way."""
+        return self._times_unread if self.exit_gate.reads else self._times
+
+    @property
+    def times(self) -> ForwardTimes:
+        """What forwards take as they are run now: with their exits read, or not."""
+        return self._times_now if self._times_now.any_known else self._other_times
 
     def begin_text(self) -> None:
         """Another text begins."""
-        self.times.begin_text()
+        self._times.begin_text()
+        self._times_unread.begin_text()
+        self._committed_s = None
         self._speed.begin_text()
         self.exit_gate.begin_text()
+        self.cloud.begin_text()
 
     def on_verdict(self, outcome: VerificationOutcome, known: int = 0) -> None:
         """Learn from a verification; of the first `known` tokens of its draft it was learnt before."""
@@ -70,15 +103,32 @@ class SessionEstimates:
             num_beside = job.num_rows - 1 - len(job.draft)
             self.on_verified(len(job.draft), outcome.compute_s, num_beside, exits_read)
             self._learn_from_siblings(job, new)
-            stood = common_length(job.draft, new)
-            self.on_draft_judged(stood - known, known <= stood < len(job.draft))
+            self._learn_from_draft(job, new, known)
         if not job.draft and outcome.offered is not None and new:
             self.on_stepped_beside(outcome.offered == new[0])
+        self._learn_help(outcome)
         self.on_committed(outcome.num_committed, outcome.now_s)
         gated = exits_read if job.needs_forward else None
         self.exit_gate.on_commit(outcome.num_committed, outcome.now_s, gated)
         if outcome.num_ready is not None:
             self.on_ready(outcome.num_ready, outcome.num_drafted, outcome.accepted)
+
+    def _learn_help(self, outcome: VerificationOutcome) -> None:
+        """Compare what was written since the last commit with what the cloud alone would have written."""
+        if self._committed_s is not None and self._alone_tokens_per_s:
+            seconds = outcome.now_s - self._committed_s
+            self.cloud.on_committed(outcome.num_committed, self._alone_tokens_per_s * seconds)
+        self._committed_s = outcome.now_s
+
+    def _learn_from_draft(self, job: Verify, new: Tokens, known: int) -> None:
+        """Of each token that was judged note whether it was right, the edge's apart from the cloud's own."""
+        stood, of_cloud = common_length(job.draft, new), job.scheme.deterministic
+        for at in range(known, min(stood + 1, len(job.draft))):
+            sure = job.evidence[at] if of_cloud else None
+            if sure is None:
+                self._odds.on_outcome(0 if at < stood else None)
+            else:
+                self.cloud.on_judged(sure, at < stood)
 
     def _learn_from_siblings(self, job: Verify, new: Tokens) -> None:
         """Where the draft was rejected, note whether a sibling that left it there was right."""
@@ -97,12 +147,12 @@ class SessionEstimates:
         """A forward over a draft (or a step, with none) and so many tokens of others took so long. `heard`:
         whether its early exits were asked; None where other robots' work was done with it.
         """
-        if self.times.step_known and heard is not None:
-            usual_s = (
-                self.times.wide_s(num_drafted + num_beside) if num_beside else self.times.draft_s(num_drafted)
-            )
+        before = self._other_times if self.cloud_drafts else self.times
+        timed = before.any_known and not num_beside if self.cloud_drafts else before.step_known
+        if timed and heard is not None:
+            usual_s = before.wide_s(num_drafted + num_beside) if num_beside else before.draft_s(num_drafted)
             self.exit_gate.on_forward(heard, compute_s, usual_s)
-        self.times.on_forward(num_drafted, compute_s, num_beside)
+        self._times_now.on_forward(num_drafted, compute_s, num_beside)
 
     def on_draft_judged(self, stood: int, fell: bool) -> None:
         """So many tokens of a draft stood, and whether the next one did not."""
@@ -141,6 +191,26 @@ class SessionEstimates:
             tokens += survives
         return best
 
+    def extent(self, evidence: Sequence[float | None], certain: int, room: int) -> Extent:
+        """What to verify of the draft that lies ready, by the evidence of its tokens, and how many the cloud
+        should draft behind it. The first `certain` tokens are verified in any case.
+        """
+        own, rate = self.cloud.rate, self._odds.rate()
+        draft = [
+            Ready(rate, False) if sure is None else Ready(self.cloud.chance(sure), True) for sure in evidence
+        ]
+        draft[:certain] = [Ready(1.0, True)] * certain
+        price = Price(self._cloud_price(room), self.cloud.draft_s)
+        return best_extent(draft, own, room, price, self.times.draft_s)
+
+    def _cloud_price(self, room: int) -> float:
+        """What time is worth where the cloud drafts: what it would write alone, and what is written beyond
+        that with the drafts of the robot and the exits.
+        """
+        cloud = self.cloud
+        self._alone_tokens_per_s = steady_tokens_per_s(cloud.rate, room, cloud.draft_s, self.times.draft_s)
+        return cloud.help * self._alone_tokens_per_s
+
     def num_beside(self, num_drafted: int, leaves: Sequence[tuple[int, int]]) -> int:
         """How many of the drafts that leave one of so many tokens to verify beside it, each given by where it
         leaves and its length. What they yield is weighed against what is written in the time they take.
@@ -149,6 +219,8 @@ class SessionEstimates:
             return 0
         rate, second, alone_s = self._odds.rate(), self._second.rate(), self.times.draft_s(num_drafted)
         speed = self._tokens_per_s
+        if self.cloud_drafts and not self.times.wide_known:
+            leaves = leaves[:1]  # what such forwards take is to be learnt first
         best, most, tokens, rows = 0, 0.0, 0.0, num_drafted
         places: set[int] = set()
         for count, (left_at, length) in enumerate(leaves, 1):
@@ -198,7 +270,7 @@ class SessionEstimates:
         """`to_come`: tokens that would have joined those ready, were none of the forward's time over yet;
         `lost`: tokens, where it was wrong.
         """
-        if not self.times.step_known:
+        if not self._timed:
             return 0.0
         rate, running_s = self._odds.rate(), self.times.draft_s(num_drafted)
         whole_s, speed = self.times.draft_s(num_named + num_ready), self._tokens_per_s
@@ -208,14 +280,20 @@ class SessionEstimates:
         wrong = lost + speed * max(0.0, whole_s - running_s)
         return chance * right - (1.0 - chance) * wrong - speed * (elapsed_s + self.times.begin_again_s)
 
+    @property
+    def _timed(self) -> bool:
+        """Whether a forward can be weighed against another."""
+        return self.times.any_known if self.cloud_drafts else self.times.step_known
+
     def _usually_ready(self, num_drafted: int, num_named: int) -> float:
         """How many tokens usually lie ready after the verification of so many that ends with those named."""
         return self._ready[_ending(num_drafted, num_named - 1)].value
 
     @property
     def _tokens_per_s(self) -> float:
-        """What time is worth, once a step has been timed: never less than steps write."""
-        return max(self._speed.value, 1.0 / self.times.step_s)
+        """What time is worth, once a forward has been timed: never less than steps write."""
+        lately = self.cloud.help * self._alone_tokens_per_s if self.cloud_drafts else self._speed.value
+        return max(lately, 1.0 / self.times.draft_s(0))
 
 
 def _ending(num_drafted: int, stood: int) -> Ending:

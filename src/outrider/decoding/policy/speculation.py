@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from outrider.decoding.acceptance.schemes import Evidence
+from outrider.decoding.acceptance.schemes import Choices, Evidence
 from outrider.decoding.jobs import ExitHint, Verify
 from outrider.decoding.policy.session_estimates import SessionEstimates, VerificationOutcome
 from outrider.decoding.protocol.prefix_digest import Tokens
@@ -62,6 +62,12 @@ class SpeculationPolicy(Protocol):
     @property
     def never_waits(self) -> bool:
         """Return whether the text goes on without drafts."""
+
+    def draft_after(self, view: DraftView) -> Tokens | None:
+        """Return the tokens after the text where the cloud's own draft should go on now, None for nowhere."""
+
+    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
+        """The cloud's draft has gone on there; None where it cannot draft this text."""
 
     def plan(self, view: DraftView) -> Plan | None:
         """Return the next forward, or None to wait for a draft."""
@@ -116,6 +122,13 @@ class FixedPolicy:
         self._read_exits = read_exits
         self.estimates = estimates
         self._begun_s = 0.0
+
+    def draft_after(self, view: DraftView) -> Tokens | None:
+        """Return None: in the papers' strategies only the edge drafts."""
+        return None
+
+    def on_drafted(self, choices: Choices | None, seconds: float) -> None:
+        """Do nothing: the cloud drafts nothing."""
 
     def plan(self, view: DraftView) -> Plan | None:
         """See `SpeculationPolicy`."""

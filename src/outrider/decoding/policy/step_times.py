@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
 
@@ -18,8 +19,11 @@ class ForwardTimes:
     begin again takes the least of `abort_window` times: in the others something else came between.
     """
 
-    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING, interpolates: bool = False) -> None:
+        """`interpolates`: a length that was not timed is estimated from those around it, and a forward over
+        several drafts from such ones alone; otherwise from the nearest."""
         self._tuning = tuning
+        self._interpolates = interpolates
         self._step = ExponentialMean(tuning)
         self._verify = _RecentMeans(tuning)
         self._nearest: dict[int, ExponentialMean] = {}
@@ -71,20 +75,49 @@ class ForwardTimes:
     def step_s(self) -> float:
         return self._step.value
 
+    @property
+    def wide_known(self) -> bool:
+        """Whether a forward over several drafts has been timed."""
+        return bool(self._wide.means)
+
+    @property
+    def any_known(self) -> bool:
+        """Whether a step or a verification has been timed."""
+        return self._step.known or bool(self._verify.means)
+
     def draft_s(self, num_drafted: int) -> float:
-        """A verification of so many tokens, or a step where there are none; a step too as long as no
-        verification has been timed.
+        """A verification of so many tokens, or a step where there are none; each as the other as long as only
+        that has been timed.
         """
-        if not num_drafted or not self._verify.means:
+        step = not num_drafted and self._step.known
+        if step or not self._verify.means:
             return self._step.value
+        if self._interpolates:
+            return self._interpolated(num_drafted)
         mean = self._nearest.get(num_drafted)
         if mean is None:
             mean = self._nearest[num_drafted] = _nearest_to(num_drafted, self._verify.means)
         return mean.value
 
+    def _interpolated(self, num_drafted: int) -> float:
+        """Return the time by straight lines between the lengths timed, and from the shortest to the longest
+        beyond that.
+        """
+        known = sorted((length, mean.value) for length, mean in self._verify.means.items())
+        if self._step.known:
+            known.insert(0, (0, self._step.value))
+        after = bisect_left(known, (num_drafted, 0.0))
+        if after == 0 or len(known) == 1:
+            return known[0][1]
+        around = (known[0], known[-1]) if after == len(known) else known[after - 1 : after + 1]
+        (low, low_s), (high, high_s) = around
+        return high_s + (num_drafted - high) * max(0.0, high_s - low_s) / (high - low)
+
     def wide_s(self, num_tokens: int) -> float:
         """A forward over so many tokens of several drafts, as `draft_s` where none has been timed."""
-        timed = self._verify.means | self._wide.means
+        if self._interpolates and not self._wide.means:
+            return self.draft_s(num_tokens)
+        timed = self._wide.means if self._interpolates else self._verify.means | self._wide.means
         return _nearest_to(num_tokens, timed).value if timed else self._step.value
 
     def part_of(self, num_drafted: int, running_s: float) -> float:

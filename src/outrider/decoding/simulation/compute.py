@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider.core.ports import LanguageModel
-from outrider.decoding.jobs import CloudJob, DraftTokens, EdgeJob, Verify
+from outrider.decoding.jobs import CloudDraft, CloudJob, DraftTokens, EdgeJob, PrefillTarget
 from outrider.decoding.simulation.device_queue import NO_QUEUE, DeviceQueue
 
 
@@ -18,7 +18,8 @@ class ComputeProfile:
     The target verifies n drafted tokens in verify_s + n * verify_token_s and takes a step, with none, in
     step_s (as long as a verification, where that is None); verify_exit_s and step_exit_s more for each of its
     early exits where they are asked. Branches beside the draft take branch_costs[n] of verify_s more for n of
-    them, the last of these costs for more still. Exit i hints at the share exit_fractions[i] of either; where
+    them, the last of these costs for more still. A token of a draft beside the target takes
+    cloud_draft_token_s. Exit i hints at the share exit_fractions[i] of either; where
     none are given, when its layer is done. `draft_queue` and `target_queue`: how a forward ends that is given
     up.
     """
@@ -36,6 +37,7 @@ class ComputeProfile:
     verify_exit_s: float = 0.0
     step_exit_s: float = 0.0
     branch_costs: tuple[float, ...] = (0.0,)
+    cloud_draft_token_s: float = 0.005
 
     def draft_s(self, job: EdgeJob) -> float:
         """Returns the modelled seconds of a job of the draft model."""
@@ -45,7 +47,9 @@ class ComputeProfile:
 
     def target_s(self, job: CloudJob, num_exits: int) -> float:
         """By a target with so many exits. A text's first token comes from the prefill and costs nothing."""
-        if not isinstance(job, Verify):
+        if isinstance(job, CloudDraft):
+            return self.cloud_draft_token_s
+        if isinstance(job, PrefillTarget):
             return self.target_prefill_s
         if not job.draft and not job.tokens:
             return 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from outrider.core.errors import Cancelled, LinkError
@@ -27,6 +27,7 @@ from outrider.decoding.edge.machine import EdgeMachine
 from outrider.decoding.event_loop import EventLoop
 from outrider.decoding.execution.workers import DraftWorker
 from outrider.decoding.jobs import (
+    CloudDraft,
     CloudJob,
     CloudResult,
     DraftTokens,
@@ -34,6 +35,7 @@ from outrider.decoding.jobs import (
     EdgeResult,
     ExitHint,
     GivenUp,
+    PrefillTarget,
     Unfinished,
     Verify,
 )
@@ -83,16 +85,19 @@ class VirtualDecoder:
         config: DecodingConfig,
         world: VirtualWorld,
         observer: Observer | None = None,
+        cloud_draft: LanguageModel | None = None,
     ) -> None:
+        """`cloud_draft`: a draft model beside the target."""
         self._observer = observer
         self._world = world
         self._config = config
         self._target = target
+        self._cloud_draft = cloud_draft
         self._exit_fractions = world.compute.exit_fractions or layer_fractions(target)
         self._worker = DraftWorker(draft) if draft is not None and config.needs_model else None
         self._machine = EdgeMachine(1, config, target.tokenizer)
         self._service = self._new_service()
-        rng = random.Random(world.seed)
+        self._rng = rng = random.Random(world.seed)
         self._uplink = Channel(world.uplink, rng)
         self._downlink = Channel(world.downlink, rng)
         self._agenda = EventLoop()
@@ -129,12 +134,19 @@ class VirtualDecoder:
         link = LinkState.CONNECTED if self._world.is_up(self.now_s, self.now_s) else LinkState.LOST
         return self._transcript.decoded(self._machine, self.now_s - self._start_s, link)
 
+    def move_to(self, world: VirtualWorld) -> None:
+        """Decode the next texts under the links and times of another world; the session goes on."""
+        self._world = replace(world, outages=self._world.outages)
+        self._uplink, self._downlink = Channel(world.uplink, self._rng), Channel(world.downlink, self._rng)
+
     def close(self) -> None:
         """Drops all pending events."""
         self._agenda.clear()
 
     def _new_service(self) -> VerifierService:
-        return VerifierService(self._target, clock=lambda: self.now_s, tuning=self._config.tuning)
+        return VerifierService(
+            self._target, clock=lambda: self.now_s, tuning=self._config.tuning, draft=self._cloud_draft
+        )
 
     @property
     def now_s(self) -> float:
@@ -325,7 +337,9 @@ def _edge_event(job: EdgeJob, now_s: float, duration_s: float) -> TimelineEvent:
 
 
 def _cloud_event(job: CloudJob, now_s: float, duration_s: float) -> TimelineEvent:
-    if not isinstance(job, Verify):
+    if isinstance(job, CloudDraft):
+        return TimelineEvent("draft_cloud", now_s, now_s + duration_s, "", len(job.prefix), 1)
+    if isinstance(job, PrefillTarget):
         return TimelineEvent("prefill_cloud", now_s, now_s + duration_s)
     kind: EventKind = "verify" if job.draft else "step"
     return TimelineEvent(kind, now_s, now_s + duration_s, "", len(job.tokens), len(job.draft))

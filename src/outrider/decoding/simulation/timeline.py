@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 EventKind = Literal[
-    "draft", "prefill_edge", "prefill_cloud", "verify", "step", "up", "down", "exit", "commit", "cancel"
+    "draft",
+    "prefill_edge",
+    "prefill_cloud",
+    "draft_cloud",
+    "verify",
+    "step",
+    "up",
+    "down",
+    "exit",
+    "commit",
+    "cancel",
 ]
 
 
@@ -16,8 +26,8 @@ EventKind = Literal[
 class TimelineEvent:
     """Something that took from `start_s` to `end_s` on the driver's clock; equal where it is a moment.
 
-    draft, prefill_edge: the edge's model at work on `branch` (0 is the main one). prefill_cloud, verify,
-    step: the cloud's. up, down: a frame named `label` in flight. exit: a hint leaves the target.
+    draft, prefill_edge: the edge's model at work on `branch` (0 is the main one). prefill_cloud, draft_cloud,
+    verify, step: the cloud's. up, down: a frame named `label` in flight. exit: a hint leaves the target.
     commit: tokens become final. cancel: work that can no longer matter is dropped. `base` is a position in
     the text and `tokens` how many follow it.
     """

@@ -30,6 +30,7 @@ BARE = "outrider without exits"
 SIZES = "sizes"
 """The cost of a draft beside the target that the paper prints, or else the models' sizes imply."""
 PLACES = tuple(f"{kind} {cost}" for cost in (SIZES, *CLOUD_SHARES) for kind in ("csd", "ssd"))
+BOTH = tuple(f"both {cost}" for cost in (SIZES, *CLOUD_SHARES))
 OWN_EXITS = "*"
 
 
@@ -90,9 +91,11 @@ def synthetic_conditions(
 def figures_of(
     name: str, regime: Regime, condition: Condition, found: Mapping[str, Standing]
 ) -> dict[str, Any]:
-    """What is written of a condition. `outrider_vs_best`: over the best of all others at each cost of a draft
-    beside the target, `_without_exits` where the target has none."""
-    synthetic = not name.endswith("shipped pair")
+    """What is written of a condition. At each cost of a draft beside the target: what `outrider` with drafts
+    at both ends has over the best of all others with one device in the cloud, `_without_exits` where the
+    target has none; `outrider_vs_two_devices`: over the best where `ssd` is one of them.
+    """
+    synthetic, shares = not name.endswith("shipped pair"), condition.cloud_shares
     return {
         "source": regime.source,
         "shipped_pair": not synthetic,
@@ -101,8 +104,9 @@ def figures_of(
         "eagle_published": asdict(regime.eagle) if synthetic else None,
         "strategies": {strategy: asdict(one) for strategy, one in found.items()},
         "best_paper": best_of(found, PAPERS),
-        "outrider_vs_best": {cost: lead(found, cost, STRATEGY) for cost in condition.cloud_shares},
-        "outrider_vs_best_without_exits": {cost: lead(found, cost, BARE) for cost in condition.cloud_shares},
+        "outrider_vs_best": {cost: lead(found, cost) for cost in shares},
+        "outrider_vs_best_without_exits": {cost: lead(found, cost, " without exits") for cost in shares},
+        "outrider_vs_two_devices": {cost: lead(found, cost, ssd=True) for cost in shares},
     }
 
 
@@ -111,10 +115,12 @@ def best_of(found: Mapping[str, Standing], among: tuple[str, ...]) -> str:
     return max((name for name in among if name in found), key=lambda name: found[name].speedup_vs_ar)
 
 
-def lead(found: Mapping[str, Standing], cost: str, ours: str) -> float:
-    """Our speed over that of the best other one, where a draft beside the target has this cost."""
-    best = best_of(found, ("ar", *PAPERS, f"csd {cost}", f"ssd {cost}"))
-    return found[ours].speedup_vs_ar / found[best].speedup_vs_ar
+def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = False) -> float:
+    """Our speed over that of the best other one, where a draft beside the target has this cost. `ssd`: which
+    needs a second device is among them.
+    """
+    best = best_of(found, ("ar", *PAPERS, f"csd {cost}", *([f"ssd {cost}"] if ssd else [])))
+    return found[f"both {cost}{exits}"].speedup_vs_ar / found[best].speedup_vs_ar
 
 
 def print_alternatives(
@@ -122,14 +128,16 @@ def print_alternatives(
 ) -> None:
     """Two tables: speed over `ar`, and milliseconds of the cloud's devices a token."""
     console = make_console()
-    speeds = figures_table("speed over ar, each tuned", "", "papers", *PLACES, "EAGLE", BARE, STRATEGY)
-    costs = figures_table("ms of GPUs a token", "", "ar", "papers", *PLACES, BARE, STRATEGY)
+    ours = (*BOTH, BARE, STRATEGY)
+    speeds = figures_table("speed over ar, each tuned", "", "papers", *PLACES, "EAGLE", *ours)
+    costs = figures_table("ms of GPUs a token", "", "ar", "papers", *PLACES, *ours)
     for name, row in found.items():
         best, published = conditions[name]["best_paper"], conditions[name]["eagle_published"]
         eagle = f"{published['speedup']:.2f}" if published else "-"
-        fast = [f"{row[place].speedup_vs_ar:.2f}" for place in (*PLACES, BARE, STRATEGY)]
-        speeds.add_row(name, f"{row[best].speedup_vs_ar:.2f} {best}", *fast[:-2], eagle, *fast[-2:])
-        columns = ("ar", best, *PLACES, BARE, STRATEGY)
+        others = [f"{row[place].speedup_vs_ar:.2f}" for place in PLACES]
+        own = [f"{row[one].speedup_vs_ar:.2f}" for one in ours]
+        speeds.add_row(name, f"{row[best].speedup_vs_ar:.2f} {best}", *others, eagle, *own)
+        columns = ("ar", best, *PLACES, *ours)
         costs.add_row(name, *(f"{row[column].gpu_ms_per_token:.1f}" for column in columns))
     console.print(speeds)
     console.print(costs)
@@ -137,6 +145,7 @@ def print_alternatives(
 
 
 LEGEND = """papers: the best of sd, dssd, fsd, picospec over draft lengths. csd: the draft beside the target.
-ssd: on a second device there, drafting ahead (arXiv 2603.03251). A draft token there takes what the paper
+ssd: on a second device there, drafting ahead (arXiv 2603.03251). both: outrider with the robot's draft and
+that beside the target, on one device. A draft token there takes what the paper
 prints or the models' sizes imply, or 5 % or 10 % of a step. EAGLE: what EAGLE-3 (arXiv 2503.01840) prints for
 a target of that size, on its own texts. *: the paper has no exits; those of `outrider` are an assumption."""

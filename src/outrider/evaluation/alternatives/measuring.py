@@ -13,7 +13,7 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.alternatives.colocated import CloudCosts, CloudRun, csd_run, draft_ranks, ssd_run
 from outrider.evaluation.decoding.comparison import configuration, decode_all, world_of
-from outrider.evaluation.decoding.regimes import BRANCH_COST, Regime, without_exits
+from outrider.evaluation.decoding.regimes import BRANCH_COST, Regime, exits_apart, without_exits
 from outrider.runtime.datasets.held_out import Pair
 
 PAPERS = ("sd", "dssd", "fsd", "picospec")
@@ -52,24 +52,31 @@ class Standing:
 
 
 class TargetTime:
-    """An observer that sums up how long the target worked."""
+    """An observer that sums up how long the target's device worked."""
 
     def __init__(self) -> None:
         self.busy_s = 0.0
 
     def __call__(self, event: TimelineEvent) -> None:
-        if event.kind in ("verify", "step"):
+        if event.kind in ("verify", "step", "draft_cloud"):
             self.busy_s += event.end_s - event.start_s
 
 
 def engine_run(
-    regime: Regime, pair: Pair, condition: Condition, config: DecodingConfig
+    regime: Regime,
+    pair: Pair,
+    condition: Condition,
+    config: DecodingConfig,
+    cloud_draft_s: float | None = None,
 ) -> tuple[CloudRun, list[Decoded]]:
-    """All texts by a strategy of the engine on the virtual clock."""
-    target = TargetTime()
-    texts = decode_all(
-        config, pair, world_of(regime, config.scheme, condition.seed), condition.requests, target
-    )
+    """All texts by a strategy of the engine on the virtual clock. `cloud_draft_s`: a token's time of the same
+    draft on the target's device, where it stands there too.
+    """
+    target, world = TargetTime(), world_of(regime, config.scheme, condition.seed)
+    draft = None if cloud_draft_s is None else pair.draft
+    if cloud_draft_s is not None:
+        world = replace(world, compute=replace(world.compute, cloud_draft_token_s=cloud_draft_s))
+    texts = decode_all(config, pair, world, condition.requests, target, draft)
     tokens = sum(len(text.token_ids) for text in texts)
     return CloudRun(tokens, sum(text.elapsed_s for text in texts), target.busy_s), texts
 
@@ -86,6 +93,7 @@ def measure(condition: Condition) -> dict[str, Standing]:
         costs = cloud_costs(bare, share)
         found[f"csd {name}"] = _best(_csd_runs(ranks, costs, bare.round_trip_s), ar)
         found[f"ssd {name}"] = _best(_ssd_runs(ranks, costs, bare.round_trip_s), ar)
+        found.update(both_ends(condition, name, costs.draft_token_s, ar))
     plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"))
     found["outrider without exits"] = _standing(plain, ar)
     full, _ = engine_run(
@@ -93,6 +101,14 @@ def measure(condition: Condition) -> dict[str, Standing]:
     )
     found["outrider"] = _standing(full, ar)
     return found
+
+
+def both_ends(condition: Condition, name: str, draft_token_s: float, ar: CloudRun) -> dict[str, Standing]:
+    """`outrider` with drafts of the robot and of the cloud, on one device there; with exits and without."""
+    bare, apart = without_exits(condition.regime), exits_apart(condition.regime)
+    plain, _ = engine_run(bare, condition.bare, condition, configuration(bare, "outrider"), draft_token_s)
+    full, _ = engine_run(apart, condition.pair, condition, configuration(apart, "outrider"), draft_token_s)
+    return {f"both {name} without exits": _standing(plain, ar), f"both {name}": _standing(full, ar)}
 
 
 def papers_of(regime: Regime) -> tuple[str, ...]:

@@ -20,12 +20,17 @@ from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
 
-RIVALS: dict[str, tuple[str, ...]] = {"ar": ("ar",), "the best paper": PAPERS}
+RIVALS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "ar": (STRATEGY, ("ar",)),
+    "the best paper": (STRATEGY, PAPERS),
+}
 for _cost in CLOUD_SHARES:
-    RIVALS[f"csd at {_cost}"] = (f"csd {_cost}",)
-    RIVALS[f"csd or ssd at {_cost}"] = (f"csd {_cost}", f"ssd {_cost}")
-    RIVALS[f"the best, csd and ssd at {_cost}"] = ("ar", *PAPERS, f"csd {_cost}", f"ssd {_cost}")
-"""What `outrider` is compared with: the fastest of these in the same condition."""
+    RIVALS[f"csd at {_cost}"] = (f"both {_cost}", (f"csd {_cost}",))
+    RIVALS[f"the best on one device at {_cost}"] = (f"both {_cost}", ("ar", *PAPERS, f"csd {_cost}"))
+    RIVALS[f"ssd on two devices at {_cost}"] = (f"both {_cost}", (f"ssd {_cost}",))
+"""What of `outrider` is compared with the fastest of which others in the same condition: with a draft beside
+the target, that of drafts at both ends.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,13 @@ def random_condition(regime: Regime, texts: int, seed: int) -> Condition:
 def spreads_of(speeds: Iterable[Mapping[str, float]]) -> dict[str, Spread]:
     """By rival. `speeds`: of each regime, those of all strategies over `ar`."""
     rows = list(speeds)
-    return {rival: _spread([_lead(row, names) for row in rows]) for rival, names in RIVALS.items()}
+    return {
+        rival: _spread([_lead(row, ours, names) for row in rows]) for rival, (ours, names) in RIVALS.items()
+    }
 
 
-def _lead(row: Mapping[str, float], names: tuple[str, ...]) -> float:
-    return row[STRATEGY] / max(row[name] for name in names if name in row)
+def _lead(row: Mapping[str, float], ours: str, names: tuple[str, ...]) -> float:
+    return row[ours] / max(row[name] for name in names if name in row)
 
 
 def _spread(leads: list[float]) -> Spread:

@@ -13,12 +13,12 @@ from outrider.decoding.drivers.verifier_service import VerifierService
 from outrider.decoding.execution.batch_verification import OnHint
 from outrider.decoding.execution.workers import DraftWorker, TargetWorker
 from outrider.decoding.jobs import (
-    CloudJob,
     CloudResult,
     EdgeJob,
     EdgeResult,
     ExitHint,
     GivenUp,
+    TargetJob,
     Unfinished,
     Verify,
 )
@@ -97,7 +97,7 @@ class PacedTargetWorker(TargetWorker):
         exits = model.exits
         self._shares = () if exits is None else tuple(layer / exits.num_layers for layer in exits.layers)
 
-    def run(self, jobs: Sequence[CloudJob], on_hint: OnHint) -> list[CloudResult]:
+    def run(self, jobs: Sequence[TargetJob], on_hint: OnHint) -> list[CloudResult]:
         self._pacer.start()
         hints: list[tuple[Verify, ExitHint]] = []
 

@@ -162,10 +162,11 @@ def decode_all(
     world: VirtualWorld,
     requests: Iterable[DecodeRequest],
     observer: Observer | None = None,
+    cloud_draft: LanguageModel | None = None,
 ) -> list[Decoded]:
-    """Every text with one strategy, one after the other on one clock."""
+    """Every text with one strategy, one after the other on one clock. `cloud_draft`: beside the target."""
     draft: LanguageModel | None = pair.draft if config.needs_model else None
-    decoder = VirtualDecoder(pair.target, draft, config, world, observer)
+    decoder = VirtualDecoder(pair.target, draft, config, world, observer, cloud_draft)
     return [decoder.decode(request) for request in requests]
 
 

@@ -89,10 +89,14 @@ def serve_verifier(
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
     knowledge: Knowledge | None = None,
+    draft: LanguageModel | None = None,
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve a model until `stop` is set. Raises ConfigError where the endpoint cannot be bound."""
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
+    """Serve a model, with a draft beside it or without, until `stop` is set.
+
+    Raises ConfigError where the endpoint cannot be bound, ModelError for a draft of another tokenizer.
+    """
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
     on_ready()
     verifier.serve(stop)
 
@@ -113,11 +117,13 @@ def serve(
     replicas: int = 1,
     metrics_port: int = 0,
     tokens_per_s: float = math.inf,
+    draft_folder: Path | None = None,
 ) -> None:
     """`outrider verifier`: load the target, print one line when ready, serve until a signal asks for the end.
 
     What was received, refused and dropped is logged at intervals. With several `replicas` Ray Serve starts so
-    many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus.
+    many verifiers, each for `max_sessions`. A `metrics_port` other than 0 has a page for Prometheus. The
+    model in `draft_folder` drafts beside the target.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     loading, stop = True, threading.Event()
@@ -143,19 +149,23 @@ def serve(
         loading = False
         if corpus:
             raise ConfigError("a corpus goes with one verifier: leave --replicas away")
+        if draft_folder is not None:
+            raise ConfigError("a draft model goes with one verifier: leave --replicas away")
         check_replicas(folder, replicas, **options)
         _serve_replicas(load, endpoint, replicas, device, stop, limits, key_file, metrics_port)
         return
     model = load()
+    draft = None if draft_folder is None else _load_draft(draft_folder, **options)
     knowledge = open_knowledge(corpus, answer_model, threads) if corpus else None
     loading = False
-    verifier = open_verifier(model, endpoint, limits, key_file, knowledge)
+    verifier = open_verifier(model, endpoint, limits, key_file, knowledge, draft)
     served = threading.Event()
     logger = threading.Thread(target=log_figures, args=(verifier, served), name="figures")
     logger.start()
     try:
         with closing(verifier), metrics_page(only(verifier.figures), max_sessions, metrics_port):
-            print(f"verifier ready: {model.name} at {endpoint}{knowledge or ''}", flush=True)
+            beside = f", drafting by {draft.name}" if draft is not None else ""
+            print(f"verifier ready: {model.name} at {endpoint}{beside}{knowledge or ''}", flush=True)
             verifier.serve(stop)
     finally:
         served.set()
@@ -167,6 +177,12 @@ def _load_target(folder: Path, constrained: bool, **options: Any) -> LanguageMod
 
     model = load_model(folder, role="target", **options)
     return constrain(model) if constrained else model
+
+
+def _load_draft(folder: Path, **options: Any) -> LanguageModel:
+    from outrider.models import load_model
+
+    return load_model(folder.resolve(), role="draft", **options)
 
 
 def _serve_replicas(

@@ -77,20 +77,22 @@ def open_verifier(
     limits: CloudLimits | None = None,
     key_file: Path | None = None,
     knowledge: Knowledge | None = None,
+    draft: LanguageModel | None = None,
 ) -> Verifier:
-    """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`).
+    """Bound when made. With `knowledge` it also writes answers together with robots (`decoding.aggregation`);
+    with a `draft` it drafts itself.
 
-    Raises ConfigError where the endpoint cannot be bound or the key file is wrong.
+    Raises ConfigError where the endpoint cannot be bound or the key file is wrong, ModelError for a draft of
+    another tokenizer.
     """
-    service = _service(model, limits, knowledge)
+    service = _service(VerifierService(model, limits, draft=draft), limits, knowledge)
     keys = load_server_keys(key_file) if key_file is not None else None
     return Verifier(service, RouterServer(endpoint, keys, key_file=key_file))
 
 
 def _service(
-    model: LanguageModel, limits: CloudLimits | None, knowledge: Knowledge | None
+    verifier: VerifierService, limits: CloudLimits | None, knowledge: Knowledge | None
 ) -> VerifierService | JointService:
-    verifier = VerifierService(model, limits)
     if knowledge is None:
         return verifier
     return JointService(verifier, AggregationService(knowledge.model, knowledge.documents(), limits))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the cloud should draft itself before it verifies: one price for every second of its device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from outrider.decoding.policy.estimators import CalibratedAcceptance, ExponentialMean, ExponentialRatio
+from outrider.decoding.tuning import DEFAULT_TUNING, AdaptiveTuning
+
+
+class Extent(NamedTuple):
+    """What a verification should judge: the first `ready` tokens of the draft that lies ready, and `more`
+    that the cloud drafts behind them. `gain`: the tokens it yields less those that its time is worth.
+    """
+
+    ready: int
+    more: int
+    gain: float
+
+
+class Ready(NamedTuple):
+    """A token of the draft that lies ready: its chance to be right where those before it are, and whether it
+    is the cloud's own, which would draft it again.
+    """
+
+    chance: float
+    of_cloud: bool
+
+
+class Price(NamedTuple):
+    """`tokens_per_s`: what a second of the target's device is worth; `draft_s`: a token of its own draft."""
+
+    tokens_per_s: float
+    draft_s: float
+
+
+def best_extent(
+    draft: Sequence[Ready],
+    own: float,
+    room: int,
+    price: Price,
+    verify_s: Callable[[int], float],
+) -> Extent:
+    """Return what gains most at a price.
+
+    `own`: the chance of a token that the cloud drafts. No more than `room` tokens are verified, each length
+    in `verify_s` seconds.
+    """
+    best = Extent(0, 0, float("-inf"))
+    tokens = alive = 1.0
+    for ready in range(len(draft) + 1):
+        most = 0 if ready < len(draft) and draft[ready].of_cloud else room - ready
+        more, gain = _best_more(ready, tokens, alive * own, own, most, price, verify_s)
+        if gain > best.gain:
+            best = Extent(ready, more, gain)
+        if ready < len(draft):
+            alive *= draft[ready].chance
+            tokens += alive
+    return best
+
+
+def _best_more(
+    ready: int,
+    tokens: float,
+    alive: float,
+    own: float,
+    room: int,
+    price: Price,
+    verify_s: Callable[[int], float],
+) -> tuple[int, float]:
+    """Return how many tokens, up to `room`, to draft behind so many ready ones, and what that gains.
+    `tokens`: expected of the ready ones; `alive`: the chance of the first drafted one to count.
+    """
+    best, most = 0, tokens - price.tokens_per_s * verify_s(ready)
+    for more in range(1, room + 1):
+        tokens += alive
+        alive *= own
+        gain = tokens - price.tokens_per_s * (more * price.draft_s + verify_s(ready + more))
+        if gain <= most and alive < price.tokens_per_s * price.draft_s:
+            break
+        if gain > most:
+            best, most = more, gain
+    return best, most
+
+
+def steady_tokens_per_s(own: float, room: int, draft_s: float, verify_s: Callable[[int], float]) -> float:
+    """Return the tokens a second of a text that only the cloud drafts, at the best length of a draft."""
+    best = tokens = alive = 0.0
+    for count in range(room + 1):
+        alive = own**count
+        tokens += alive
+        best = max(best, tokens / (count * draft_s + verify_s(count)))
+    return best
+
+
+class CloudDrafting:
+    """What a session knows of the cloud's own draft: how often it is right, and what a token takes."""
+
+    def __init__(self, tuning: AdaptiveTuning = DEFAULT_TUNING) -> None:
+        self._tuning = tuning
+        self._lately = CalibratedAcceptance(tuning)
+        self._odds = self._steady(self._lately)
+        self._draft_s = ExponentialMean(tuning)
+        self._help = ExponentialRatio(tuning.steady_memory, tuning.help_prior_tokens)
+        self._begins = True
+
+    def begin_text(self) -> None:
+        """A text's first draft may have to take in its prompt."""
+        self._begins = True
+
+    def on_drafted(self, seconds: float) -> None:
+        """A token of the draft took so long."""
+        if not self._begins:
+            self._draft_s.add(seconds)
+        self._begins = False
+
+    def on_judged(self, confidence: float, right: bool) -> None:
+        """A token that the draft was so sure of was right, or wrong."""
+        rank = 0 if right else None
+        self._odds.on_verdict(rank, confidence)
+        self._lately.on_verdict(rank, confidence)
+        rate, memory = self._odds.rate(), 1.0 - self._tuning.rate_memory
+        deviation = sqrt(rate * (1.0 - rate) * memory)
+        if abs(rate - self._lately.rate()) > self._tuning.change_signs * deviation:
+            self._odds = self._steady(self._lately)
+
+    def _steady(self, odds: CalibratedAcceptance) -> CalibratedAcceptance:
+        """The same odds with a longer memory from now on."""
+        steady = copy.deepcopy(odds)
+        steady.memory = self._tuning.steady_memory
+        return steady
+
+    def on_committed(self, num_tokens: int, expected: float) -> None:
+        """So many tokens have become final in a time in which the cloud alone would write those expected."""
+        self._help.add(num_tokens, expected)
+
+    @property
+    def help(self) -> float:
+        """Return how many times as fast the text is written as by the cloud's drafts alone; at least 1."""
+        return max(1.0, self._help.value)
+
+    def chance(self, confidence: float) -> float:
+        """Return the chance of a token that the draft is so sure of."""
+        return self._odds.chance(0, confidence)
+
+    @property
+    def rate(self) -> float:
+        """Return the chance of a token that is not drafted yet."""
+        return self._odds.rate()
+
+    @property
+    def draft_s(self) -> float:
+        """Return the seconds of one token; 0 until one has been timed."""
+        return self._draft_s.value
