@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,25 @@ def test_once_there_is_a_report_all_but_the_mission_are_stopped_and_it_makes_its
     assert service.run() == 0
     assert (tmp_path / "film").exists()
     assert mission.process_details is not None and mission.return_code == 0
+
+
+def test_a_launch_that_ends_before_its_mission_has_a_report_leaves_one(tmp_path: Path) -> None:
+    from launch.events import Shutdown
+
+    from outrider.nodes.bringup.launching import _leaving_report
+
+    report = tmp_path / "report.json"
+    handler = _leaving_report(report, "find the red chair", "outrider").event_handler
+    for left in (None, "{}"):
+        if left:
+            report.write_text(left)
+        handler.handle(Shutdown(reason="Ctrl-C"), launch.LaunchContext())
+        found = json.loads(report.read_text())
+        assert (
+            found == {}
+            if left
+            else (found["verdict"], found["instruction"]) == ("failed", "find the red chair")
+        )
 
 
 def test_a_launch_without_a_folder_for_a_report_waits_for_none(tmp_path: Path) -> None:

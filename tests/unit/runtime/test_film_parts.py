@@ -8,7 +8,7 @@ import pytest
 from outrider.core.values import RoundStats, TokenFate
 from outrider.runtime.pictures.lettering import shortened, text_width, write_text
 from outrider.runtime.pictures.pacing import HOLD_LAST_S, READ_S, SPEED, instants, stretches
-from outrider.runtime.pictures.panel import INKS, PanelState, draw_panel
+from outrider.runtime.pictures.panel import INKS, TEXT_PX, PanelState, draw_panel, wrapped
 from outrider.runtime.pictures.token_story import Tokens, TokenStory
 
 ACCEPTED, WRITTEN, REJECTED, AHEAD = (
@@ -103,3 +103,12 @@ def test_a_text_longer_than_the_panel_leaves_the_link_readable():
     state = PanelState("find " * 60, 3, 1.5, 0.1, tokens, "lost")
     empty = PanelState("find " * 60, 3, 1.5, 0.1, Tokens(), "lost")
     assert np.array_equal(draw_panel(state, 832, 252)[-34:], draw_panel(empty, 832, 252)[-34:])
+
+
+def test_a_line_of_the_panel_ends_between_words_and_loses_nothing():
+    pieces = ["move", " for", "ward", "\n", "app", "roach:", *[" silver", " bot", "tle"] * 12]
+    lines = wrapped([(piece, TokenFate.ACCEPTED) for piece in pieces], 300)
+    texts = ["".join(piece for piece, _ in line) for line in lines]
+    assert texts[0] == "move forward" and len(texts) > 3
+    assert " ".join(texts).split() == "".join(pieces).split()
+    assert all(text_width(text, TEXT_PX) <= 300 for text in texts)

@@ -47,6 +47,7 @@ from outrider.runtime.node_graph.parameter_values import (
 )
 from outrider.runtime.node_graph.parameters import NodeSpec
 from outrider.runtime.node_graph.restarts import Restarts
+from outrider.runtime.node_graph.supervisor import leave_report
 
 UNSET = ""
 RESTART_DELAY_S = 1.0
@@ -99,8 +100,22 @@ def _start(
     out = str(parameters[MISSION.name]["out"]) if MISSION.name in nodes else ""
     if not out:
         return started
-    its_own = nodes[MISSION.name], followed[MISSION.name]
-    return [*started, _watch(Path(out) / REPORT_FILE, [one for one in started if one not in its_own])]
+    its_own, report = (nodes[MISSION.name], followed[MISSION.name]), Path(out) / REPORT_FILE
+    told = (
+        str(parameters[MISSION.name]["instruction"]),
+        str(parameters.get("navigator", {}).get("strategy", "")),
+    )
+    others = [one for one in started if one not in its_own]
+    return [*started, _watch(report, others), _leaving_report(report, *told)]
+
+
+def _leaving_report(report: Path, instruction: str, strategy: str) -> RegisterEventHandler:
+    """What leaves a report where the launch ends before there is one; the mission's own would replace it."""
+
+    def leave(_event: Shutdown, _context: LaunchContext) -> None:
+        leave_report(report, "ended before the mission left a report", instruction, strategy, {})
+
+    return RegisterEventHandler(OnShutdown(on_shutdown=leave))
 
 
 def _watch(report: Path, others: Sequence[Any]) -> TimerAction:

@@ -63,22 +63,40 @@ def draw_panel(state: PanelState, width: int, height: int) -> Picture:
 
 def _draw_text(panel: Picture, tokens: Sequence[Token]) -> None:
     """Write the tokens in the colours of their fates, in at most MOST_LINES."""
-    x, line = EDGE, 0
-    for piece, fate in tokens:
-        if piece == "\n":
-            x, line = EDGE, line + 1
-            continue
-        length = text_width(piece, TEXT_PX)
-        if x + length > panel.shape[1] - EDGE:
-            x, line, piece = EDGE, line + 1, piece.lstrip()
+    for number, line in enumerate(wrapped(tokens, panel.shape[1] - 2 * EDGE)[:MOST_LINES]):
+        x, y = EDGE, TEXT_TOP + LINE_HEIGHT * number
+        for piece, fate in line:
             length = text_width(piece, TEXT_PX)
-        if line == MOST_LINES:
-            return
-        y = TEXT_TOP + LINE_HEIGHT * line
-        if fate is TokenFate.AHEAD:
-            cv2.rectangle(panel, (x, y - TEXT_PX + 2), (x + length, y + 6), WAITING_GROUND, -1)
-        write_text(panel, piece, (x, y), TEXT_PX, INKS[fate])
-        x += length
+            if fate is TokenFate.AHEAD:
+                cv2.rectangle(panel, (x, y - TEXT_PX + 2), (x + length, y + 6), WAITING_GROUND, -1)
+            write_text(panel, piece, (x, y), TEXT_PX, INKS[fate])
+            x += length
+
+
+def wrapped(tokens: Sequence[Token], room_px: int) -> list[list[Token]]:
+    """The tokens in lines of at most this width. A line ends at a line feed or between two words."""
+    lines: list[list[Token]] = [[]]
+    left_px = room_px
+    for word in _words(tokens):
+        width = sum(text_width(piece, TEXT_PX) for piece, _ in word)
+        is_broken = word[0][0] == "\n"
+        if is_broken or (width > left_px and lines[-1]):
+            lines.append([])
+            left_px = room_px
+            word = word[1:] if is_broken else [(word[0][0].lstrip(), word[0][1]), *word[1:]]
+        lines[-1] += word
+        left_px -= width
+    return lines
+
+
+def _words(tokens: Sequence[Token]) -> list[list[Token]]:
+    """Tokens that stand together: a space or a line feed begins a word."""
+    words: list[list[Token]] = []
+    for piece, fate in tokens:
+        if not words or piece[:1] in (" ", "\n") or words[-1][-1][0] == "\n":
+            words.append([])
+        words[-1].append((piece, fate))
+    return words
 
 
 def _draw_rejected(panel: Picture, rejected: str, y: int) -> None:
