@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import ctypes.util
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -246,17 +247,28 @@ def build_interfaces(ros: Path | None) -> None:
     run_logged("colcon", [*colcon, *places, *arguments], environment)
 
 
-def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> None:
-    """Do a step unless its stamp says that it was done for the same inputs."""
+def run_step(number: int, name: str, key: str, action: Callable[[], None]) -> dict[str, float]:
+    """Do a step unless its stamp says that it was done for the same inputs; its seconds by its name."""
     stamp = STAMPS / name.replace(" ", "_")
     if stamp.is_file() and stamp.read_text() == key:
-        return
+        return {}
     print(f"[{number}/4] {name} ...", flush=True)
     started = time.monotonic()
     action()
     STAMPS.mkdir(parents=True, exist_ok=True)
     stamp.write_text(key)
-    print(f"[{number}/4] {name}: {time.monotonic() - started:.0f} s", flush=True)
+    taken_s = time.monotonic() - started
+    print(f"[{number}/4] {name}: {taken_s:.0f} s", flush=True)
+    return {name: round(taken_s, 1)}
+
+
+def write_report(steps_s: Mapping[str, float]) -> None:
+    """Write what the steps took and how large the environment is to out/setup/report.json."""
+    num_bytes = sum(path.lstat().st_size for path in VENV.rglob("*"))
+    report = {"steps_s": dict(steps_s), "total_s": sum(steps_s.values()), "environment_bytes": num_bytes}
+    LOG_DIR.mkdir(parents=True, exist_ok=True)
+    (LOG_DIR / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(f"set up {VENV}: {num_bytes / 1e9:.1f} GB", flush=True)
 
 
 def set_up() -> None:
@@ -265,11 +277,15 @@ def set_up() -> None:
         check_python_of_ros(ros)
     base = digest(sys.version, str(ros), *ros_wheels(), str(ROOT), Path(__file__))
     packages = digest(base, ROOT / "setup.cfg", ROOT / "setup.py")
-    run_step(1, "system libraries", base, install_system_packages)
-    run_step(2, "virtual environment", base, lambda: create_venv(ros))
-    run_step(3, "Python packages", packages, lambda: install_packages(ros))
     interfaces = digest(packages, *(ROOT / path for path in INTERFACE_PACKAGES))
-    run_step(4, "ROS 2 messages", interfaces, lambda: build_interfaces(ros))
+    steps_s = {
+        **run_step(1, "system libraries", base, install_system_packages),
+        **run_step(2, "virtual environment", base, lambda: create_venv(ros)),
+        **run_step(3, "Python packages", packages, lambda: install_packages(ros)),
+        **run_step(4, "ROS 2 messages", interfaces, lambda: build_interfaces(ros)),
+    }
+    if steps_s:
+        write_report(steps_s)
 
 
 def main() -> int:

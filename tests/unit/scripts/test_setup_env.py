@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +30,17 @@ def test_a_step_runs_once_for_the_same_inputs(script: ModuleType) -> None:
     for key in ("a", "a", "b"):
         script.run_step(1, "a step", key, lambda key=key: done.append(key))
     assert done == ["a", "b"]
+
+
+def test_a_report_holds_the_seconds_of_the_steps_and_the_size(script: ModuleType) -> None:
+    script.VENV.mkdir(parents=True, exist_ok=True)
+    (script.VENV / "package").write_bytes(bytes(1000))
+    steps_s = script.run_step(2, "virtual environment", "key", lambda: None)
+    script.write_report(steps_s)
+    report = json.loads((script.LOG_DIR / "report.json").read_text())
+    assert list(report["steps_s"]) == ["virtual environment"]
+    assert report["environment_bytes"] >= 1000
+    assert script.run_step(2, "virtual environment", "key", lambda: None) == {}
 
 
 def test_a_failed_step_is_tried_again(script: ModuleType) -> None:

@@ -76,6 +76,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
+        """Whether every line is as it was written."""
         return self.line == 0
 
     @property

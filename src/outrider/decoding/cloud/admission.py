@@ -33,10 +33,12 @@ class Holder(Protocol):
     presence: Presence
 
     @property
-    def refused(self) -> bool: ...
+    def refused(self) -> bool:
+        """Whether the session was refused, and is kept to repeat the reason."""
 
     @property
-    def rests(self) -> bool: ...
+    def rests(self) -> bool:
+        """Whether there is nothing to write for the session."""
 
 
 _Holder = TypeVar("_Holder", bound=Holder)

@@ -65,6 +65,7 @@ class FrameBuilder:
         return Resume(self.session, self.epoch, len(self.text), self.text.digest, draws)
 
     def cancel(self) -> Cancel:
+        """Returns the frame that cancels the text."""
         return Cancel(self.session, self.epoch)
 
     def draft(self, tree: DraftTree, nodes: Sequence[Node]) -> Draft:

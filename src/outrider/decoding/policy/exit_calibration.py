@@ -81,6 +81,7 @@ class ExitCalibrator:
         return min(self.chance(stance, signs), 1.0 - self.chance(against, signs))
 
     def on_outcome(self, stance: Stance, signs: tuple[float, ...], right: bool) -> None:
+        """Learns whether an exit of this stance and with these features was right."""
         if self._learns:
             self._of[stance].on_outcome(signs, right)
 
