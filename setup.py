@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metadata is in setup.cfg; here only what must be listed by looking: the files ROS 2 expects in share/."""
 
 from pathlib import Path

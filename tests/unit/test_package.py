@@ -43,6 +43,14 @@ twist_mux unique_identifier_msgs visualization_msgs
 MANIFESTS = ("package.xml", "ros2_ws/src/outrider_interfaces/package.xml")
 
 
+def test_every_program_names_its_licence_first() -> None:
+    folders = ("src", "scripts", "examples", "launch")
+    files = [ROOT / "setup.py", *(file for one in folders for file in (ROOT / one).rglob("*.py"))]
+    heads = {file: file.read_text().removeprefix("#!/usr/bin/env python3\n") for file in files}
+    nameless = [file for file, text in heads.items() if text and not text.startswith("# SPDX-License-")]
+    assert nameless == []
+
+
 def manifest(path: str = "package.xml") -> ElementTree.Element:
     return ElementTree.parse(ROOT / path).getroot()
 
