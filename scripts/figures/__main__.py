@@ -18,8 +18,9 @@ from figure_models import MODELS
 from figure_plots import PICTURES, draw
 from figure_results import ROOT, Results, value_text
 from figure_robot import ROBOT
+from figure_weights import WEIGHTS
 
-FIGURES = {**ALTERNATIVES, **DECODING, **ROBOT, **MODELS}
+FIGURES = {**ALTERNATIVES, **DECODING, **ROBOT, **MODELS, **WEIGHTS}
 MARKED = re.compile(r"<!--fig:([^>]+?)-->(.*?)<!--/fig-->", re.DOTALL)
 PICTURE_FOLDER = ROOT / "docs" / "pictures"
 
