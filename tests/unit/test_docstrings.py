@@ -1,33 +1,71 @@
-"""Every public function and class says in a docstring what it returns or does."""
+"""Every public function, class and method says in a docstring what it returns or does."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "outrider"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+MODULES = {file: ast.parse(file.read_text()) for file in sorted(SOURCE.rglob("*.py"))}
 
 
-def undocumented(tree: ast.Module) -> Iterator[str]:
-    """The public functions and classes of a module that have no docstring."""
-    for node in tree.body:
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith("_"):
-            first_line = (ast.get_docstring(node) or "").partition("\n")[0]
-            if len(first_line.split()) < 3:
-                yield node.name
+def is_documented(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether the first line of the docstring is more than a word or two."""
+    return len((ast.get_docstring(node) or "").partition("\n")[0].split()) > 2
 
 
-@pytest.mark.parametrize(
-    "module", sorted(SOURCE.rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE))
-)
-def test_public_functions_and_classes_have_a_docstring(module: Path) -> None:
-    assert list(undocumented(ast.parse(module.read_text()))) == []
+class Inheritance:
+    """Which methods a class inherits with a docstring; classes are told apart by their names alone."""
+
+    def __init__(self, modules: Iterable[ast.Module]) -> None:
+        self._bases: dict[str, set[str]] = defaultdict(set)
+        self._documented: dict[str, set[str]] = defaultdict(set)
+        for node in (one for module in modules for one in ast.walk(module)):
+            if isinstance(node, ast.ClassDef):
+                self._bases[node.name] |= {ast.unparse(base).partition("[")[0] for base in node.bases}
+                methods = (one for one in node.body if isinstance(one, FUNCTIONS))
+                self._documented[node.name] |= {one.name for one in methods if is_documented(one)}
+
+    def documented(self, name: str) -> set[str]:
+        """The methods that the bases of a class document, theirs included."""
+        bases = self._bases[name] - {name}
+        return set().union(*(self._documented[base] | self.documented(base) for base in bases))
+
+
+def undocumented(module: ast.Module, inheritance: Inheritance) -> Iterator[str]:
+    """The public functions, classes and methods that have no docstring; an override may have its base's."""
+    for node in module.body:
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)) or node.name.startswith("_"):
+            continue
+        if not is_documented(node):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            inherited = inheritance.documented(node.name)
+            for method in (one for one in node.body if isinstance(one, FUNCTIONS)):
+                is_public = not method.name.startswith("_") and method.name not in inherited
+                if is_public and not is_documented(method):
+                    yield f"{node.name}.{method.name}"
+
+
+@pytest.fixture(scope="module")
+def inheritance() -> Inheritance:
+    return Inheritance(MODULES.values())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_what_is_public_has_a_docstring(module: Path, inheritance: Inheritance) -> None:
+    assert list(undocumented(MODULES[module], inheritance)) == []
 
 
 def test_what_has_no_docstring_is_found() -> None:
-    module = ast.parse('def one(): ...\nclass Two:\n    """Holds two."""\ndef _three(): ...\nclass Four: ...')
-    assert list(undocumented(module)) == ["one", "Two", "Four"]
+    module = ast.parse(
+        'def one(): ...\nclass Two:\n    """Holds two of them."""\n    def sum(self): """Adds them up."""\n'
+        "    def _half(self): ...\n    def size(self): ...\ndef _three(): ...\nclass Four: ...\n"
+        'class Five(Two):\n    """Holds five of them."""\n    def sum(self): ...\n    def size(self): ...\n'
+    )
+    assert list(undocumented(module, Inheritance([module]))) == ["one", "Two.size", "Four", "Five.size"]

@@ -45,11 +45,13 @@ class ConsoleAddress:
 
     @property
     def origin(self) -> str:
+        """The console's scheme, host and port, as browsers send them."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
     @property
     def websocket(self) -> str:
+        """The address of the console's websocket."""
         return f"{self.origin.replace('http', 'ws', 1)}/ws"
 
     def log_in(self) -> str:
@@ -127,6 +129,7 @@ class ConsoleLink:
 
     @property
     def is_open(self) -> bool:
+        """Whether the console can be spoken to."""
         return self._socket is not None and self._socket.close_code is None
 
     @property

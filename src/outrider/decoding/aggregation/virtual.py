@@ -125,7 +125,7 @@ class VirtualPeers:
 
     @property
     def now_s(self) -> float:
-        """The clock."""
+        """Seconds on the clock of the simulation."""
         return self._agenda.now_s
 
     @property

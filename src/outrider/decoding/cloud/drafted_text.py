@@ -65,7 +65,7 @@ class DraftedText:
 
     @property
     def room(self) -> int:
-        """See `DraftView`."""
+        """Returns how many draft tokens a verification may take, as `DraftView.room`."""
         return min(self._max_new_tokens - len(self.committed) - 1, MAX_CHUNK_TOKENS)
 
     @property
@@ -75,14 +75,14 @@ class DraftedText:
         return last or self._step_wanted == self.committed.digest
 
     def best(self, after: Tokens = ()) -> tuple[Tokens, tuple[Evidence, ...]]:
-        """See `DraftView`."""
+        """Returns the likeliest draft after the text and `after`, with its evidence, as `DraftView.best`."""
         found = self._best.get(after)
         if found is None:
             found = self._best[after] = self._branches.best(self._digest_after(after), self.room - len(after))
         return found
 
     def others(self, after: Tokens, limit: int, most: int) -> list[Tokens]:
-        """See `DraftView`."""
+        """Returns the `most` next best drafts, each of at most `limit` tokens, as `DraftView.others`."""
         return self._branches.others(self._digest_after(after), limit, most)
 
     def first_offered(self) -> int | None:
@@ -91,11 +91,11 @@ class DraftedText:
         return tokens[0] if tokens else None
 
     def continues(self, tokens: Tokens) -> bool:
-        """See `DraftView`."""
+        """Whether the text goes on after these tokens, as `DraftView.continues`."""
         return len(tokens) <= self.room and self._end_ids.isdisjoint(tokens)
 
     def announced(self, tokens: Tokens) -> Tokens:
-        """See `DraftView`."""
+        """Returns the tokens up to the end of the text, as `DraftView.announced`."""
         return until_end(tokens, self._end_ids)[:MAX_CHUNK_TOKENS]
 
     def _digest_after(self, tokens: Tokens) -> int:

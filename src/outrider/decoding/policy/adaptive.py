@@ -56,7 +56,7 @@ class AdaptivePolicy:
         return after if extent.more and view.continues(after) else None
 
     def on_drafted(self, choices: Choices | None, seconds: float) -> None:
-        """See `SpeculationPolicy`."""
+        """Take what a draft of the cloud took, as `SpeculationPolicy.on_drafted`."""
         if choices is None:
             self._cloud_drafts = False
         else:
@@ -105,11 +105,11 @@ class AdaptivePolicy:
         return tuple(dict.fromkeys(leaving))[:most]
 
     def on_arrival(self) -> None:
-        """See `SpeculationPolicy`."""
+        """Notes that a draft has arrived; see `SpeculationPolicy`."""
         self._grown = True
 
     def on_begin(self, now_s: float) -> None:
-        """See `SpeculationPolicy`."""
+        """Starts to predict the outcome of a forward; see `SpeculationPolicy`."""
         self._grown = False
         self._predicted.begin(now_s)
 
@@ -140,7 +140,7 @@ class AdaptivePolicy:
 
     @property
     def should_abort(self) -> bool:
-        """See `SpeculationPolicy`."""
+        """Whether another forward is worth more than the running one; see `SpeculationPolicy`."""
         return self._predicted.is_better
 
     def on_abort(self, job: Verify, is_current: bool, now_s: float) -> float:
@@ -151,7 +151,7 @@ class AdaptivePolicy:
         return share
 
     def on_reset(self) -> None:
-        """See `SpeculationPolicy`."""
+        """Forgets what was predicted of the text; see `SpeculationPolicy`."""
         self._predicted.forget()
         self._filter.forget()
 
@@ -162,7 +162,7 @@ class AdaptivePolicy:
         return self._predicted.num_own(accepted, len(draft))
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
-        """See `SpeculationPolicy`."""
+        """Learns from a verdict; see `SpeculationPolicy`."""
         self._filter.forget()
         known = len(self.assumed)
         self._predicted.learn_from_aborted(outcome.new)
@@ -171,7 +171,7 @@ class AdaptivePolicy:
         self._filter.on_verdict(outcome.num_committed)
 
     def expected_tokens(self, num_drafted: int) -> float:
-        """See `SpeculationPolicy`."""
+        """Returns the expected tokens of a verification; see `SpeculationPolicy`."""
         return self.estimates.expected_tokens(num_drafted)
 
 

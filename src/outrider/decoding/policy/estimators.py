@@ -110,15 +110,18 @@ class ExponentialMean:
         self._sum = self._weight = 0.0
 
     def add(self, value: float) -> None:
+        """Adds a value; the weight of earlier ones fades."""
         self._sum = self._memory * self._sum + value
         self._weight = self._memory * self._weight + 1.0
 
     @property
     def known(self) -> bool:
+        """Whether a value was added."""
         return self._weight > 0.0
 
     @property
     def value(self) -> float:
+        """Returns the mean; 0 until a value was added."""
         return self._sum / self._weight if self._weight else 0.0
 
 
@@ -130,11 +133,13 @@ class ExponentialRatio:
         self._above = self._below = weight
 
     def add(self, above: float, below: float) -> None:
+        """Add to both sums, after the older entries have lost weight."""
         self._above = self._memory * self._above + above
         self._below = self._memory * self._below + below
 
     @property
     def value(self) -> float:
+        """The ratio of the two sums."""
         return self._above / self._below
 
 
@@ -183,6 +188,7 @@ class Throughput:
         self._last_s = None
 
     def on_commit(self, num_tokens: int, now_s: float) -> None:
+        """Adds the tokens that became final at `now_s`."""
         if self._last_s is not None:
             self._tokens = self._memory * self._tokens + num_tokens
             self._seconds = self._memory * self._seconds + now_s - self._last_s
@@ -190,6 +196,7 @@ class Throughput:
 
     @property
     def value(self) -> float:
+        """Returns tokens per second; 0 until two commits are known."""
         return self._tokens / self._seconds if self._seconds > 0.0 else 0.0
 
 
@@ -201,6 +208,7 @@ class MinRtt:
         self.value = 0.0
 
     def add(self, elapsed_s: float, compute_s: float) -> None:
+        """Adds an answer's time, less the seconds that the cloud computed."""
         self._recent.append(max(0.0, elapsed_s - compute_s))
         self.value = min(self._recent)
 
@@ -215,16 +223,20 @@ class ByteBudget:
         self._bytes = tuning.reserve_bytes
 
     def earn(self, num_tokens: int) -> None:
+        """Adds the bytes that emitted tokens allow."""
         self._bytes += self._per_token * num_tokens
 
     def spend(self, num_bytes: float) -> None:
+        """Takes bytes out of the budget, if it is switched on."""
         self._bytes -= num_bytes if self._tuning.byte_budget else 0.0
 
     def holds(self, num_bytes: float) -> bool:
+        """Whether these bytes may be spent."""
         return self._bytes >= num_bytes or not self._tuning.byte_budget
 
     @property
     def bytes(self) -> float:
+        """Returns the bytes left, below zero where more were spent."""
         return self._bytes
 
     @property

@@ -131,7 +131,7 @@ class FixedPolicy:
         """Do nothing: the cloud drafts nothing."""
 
     def plan(self, view: DraftView) -> Plan | None:
-        """See `SpeculationPolicy`."""
+        """Returns the likeliest draft to verify, or a step; None to wait for a draft."""
         draft, evidence = view.best()
         if draft or self.never_waits or view.step_requested:
             return Plan(draft, evidence, self._read_exits)
@@ -145,7 +145,7 @@ class FixedPolicy:
         """Do nothing: a running verification is never aborted for a draft."""
 
     def on_begin(self, now_s: float) -> None:
-        """See `SpeculationPolicy`."""
+        """Notes when the forward began; see `SpeculationPolicy`."""
         self._begun_s = now_s
 
     def on_exit(
@@ -166,9 +166,9 @@ class FixedPolicy:
         return None
 
     def on_verdict(self, outcome: VerificationOutcome) -> None:
-        """See `SpeculationPolicy`."""
+        """Learns from a verdict; see `SpeculationPolicy`."""
         self.estimates.on_verdict(outcome)
 
     def expected_tokens(self, num_drafted: int) -> float:
-        """See `SpeculationPolicy`."""
+        """Returns the expected tokens of a verification; see `SpeculationPolicy`."""
         return self.estimates.expected_tokens(num_drafted)

@@ -73,6 +73,7 @@ class ForwardTimes:
 
     @property
     def step_s(self) -> float:
+        """Returns the mean time of a step in seconds; 0 until it is known."""
         return self._step.value
 
     @property

@@ -150,7 +150,7 @@ class VirtualDecoder:
 
     @property
     def now_s(self) -> float:
-        """The clock."""
+        """Seconds on the clock of the simulation."""
         return self._agenda.now_s
 
     def _next_event(self) -> None:

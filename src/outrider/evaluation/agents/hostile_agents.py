@@ -89,10 +89,12 @@ class Witness:
         self.limits = self.robot.limits
 
     def drive(self, velocity: Velocity) -> None:
+        """Note any velocity: no agent may give one."""
         if velocity != Velocity():
             self.outside.append("a velocity")
 
     def set_e_stop(self, engaged: bool) -> bool:
+        """Note when a stop comes, and a release that nobody asked for."""
         if engaged:
             self.stops_s.append(time.monotonic())
         elif not self.is_released_by_us:
@@ -100,6 +102,7 @@ class Witness:
         return self.robot.set_e_stop(engaged)
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        """Note a goal that is no sentence of the grammar, and pass it on."""
         try:
             plan_of(instruction, self.vocabulary)
         except InstructionError:
@@ -113,6 +116,7 @@ class Witness:
         self.robot.send_goal(instruction, ended)
 
     def cancel_goal(self) -> None:
+        """End the robot's goal."""
         self.robot.cancel_goal()
 
     def see(self, pose: Pose2D) -> None:

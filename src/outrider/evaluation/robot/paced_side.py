@@ -55,6 +55,7 @@ class PacedSide:
         self._ends: dict[int, MotionEnd] = {}
 
     def now_s(self) -> float:
+        """Seconds on the clock of the simulation."""
         return self.robot.odometry().stamp_s
 
     def frame_after(self, stamp_s: float, timeout_s: float) -> Frame | None:
@@ -64,9 +65,11 @@ class PacedSide:
         return Frame(self.robot.frame_jpeg(), self.now_s(), odometry=self.robot.odometry())
 
     def odometry(self) -> Odometry:
+        """The robot's odometry of now."""
         return self.robot.odometry()
 
     def tell(self, update: StepUpdate) -> None:
+        """Give an update to the pilot at once, and again with each tick."""
         self._update = update
         self._repeat()
 
@@ -77,12 +80,14 @@ class PacedSide:
         """Nobody reads them here."""
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """The report of a motion; until the timeout it is waited for, and the robot driven on."""
         deadline_s = self.now_s() + timeout_s
         while step not in self._ends and self.now_s() < deadline_s:
             self._tick()
         return self._ends.pop(step, None)
 
     def pause(self, duration_s: float) -> None:
+        """Drive the robot on for a while."""
         deadline_s = self.now_s() + duration_s - CONTROL_PERIOD_S / 2
         while self.now_s() < deadline_s:
             self._tick()

@@ -84,6 +84,7 @@ class WeightsBench:
 
     @property
     def models(self) -> dict[str, str | int]:
+        """Names and precisions of both models."""
         return {"target": f"{self.target} {self.target_precision}", "draft": f"0.5b {self.draft_precision}"}
 
     @property

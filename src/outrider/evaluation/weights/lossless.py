@@ -33,6 +33,7 @@ class Draws:
     seed: int
 
     def config(self, strategy: str) -> DecodingConfig:
+        """The configuration of a strategy with these draws."""
         return DecodingConfig(strategy, temperature=self.temperature, seed=self.seed, silence_s=SILENCE_S)
 
 

@@ -41,6 +41,7 @@ class ToldMotion:
         on_verified: Callable[[Verified], None] = lambda _: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Decoded:
+        """The next part of the motion as a text, or a stop once all of it is done."""
         odometry = self._odometry()
         if odometry is None:
             raise MotionError("no odometry: check that something publishes odom")

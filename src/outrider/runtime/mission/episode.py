@@ -187,6 +187,7 @@ class TruePath:
         self.length_m = 0.0
 
     def extend(self) -> None:
+        """Add the way to where the robot is now."""
         pose = self._simulator.truth()
         self.length_m += math.hypot(pose.x - self._last.x, pose.y - self._last.y)
         self._last = pose

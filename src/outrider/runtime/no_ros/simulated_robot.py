@@ -102,17 +102,20 @@ class SimulatedRobot:
         """Nothing: see `limits`."""
 
     def set_e_stop(self, engaged: bool) -> bool:
+        """Hold the robot and end its goal, or release it; always taken."""
         self._stopped = engaged
         if engaged:
             self.cancel_goal()
         return True
 
     def send_goal(self, instruction: str, on_end: Callable[[GoalEnd], None]) -> None:
+        """Run a goal once those before it have ended."""
         with self._lock:
             self._newest += 1
             self._goals.put(_Goal(instruction, on_end, self._newest))
 
     def cancel_goal(self) -> None:
+        """End the goal that runs, and those that wait."""
         with self._lock:
             self._ended_before = self._newest
 

@@ -80,10 +80,12 @@ class SimulatedSide:
         """Nobody reads them here."""
 
     def tell_rounds(self, update: StepUpdate, decoded: Decoded) -> None:
+        """Record the statistics of a text's rounds."""
         for stats in decoded.rounds:
             self._recorder.on_round(update.step, self._recorder.strategy, stats)
 
     def motion_end(self, session_id: str, step: int, timeout_s: float) -> MotionEnd | None:
+        """The report of a motion, which has ended when its text was told."""
         return self._ends.get((session_id, step))
 
     def pause(self, duration_s: float) -> None:
