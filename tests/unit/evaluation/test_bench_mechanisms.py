@@ -112,7 +112,7 @@ def test_random_conditions_are_measured_and_written(
     assert list(figures["regimes"]) == ["random-1-0", "random-1-1"]
     spread = figures["outrider_over"]["ar"]
     assert spread["median"] >= spread["tenth_percentile"] > 0.0
-    assert "over csd or ssd at 5%" in " ".join(capsys.readouterr().out.split())
+    assert "over ssd on two devices at 5%" in " ".join(capsys.readouterr().out.split())
 
 
 def test_regimes_the_shipped_pair_and_fleets_are_conditions() -> None:
