@@ -121,10 +121,13 @@ class SessionEstimates:
         self._committed_s = outcome.now_s
 
     def _learn_from_draft(self, job: Verify, new: Tokens, known: int) -> None:
-        """Of each token that was judged note whether it was right, the edge's apart from the cloud's own."""
-        stood, of_cloud = common_length(job.draft, new), job.scheme.deterministic
+        """Note how far a draft was right; where the cloud drafts too, its tokens apart from the edge's."""
+        stood = common_length(job.draft, new)
+        if not self.cloud_drafts or not job.scheme.deterministic:
+            self.on_draft_judged(stood - known, known <= stood < len(job.draft))
+            return
         for at in range(known, min(stood + 1, len(job.draft))):
-            sure = job.evidence[at] if of_cloud else None
+            sure = job.evidence[at]
             if sure is None:
                 self._odds.on_outcome(0 if at < stood else None)
             else:
