@@ -241,3 +241,19 @@ def test_the_longest_nonsense_is_refused_at_once(text: str) -> None:
     began_s = time.process_time()
     refusal(text)
     assert time.process_time() - began_s < 0.5
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "go forward and do not move",
+        "find the red chair, then don't move",
+        "geh vorwärts und beweg dich nicht",
+        "avance et ne bouge pas",
+        "avanza y no te muevas",
+        "前进然后不要动",
+    ],
+)
+def test_to_move_and_not_to_is_refused(sentence: str) -> None:
+    with pytest.raises(InstructionError, match="to move and not to"):
+        plan_of(sentence, None)

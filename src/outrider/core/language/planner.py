@@ -138,6 +138,9 @@ class _Reading:
         if Stop() in steps[:-1]:
             self.clauses.problems.insert(0, "says to stop and to go on at once")
             return None
+        if Stop() in steps[1:] and self._denies():
+            self.clauses.problems.insert(0, "says to move and not to")
+            return None
         if len(steps) > MOST_STEPS:
             self.clauses.problems.insert(0, f"has {len(steps)} steps; at most {MOST_STEPS} are taken")
             return None
@@ -194,16 +197,23 @@ class _Reading:
                 return (first, *rest)
         return None
 
+    def _denies(self) -> bool:
+        """Whether a word of the sentence says that something is not to be done."""
+        negations, words = self.book.words("negations"), [token.word for token in self.tokens]
+        if self.book.is_unspaced:
+            return any(negation in word for negation in negations for word in words)
+        return not negations.isdisjoint(words)
+
     def _is_known(self, word: str) -> bool:
         slots = self.vocabulary.slots.values() if self.vocabulary else ()
         return word in self.book.lexicon or word in PUNCTUATION or any(word in words for words in slots)
 
     def _mended(self) -> Iterator[tuple[str, Plan]]:
         """Plans within slips of the keyboard: with all strange words mended, or one other word."""
-        words, negations = [token.word for token in self.tokens], self.book.words("negations")
-        if len(words) > _MOST_RESPELT or self.book.is_unspaced or not negations.isdisjoint(words):
+        words = [token.word for token in self.tokens]
+        if len(words) > _MOST_RESPELT or self.book.is_unspaced or self._denies():
             return
-        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - negations)
+        choices = sorted({*self.book.lexicon, *self._vocabulary_words()} - self.book.words("negations"))
         strange = [w if self._is_known(w) or not w.isalpha() else closest(w, choices) or w for w in words]
         tries = [strange]
         for index, word in enumerate(words):
