@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import typer
@@ -205,3 +206,16 @@ def test_no_command_gives_key_file_two_meanings():
     for name in ("add", "list", "search", "forget", "export"):
         result = CliRunner().invoke(cli.app, ["memory", name, "--key-file", "x"])
         assert result.exit_code == 2
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a device that has no room")
+@pytest.mark.parametrize("words", [["words"], ["--version"], ["plan", "turn left"]], ids=" ".join)
+def test_a_disk_that_is_full_is_an_error_without_a_trace(words):
+    with FULL.open("w") as full:
+        command = [sys.executable, "-m", "outrider", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith("error: No space left on device")
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -26,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 app.add_typer(robot.app)
 app.add_typer(sentences.app)
 app.add_typer(agents.app)
@@ -62,5 +64,11 @@ def main() -> None:
     except OutriderError as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
         sys.exit(USAGE if isinstance(error, (ConfigError, InstructionError)) else FAILED)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what it still holds fits nowhere
+        typer.secho(f"error: {error.strerror}: make room, or write elsewhere", fg=typer.colors.RED, err=True)
+        sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
