@@ -79,6 +79,20 @@ def test_the_places_and_the_page_for_prometheus_are_parameters(
     assert probe_verifier(str(given["endpoint"])).max_sessions == 8
 
 
+def test_a_verifier_may_hold_a_draft_of_its_own(
+    run_node: Callable[..., NodeThread], tiny_model_folder: Path
+) -> None:
+    given = {
+        "endpoint": f"tcp://127.0.0.1:{free_port()}",
+        "model": str(tiny_model_folder / "target"),
+        "draft_model": str(tiny_model_folder / "draft"),
+    }
+    run_node(lambda: VerifierNode(given))
+    assert probe_verifier(str(given["endpoint"])).max_sessions == 8
+    with pytest.raises(OutriderError, match="nowhere"):
+        run_node(lambda: VerifierNode({**given, "draft_model": "/nowhere"}))
+
+
 def test_what_is_wrong_with_the_endpoint_is_told_before_the_model_is_loaded(
     run_node: Callable[..., NodeThread], tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from outrider.core.ports import LanguageModel
@@ -29,16 +30,17 @@ class VerifierNode(OutriderNode):
         self._limits = CloudLimits(
             max_sessions=self.value("max_sessions"), tokens_per_s=self.value("tokens_per_s")
         ).on(self.value("device"))
-        folder = model_folder(self.value("model"))
-        model = load_model(
-            folder,
-            role="target",
+        load = partial(
+            load_model,
             threads=self.value("threads"),
             precision=self.value("precision"),
             max_length=self.value("max_length"),
             device=self.value("device"),
             sessions=self._limits.max_sessions,
         )
+        model = load(model_folder(self.value("model")), role="target")
+        draft = self.value("draft_model")
+        self._draft: LanguageModel | None = load(model_folder(draft), role="draft") if draft else None
         self._model: LanguageModel = constrain(model) if self.value("constrained") else model
         self._knowledge: Knowledge | None = None
         if self.value("corpus"):
@@ -61,6 +63,7 @@ class VerifierNode(OutriderNode):
             self._limits,
             self._key_file(),
             self._knowledge,
+            self._draft,
         )
         self._stop = threading.Event()
         self._server = threading.Thread(
