@@ -23,6 +23,30 @@ WHO = {
 }
 
 
+MOTIONS = ("motion-stepwise-0", "motion-continuous-0", "motion-stepwise-500", "motion-continuous-500")
+
+
+def motion(results: Results) -> str:
+    """Returns the table of continuous and stepwise motion, at two round trips."""
+    rows = []
+    for result in map(results.__getitem__, MOTIONS):
+        found = sum(run["success"] for run in result["runs"])
+        rows.append(
+            (
+                f"`{result['motion']}`",
+                f"{result['round_trip_ms']:.0f}",
+                share_text(found, len(result["runs"])),
+                f"{result['time_median_s']:.1f}",
+                f"{result['time_mean_s']:.1f}",
+                f"{result['standing_share']:.2f}",
+                f"{result['steps_median']:g}",
+            )
+        )
+    return markdown_table(
+        ("motion", "round trip, ms", "found of homes (95 %)", "s, median", "s, mean", "standing", "steps"), rows
+    )
+
+
 def navigation(results: Results) -> str:
     """Returns the table of objects found, by who answers and by where the object was."""
     rows = []
@@ -195,6 +219,7 @@ def idle(results: Results) -> str:
 
 ROBOT: dict[str, Callable[[Results], str]] = {
     "navigation": navigation,
+    "motion": motion,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),
     "injections": injections,
