@@ -42,9 +42,8 @@ def motion(results: Results) -> str:
                 f"{result['steps_median']:g}",
             )
         )
-    return markdown_table(
-        ("motion", "round trip, ms", "found of homes (95 %)", "s, median", "s, mean", "standing", "steps"), rows
-    )
+    head = ("motion", "round trip, ms", "found of homes (95 %)", "s, median", "s, mean", "standing", "steps")
+    return markdown_table(head, rows)
 
 
 def navigation(results: Results) -> str:

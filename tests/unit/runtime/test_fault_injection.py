@@ -55,6 +55,13 @@ def test_the_search_goes_on_once_the_cause_is_gone(name: str) -> None:
     assert trial_of(name).reached
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_an_action_node_that_takes_a_report_with_it_costs_no_goal(seed: int) -> None:
+    fault = next(fault for fault in FAULTS if fault.name == "action node killed")
+    trial = run_trial(HOME, fault, np.random.default_rng(seed), MOVING_STEPS)
+    assert trial.reached and not trial.missed, trial
+
+
 def test_what_the_models_or_a_person_ended_says_so() -> None:
     assert "degrees of turning" in trial_of("turns without end").message
     assert trial_of("emergency stop").error == "EMERGENCY_STOP"

@@ -95,6 +95,7 @@ class GoalRun:
         self._trouble_since_s: float | None = None
         self._look_ahead = LookAhead(settings.limits)
         self._under_way: StepUpdate | None = None
+        self._early_end: MotionEnd | None = None
 
     @property
     def last_step(self) -> int:
@@ -142,7 +143,7 @@ class GoalRun:
 
         growing = GrowingText(self.robot, navigator, key, update, follow)
         finished = self._decode(growing, prompt)
-        may_go_on = self._heed_last(navigator)
+        may_go_on = self._heed_last(navigator, finished)
         if may_go_on and finished is not None and finished.action_complete:
             self._finish_motion(navigator, key, finished)
 
@@ -233,7 +234,8 @@ class GoalRun:
 
     def _finish_motion(self, navigator: Navigator, key: StepKey, update: StepUpdate) -> None:
         """Wait for the motion's end, or until the next frame is due: then it counts as done."""
-        end = self._await_end(update, self._is_time_to_look)
+        end, self._early_end = self._early_end, None
+        end = end or self._await_end(update, self._is_time_to_look)
         self._seen_s = self.robot.now_s()
         if end is None:
             self._under_way = update
@@ -241,10 +243,22 @@ class GoalRun:
         elif self._heed(navigator, end):
             navigator.on_moved(key, self._odometry_since(self._seen_s))
 
-    def _heed_last(self, navigator: Navigator) -> bool:
-        """Take the end of the motion that was under way when this step began; False where a person drove."""
-        update, self._under_way = self._under_way, None
-        end = self._await_end(update) if update is not None else None
+    def _heed_last(self, navigator: Navigator, finished: StepUpdate | None) -> bool:
+        """Take the end of the motion that was under way when this step began; False where a person drove.
+
+        An action node reports in order: where the step's own report comes first, the node that had the last
+        motion was replaced, and that motion's report is lost with it.
+        """
+        last, self._under_way, self._early_end = self._under_way, None, None
+        if last is None:
+            return True
+
+        def is_lost() -> bool:
+            if finished is not None and finished.action_complete:
+                self._early_end = self.robot.motion_end(self.session_id, finished.step, 0.0)
+            return self._early_end is not None
+
+        end = self._await_end(last, is_lost) or self.robot.motion_end(self.session_id, last.step, 0.0)
         return end is None or self._heed(navigator, end)
 
     def _heed(self, navigator: Navigator, end: MotionEnd) -> bool:
