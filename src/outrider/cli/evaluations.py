@@ -20,6 +20,8 @@ from outrider.cli.options import (
     showing_life,
 )
 
+Motion = Annotated[str, typer.Option(help="How the robot moves: continuous or stepwise.")]
+
 app = typer.Typer(help="Measure what the models and the decoding are worth.", no_args_is_help=True)
 app.callback()(showing_life("eval"))
 
@@ -158,7 +160,7 @@ def eval_safety(
     injections: Annotated[int, typer.Option(min=1, help="Faults to inject, each kind in turn.")] = 300,
     seed: Seed = 0,
     json_file: Json = None,
-    motion: Annotated[str, typer.Option(help="How it moves: continuous or stepwise.")] = "continuous",
+    motion: Motion = "continuous",
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
     from outrider.evaluation.robot.safety import run_safety
@@ -201,6 +203,7 @@ def eval_kills(
     seed: Seed = 0,
     models: Models = None,
     json_file: Json = None,
+    motion: Motion = "continuous",
 ) -> None:
     """Real processes ended in every way while the robot moves: it stands, and says why; exit status 1 if not.
 
@@ -214,8 +217,8 @@ def eval_kills(
     node_kills = nodes if nodes is not None else 0 if kinds else 40
     figures = {}
     if verifier_kills + node_kills or not trials:
-        figures = evaluate_kills(verifier_kills, node_kills, seed, models, json_file)
+        figures = evaluate_kills(verifier_kills, node_kills, seed, models, json_file, motion)
     failed = figures.get("failed", 0)
     if trials:
-        failed += evaluate_ends(ends, trials, seed, models, json_file, figures)["failed"]
+        failed += evaluate_ends(ends, trials, seed, models, json_file, figures, motion)["failed"]
     raise typer.Exit(1 if failed else 0)

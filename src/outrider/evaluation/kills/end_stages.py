@@ -44,6 +44,7 @@ from outrider.nodes.common import convert, qos
 from outrider.nodes.common.process_exit import Ending
 from outrider.runtime.common.endings import belonging_to_this_process
 from outrider.runtime.node_graph.node_graphs import GAZEBO_GRAPH
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
@@ -116,8 +117,8 @@ def ask_node(node: Any, executor: Any, name: str, transitions: Sequence[int]) ->
 class RobotStage(Scene):
     """The whole robot, which searches for what is not there."""
 
-    def __init__(self, folder: Path, seed: int, models: Path) -> None:
-        super().__init__(folder, seed, "hidden", models)
+    def __init__(self, folder: Path, seed: int, models: Path, motion: str = MOTIONS[0]) -> None:
+        super().__init__(folder, seed, "hidden", models, motion=motion)
         self._parameters["simulation"]["instruction"] = HELD
         self._goal: Goal | None = None
 

@@ -147,16 +147,16 @@ def _seen(stage: Stage, end: End, samples: Sequence[Sample], at_s: float, said: 
 
 
 @contextlib.contextmanager
-def _stage(name: str, folder: Path, seed: int, models: Path) -> Iterator[Stage]:
+def _stage(name: str, folder: Path, seed: int, models: Path, motion: str) -> Iterator[Stage]:
     """A new one; a supervisor can be killed once."""
     if name == GAZEBO:
         with GazeboStage(folder) as gazebo:
             yield gazebo
     elif name == SUPERVISOR:
-        with HeldStage(folder, seed, models) as held:
+        with HeldStage(folder, seed, models, motion) as held:
             yield held
     else:
-        with RobotStage(folder, seed, models) as robot:
+        with RobotStage(folder, seed, models, motion) as robot:
             yield robot
 
 
@@ -167,7 +167,9 @@ def _stage_name(end: End) -> str:
     return SUPERVISOR if end.process == SUPERVISOR else ROBOT
 
 
-def run_ends(folder: Path, ends: Sequence[End], trials: int, seed: int, models: Path, file: Path) -> None:
+def run_ends(
+    folder: Path, ends: Sequence[End], trials: int, seed: int, models: Path, file: Path, motion: str
+) -> None:
     """All trials; the result is written after each. One that does not come about is tried on a new stage."""
     done: list[Trial] = []
     rng = np.random.default_rng([seed, 29])
@@ -175,7 +177,7 @@ def run_ends(folder: Path, ends: Sequence[End], trials: int, seed: int, models: 
     total, tries, number = len(waiting), 0, 0
     while waiting:
         name = _stage_name(waiting[0])
-        with _stage(name, folder / f"end{number:03}", seed + number, models) as stage:
+        with _stage(name, folder / f"end{number:03}", seed + number, models, motion) as stage:
             while waiting and _stage_name(waiting[0]) == name:
                 end, trial = waiting[0], _try(stage, waiting[0], rng)
                 tries += 1
@@ -205,13 +207,19 @@ def _make_good(stage: Stage, end: End) -> None:
 
 
 def main() -> int:
-    """Arguments: folder, result file, trials of each kind, seed, models, kinds."""
-    folder, file, trials, seed, models, *kinds = sys.argv[1:]
+    """Arguments: folder, result file, trials of each kind, seed, models, motion, kinds."""
+    folder, file, trials, seed, models, motion, *kinds = sys.argv[1:]
     ending, status = Ending(), BROKEN
     try:
         with ending.interrupting():
             run_ends(
-                Path(folder), [ENDS[kind] for kind in kinds], int(trials), int(seed), Path(models), Path(file)
+                Path(folder),
+                [ENDS[kind] for kind in kinds],
+                int(trials),
+                int(seed),
+                Path(models),
+                Path(file),
+                motion,
             )
         status = 0
     except (OutriderError, KeyboardInterrupt) as error:

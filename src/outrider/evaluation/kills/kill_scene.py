@@ -30,7 +30,7 @@ from outrider.nodes.common.running import spin_once
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.mission.episode import stands_at_target
 from outrider.runtime.node_graph.node_graphs import SIM_GRAPH
-from outrider.runtime.node_graph.node_specs import NODES
+from outrider.runtime.node_graph.node_specs import MOTIONS, NODES
 from outrider.runtime.node_graph.parameter_values import graph_parameters, write_parameter_file
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
 from outrider.runtime.node_graph.supervisor import Supervisor
@@ -151,18 +151,25 @@ class Observer:
 
 
 class Scene:
-    """All processes of one run, in one home. `more`: nodes that a goal does not need.
+    """All processes of one run, in one home. `more`: nodes that a goal does not need; `motion`: its
+    parameter of the navigator.
 
     `folder` is taken for this run alone; a recorder's file in it is RECORDING_FILE.
     """
 
     def __init__(
-        self, folder: Path, seed: int, placement: str, models: Path, more: Sequence[str] = ()
+        self,
+        folder: Path,
+        seed: int,
+        placement: str,
+        models: Path,
+        more: Sequence[str] = (),
+        motion: str = MOTIONS[0],
     ) -> None:
         self.seed, self.placement = seed, placement
         self.console_port = free_port()
         self._folder, self._more = folder, more
-        self._parameters = _parameters(seed, placement, models, folder)
+        self._parameters = _parameters(seed, placement, models, folder, motion)
         self._parameters["console"]["port"] = self.console_port
         self._parameters["navigator"]["use_memory"] = "memory" in more
         self.nodes = ("verifier", "simulation", "camera", "action", "navigator", *more)
@@ -259,8 +266,11 @@ class Goal:
             self._said.append(self.result.message)
 
 
-def _parameters(seed: int, placement: str, models: Path, folder: Path) -> dict[str, dict[str, Any]]:
+def _parameters(
+    seed: int, placement: str, models: Path, folder: Path, motion: str
+) -> dict[str, dict[str, Any]]:
     arguments = {
+        "motion": motion,
         "instruction": TASK,
         "seed": seed,
         "placement": placement,

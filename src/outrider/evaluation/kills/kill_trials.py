@@ -213,7 +213,9 @@ def _kill_and_watch(scene: Scene, name: str) -> Kill:
     return Kill(name, True, stood_s, metres, degrees)
 
 
-def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, models: Path) -> None:
+def run_trials(
+    folder: Path, verifier_kills: int, node_kills: int, seed: int, models: Path, motion: str
+) -> None:
     """All trials; recordings are left in the folder, and after each trial the result."""
     rng = np.random.default_rng([seed, 17])
     runs: list[Run] = []
@@ -224,7 +226,7 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
         if left <= 0:
             break
         own = folder / f"{RUN_FOLDER}{index:03}"
-        with Scene(own, seed + index, "hidden", models, ["record"]) as scene:
+        with Scene(own, seed + index, "hidden", models, ["record"], motion) as scene:
             runs.append(run_with_verifier_kills(scene, min(left, KILLS_PER_RUN), rng))
         write_result(folder / RESULT_FILE, runs, kills)
         print(f"{verifier_kills - left + len(runs[-1].kills)} of {verifier_kills}: {runs[-1].message}")
@@ -232,15 +234,17 @@ def run_trials(folder: Path, verifier_kills: int, node_kills: int, seed: int, mo
         if len(kills) == node_kills:
             break
         name = KILLED_NODES[len(kills) % len(KILLED_NODES)]
-        kills += try_kill(folder / f"kill{index:03}", seed + index, name, models, rng)
+        kills += try_kill(folder / f"kill{index:03}", seed + index, name, models, rng, motion)
         write_result(folder / RESULT_FILE, runs, kills)
 
 
-def try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator) -> list[Kill]:
+def try_kill(
+    folder: Path, seed: int, name: str, models: Path, rng: np.random.Generator, motion: str
+) -> list[Kill]:
     """One kill of a node; none where it did not come to it, for a reason that is printed."""
     more = [name] if name in ("console", *BYSTANDERS) else []
     try:
-        with Scene(folder, seed, "hidden", models, more) as scene:
+        with Scene(folder, seed, "hidden", models, more, motion) as scene:
             scene.await_ready()
             return [kill_in(scene, name, rng)]
     except OutriderError as error:
@@ -249,12 +253,12 @@ def try_kill(folder: Path, seed: int, name: str, models: Path, rng: np.random.Ge
 
 
 def main() -> int:
-    """Arguments: folder, kills of the verifier, kills of nodes, seed, models."""
-    folder, verifier_kills, node_kills, seed, models = sys.argv[1:]
+    """Arguments: folder, kills of the verifier, kills of nodes, seed, models, motion."""
+    folder, verifier_kills, node_kills, seed, models, motion = sys.argv[1:]
     ending, status = Ending(), BROKEN
     try:
         with ending.interrupting():  # leaving the scene ends its processes
-            run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models))
+            run_trials(Path(folder), int(verifier_kills), int(node_kills), int(seed), Path(models), motion)
         status = 0
     except (OutriderError, KeyboardInterrupt) as error:
         print(f"error: {str(error) or 'interrupted'}", file=sys.stderr)

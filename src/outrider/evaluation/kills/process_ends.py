@@ -19,10 +19,12 @@ from rich.table import Column, Table
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import replace_file
+from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.process_kills import LIMIT_S, Kill, is_bounded
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.node_graph.parameters import near_name
 
 SIGNALS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -215,16 +217,18 @@ def evaluate_ends(
     models: Path | None,
     json_file: Path | None,
     kills: dict[str, Any] | None = None,
+    motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
     """Run, print, write JSON beside the figures of `kills`; `failed` counts the trials that failed.
 
-    Raises OutriderError where the trials cannot be run.
+    Raises OutriderError where the trials cannot be run, ConfigError for an unknown motion.
     """
+    check_motion(motion)
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "ends.json"
-        arguments = (scratch, str(file), str(trials), str(seed), str(folder), *(end.kind for end in ends))
-        if run_trials("outrider.evaluation.kills.end_trials", *arguments) != 0:
+        arguments = (scratch, str(file), str(trials), str(seed), str(folder), motion)
+        if run_trials("outrider.evaluation.kills.end_trials", *arguments, *(end.kind for end in ends)) != 0:
             raise OutriderError("the trials did not come to their end: the reason is above")
         done = read_trials(file)
     rows = ends_figures(done)
@@ -232,6 +236,6 @@ def evaluate_ends(
     for line in ("what the robot said:", *reasons(rows), *failures(done)):
         print(line)
     figures = {"ends": rows, "failed": sum(row["failed"] for row in rows.values())}
-    details = {"seed": seed, "trials": [asdict(trial) for trial in done]}
+    details = {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in done]}
     write_figures(json_file, (kills or {}) | figures | details)
     return figures

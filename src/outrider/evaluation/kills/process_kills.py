@@ -25,9 +25,11 @@ from outrider.core.files.writing import replace_file
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.trials import run_trials
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
+from outrider.runtime.node_graph.node_specs import MOTIONS
 from outrider.runtime.reports.recording import read_steps
 from outrider.runtime.reports.replay import replay_steps
 from outrider.runtime.wiring.decoders import local_decoder
@@ -116,23 +118,31 @@ def check_texts(recording: Path, target: TextDecoder) -> Texts:
 
 
 def evaluate_kills(
-    verifier_kills: int, node_kills: int, seed: int, models: Path | None, json_file: Path | None
+    verifier_kills: int,
+    node_kills: int,
+    seed: int,
+    models: Path | None,
+    json_file: Path | None,
+    motion: str = MOTIONS[0],
 ) -> dict[str, Any]:
     """Run, check, print, write JSON; `failed` counts what is not as it must be.
 
-    Raises OutriderError where the processes cannot be run, ConfigError where nothing is to be killed.
+    Raises OutriderError where the processes cannot be run, ConfigError where nothing is to be killed and for
+    an unknown motion.
     """
     if verifier_kills + node_kills < 1:
         raise ConfigError("nothing is to be killed: ask for at least one kill, of the verifier or of nodes")
+    check_motion(motion)
     folder = models_folder(models.resolve() if models else None)
     with tempfile.TemporaryDirectory() as scratch:
-        runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder)
+        runs, killed = _run_trials(Path(scratch), verifier_kills, node_kills, seed, folder, motion)
         recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
         texts = _check_recordings(recordings, folder)
     figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
     make_console().print(_table(figures))
     details = {
         "seed": seed,
+        "motion": motion,
         "runs": [asdict(run) for run in runs],
         "kills": [asdict(kill) for kill in killed],
     }
@@ -141,11 +151,11 @@ def evaluate_kills(
 
 
 def _run_trials(
-    scratch: Path, verifier_kills: int, node_kills: int, seed: int, models: Path
+    scratch: Path, verifier_kills: int, node_kills: int, seed: int, models: Path, motion: str
 ) -> tuple[list[Run], list[Kill]]:
     """In a process that may use ROS."""
     numbers = [str(number) for number in (verifier_kills, node_kills, seed)]
-    if run_trials("outrider.evaluation.kills.kill_trials", str(scratch), *numbers, str(models)) != 0:
+    if run_trials("outrider.evaluation.kills.kill_trials", str(scratch), *numbers, str(models), motion) != 0:
         raise OutriderError("the trials did not come to their end: the reason is above")
     return read_result(scratch / RESULT_FILE)
 

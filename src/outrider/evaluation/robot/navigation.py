@@ -21,6 +21,7 @@ from outrider.core.ports import TextDecoder
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
 from outrider.evaluation.robot.paced_side import AnswerTimes
 from outrider.navigation.goal.navigator import NavigatorSettings
@@ -265,8 +266,7 @@ def _pace(motion: str, round_trip_ms: float, model: str, memory: str) -> Pace | 
         if round_trip_ms:
             raise ConfigError(f"a round trip needs a motion: add --motion, one of {', '.join(MOTIONS)}")
         return None
-    if motion not in MOTIONS:
-        raise ConfigError(f"motion={motion!r} is not one of {', '.join(MOTIONS)}")
+    check_motion(motion)
     if model == "expert" or memory == "on":
         raise ConfigError("--motion is for models without a memory: leave --memory and --model expert away")
     return Pace(motion == "continuous", AnswerTimes().over(round_trip_ms / 1000.0))

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from outrider.core.errors import ConfigError, OutriderError
+from outrider.core.errors import OutriderError
 from outrider.core.files.terminal import make_console, tracked
 from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
+from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.robot.odometry_faults import EVIDENT, LIES, SUDDEN
 from outrider.evaluation.robot.safety_world import (
@@ -53,6 +54,7 @@ LIMIT_S = 0.3
 LIMIT_M = 0.3
 SUDDEN_S = (0.3, 0.9)
 NUM_HOMES = 4
+TRIES = 3
 ODOMETRY_NOISE = 0.02
 NAVIGATOR = NavigatorSettings(max_steps=40, max_turning_deg=360.0)
 TARGET = ObjectSpec("bottle", "silver")
@@ -298,8 +300,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None, motion: str =
 
     Raises ConfigError for an unknown motion, OutriderError where they did not come to their end.
     """
-    if motion not in MOTIONS:
-        raise ConfigError(f"motion={motion!r} is not one of {', '.join(MOTIONS)}")
+    check_motion(motion)
     path = str(json_file.resolve()) if json_file else ""
     status = run_trials("outrider.evaluation.robot.safety_trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):
@@ -330,13 +331,30 @@ def evaluate_safety(
             fitting = [entry for entry in bases if entry[0].startswith(faults[kind].bases)]
             base, open_wire = fitting[round_ % len(fitting)]
             home, occasions = homes[round_ // len(bases) % len(homes)]
-            trials.append(run_trial(home, faults[kind], rng, occasions, base, open_wire, motion))
+            trials.append(_injection(home, faults[kind], rng, occasions, base, open_wire, motion))
     figures = figures_of(trials)
     make_console().print(_table(figures))
     write_figures(
         json_file, figures | {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in trials]}
     )
     return figures
+
+
+def _injection(
+    home: Home,
+    fault: Fault,
+    rng: np.random.Generator,
+    occasions: int,
+    base: str,
+    open_wire: OpenWire,
+    motion: str,
+) -> Trial:
+    """A trial in which the fault comes: where the goal was over before, it is driven again and comes earlier."""
+    for earlier in range(TRIES):
+        trial = run_trial(home, fault, rng, occasions >> earlier, base, open_wire, motion)
+        if math.isfinite(trial.to_zero_s):
+            break
+    return trial
 
 
 @contextlib.contextmanager
