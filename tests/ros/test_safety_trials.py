@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from std_msgs.msg import Bool
 
-from outrider.evaluation.robot import safety
-from outrider.evaluation.robot.safety import FAULTS, GO2_FAULTS, Fault, run_safety, run_trial
-from outrider.evaluation.robot.safety_trials import WIRES
-from outrider.evaluation.robot.virtual_dds import VirtualDomain
+from outrider.evaluation.safety.faults import FAULTS, GO2_FAULTS, Fault
+from outrider.evaluation.safety.injection import TARGET, run_safety, run_trial
+from outrider.evaluation.safety.trials import WIRES
+from outrider.evaluation.safety.virtual_dds import VirtualDomain
 from outrider.nodes.common import qos
 from outrider.simulation.homes import generate_home
 
 pytestmark = pytest.mark.ros
-HOME = generate_home(0, safety.TARGET, "in_view")
+HOME = generate_home(0, TARGET, "in_view")
 WORDS = {
     "Go2 damped": "damped",
     "Go2 lies down": "lying",

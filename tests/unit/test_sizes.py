@@ -16,8 +16,6 @@ LONG_FILES = {
     "core/frames.py",
     "decoding/cloud/machine.py",
     "evaluation/kills/end_stages.py",
-    "evaluation/robot/safety.py",
-    "evaluation/robot/safety_world.py",
     "navigation/motion/pilot.py",
     "nodes/navigator/navigator_node.py",
     "runtime/mission/goal_run.py",

@@ -163,7 +163,7 @@ def eval_safety(
     motion: Motion = "continuous",
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
-    from outrider.evaluation.robot.safety import run_safety
+    from outrider.evaluation.safety.injection import run_safety
 
     raise typer.Exit(run_safety(injections, seed, json_file, motion))
 

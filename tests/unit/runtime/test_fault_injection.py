@@ -6,12 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from outrider.evaluation.robot import safety, safety_world
-from outrider.evaluation.robot.safety import FAULTS, Fault, Trial, evaluate_safety, figures_of, run_trial
+from outrider.evaluation.safety import injection, world
+from outrider.evaluation.safety.base_wires import DirectWire
+from outrider.evaluation.safety.faults import FAULTS, Fault
+from outrider.evaluation.safety.injection import TARGET, Trial, evaluate_safety, figures_of, run_trial
 from outrider.navigation.motion import controller, motion_bounds
 from outrider.simulation.homes import generate_home
 
-HOME = generate_home(0, safety.TARGET, "in_view")
+HOME = generate_home(0, TARGET, "in_view")
 MOVING_STEPS = 600
 
 
@@ -68,7 +70,7 @@ def test_what_the_models_or_a_person_ended_says_so() -> None:
 
 
 def test_a_robot_that_stops_too_late_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(safety_world, "CAMERA_SILENCE_S", 2.0)
+    monkeypatch.setattr(world, "CAMERA_SILENCE_S", 2.0)
     late = run("camera silent")
     assert late.missed
     figures = figures_of([late, trial_of("emergency stop")])
@@ -91,8 +93,8 @@ def test_an_end_without_a_reason_is_unclear() -> None:
 
 
 def test_the_command_writes_its_figures(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(safety, "usable_homes", lambda seed, motion: [(HOME, MOVING_STEPS)])
-    evaluate_safety(2, 1, tmp_path / "safety.json", {"direct": safety_world.DirectWire})
+    monkeypatch.setattr(injection, "usable_homes", lambda seed, motion: [(HOME, MOVING_STEPS)])
+    evaluate_safety(2, 1, tmp_path / "safety.json", {"direct": DirectWire})
     figures = json.loads((tmp_path / "safety.json").read_text())
     assert figures["injections"] == len(figures["trials"]) == 2 and figures["missed"] == 0
     assert figures["bases"]["direct"]["injections"] == 2

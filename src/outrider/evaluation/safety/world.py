@@ -11,24 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from outrider.core.errors import Cancelled, LinkError
 from outrider.core.language.actions import Motion
 from outrider.core.sensors.lidar import LIDAR_FRAME
 from outrider.core.values import (
     STANDSTILL,
     Decoded,
     DecodeRequest,
-    LinkState,
     Odometry,
     RangeScan,
     Velocity,
-    Verified,
     wrap_angle,
 )
-from outrider.evaluation.robot.odometry_faults import Distortion, sample_of
-from outrider.evaluation.robot.scan_faults import ScanDistortion, scan_sample_of
+from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
+from outrider.evaluation.safety.odometry_faults import Distortion, sample_of
+from outrider.evaluation.safety.scan_faults import ScanDistortion, scan_sample_of
 from outrider.navigation.clocks import Moment
 from outrider.navigation.limits import Footprint
 from outrider.navigation.motion.camera_check import RepeatWatch
@@ -48,98 +45,12 @@ BASE, TICK, SENSOR, BEAT, CAMERA = 2, 3, 4, 5, 10
 CAMERA_SILENCE_S = 0.2
 FRESH_S = 2.0
 SPEED_MPS, SPEED_RPS = 0.1, 0.2
-REACHED_M = 0.9
 HAND_MPS = 0.3
 # The clock of motions, and that of odometry's source, when the trial begins.
 JOINED_S, ROBOT_S = 50.0, 7000.0
 BASE_FRAME = "base_link"
 # Published over and over, as of a lidar on a joint.
 LIDAR_ON_BASE = StampedTransform(BASE_FRAME, LIDAR_FRAME, (0.0, 0.0, -0.1), (0.0, 0.0, 0.0, 1.0))
-
-
-GO2_TROUBLES = (
-    "Go2 damped",
-    "Go2 lies down",
-    "Go2's joints locked",
-    "Go2's Move answered -1",
-    "Go2's battery low",
-    "another program commands the Go2",
-)
-AVOIDANCE_TAKEN = "Go2's avoidance taken by another"
-
-
-class BaseWire(Protocol):
-    """The way from the action node to the base: commands at one end, at the other what feeds the base.
-
-    `start` is a new process of the action node. `carry` is what DDS does in one step; nothing reaches a base
-    that is not `alive`, nor comes from it. `robot` is what is wrong with the robot itself: nothing, one of
-    GO2_TROUBLES, or AVOIDANCE_TAKEN.
-    """
-
-    robot: str
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether velocities can be sent."""
-
-    def start(self) -> None:
-        """Connects the action node, or one that replaces it."""
-
-    def carry(self, alive: bool) -> None:
-        """Delivers the messages of one step; `alive` says whether the action node is running."""
-
-    def tick(self) -> None:
-        """Runs what is due at the action node."""
-
-    def send(self, velocity: Velocity) -> None:
-        """Sends a velocity to the base."""
-
-    def stop(self) -> None:
-        """Stops the base."""
-
-    def trouble(self) -> str:
-        """Returns why the base cannot be driven; empty if it can."""
-
-
-OpenWire = Callable[[Callable[[Velocity], None], Callable[[], float]], BaseWire]
-"""Makes a wire from what feeds the base and the clock."""
-
-
-class DirectWire:
-    """A wire without delay to a base that is always ready."""
-
-    is_ready = True
-    robot = ""
-
-    def __init__(self, feed: Callable[[Velocity], None], clock: Callable[[], float]) -> None:
-        self._feed, self._alive = feed, True
-
-    def start(self) -> None:
-        """Nothing is asked first."""
-
-    def carry(self, alive: bool) -> None:
-        """Remembers whether the action node is running."""
-        self._alive = alive
-
-    def tick(self) -> None:
-        """Nothing is due."""
-
-    def send(self, velocity: Velocity) -> None:
-        """Gives the base a velocity, if the action node is running."""
-        if self._alive:
-            self._feed(velocity)
-
-    def stop(self) -> None:
-        """Gives the base the zero velocity."""
-        self.send(STANDSTILL)
-
-    def trouble(self) -> str:
-        """Returns an empty text, as the base is always ready."""
-        return ""
-
-    def warning(self) -> str:
-        """Returns an empty text, as the base is always ready."""
-        return ""
 
 
 class NavigatorKilled(BaseException):
@@ -395,64 +306,3 @@ class SafetyWorld:
             self._wire.send(drive.velocity)
         if drive.end is not None:
             self._ends[(drive.end.session_id, drive.end.step)] = drive.end
-
-
-@dataclass
-class Guide:
-    """Implements TextDecoder: the way to the target by the simulation's own truth, with a network's delays.
-
-    `late_s` is added to the verdict that is awaited or comes next; `spins` turns left for ever.
-    """
-
-    world: SafetyWorld
-    verdict_s: float = 0.08
-    reason_s: float = 0.4
-    late_s: float = 0.0
-    spins: bool = False
-    awaits_verdict: bool = False
-    link_state: LinkState = LinkState.CONNECTED
-
-    def decode(
-        self,
-        request: DecodeRequest,
-        on_verified: Callable[[Verified], None] = lambda _: None,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> Decoded:
-        """Returns the right action and a reason, after the delays of a verdict and of the rest."""
-        self._await_verdict()
-        line = self._action() + "\n"
-        on_verified(Verified((1,), line + "approach:", self.verdict_s))
-        self._wait(self.world.now_s() + self.reason_s, cancelled)
-        text = line + "approach: the way is known"
-        on_verified(Verified((2,), text, self.reason_s))
-        return Decoded(text, (1, 2), True, self.verdict_s + self.reason_s, self.verdict_s, 1)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _await_verdict(self) -> None:
-        started_s, self.awaits_verdict = self.world.now_s(), True
-        self._wait(started_s + self.verdict_s)
-        self._wait(started_s + self.verdict_s + self.late_s)
-        self.late_s, self.awaits_verdict = 0.0, False
-
-    def _wait(self, until_s: float, cancelled: Callable[[], bool] = lambda: False) -> None:
-        while self.world.now_s() < until_s:
-            if cancelled():
-                raise Cancelled("the text is wanted no more")
-            self.world.pause(STEP_S)
-            if not self.world.switches.link:
-                raise LinkError("the verifier cannot be reached: start it with `outrider verifier`")
-
-    def _action(self) -> str:
-        if self.spins:
-            return "turn left large"
-        simulator = self.world.simulator
-        pose, target = simulator.truth(), simulator.home.target
-        bearing_deg = math.degrees(pose.bearing_to(target.x, target.y))
-        if pose.distance_to(target.x, target.y) < REACHED_M + target.radius / 2:
-            return "stop"
-        if abs(bearing_deg) > 10:
-            side, size = "left" if bearing_deg > 0 else "right", "large" if abs(bearing_deg) > 40 else "small"
-            return f"turn {side} {size}"
-        return "move forward medium"

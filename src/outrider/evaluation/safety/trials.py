@@ -13,9 +13,9 @@ from geometry_msgs.msg import Twist
 
 from outrider.core.errors import OutriderError
 from outrider.core.values import STANDSTILL, Odometry, Pose2D, Velocity
-from outrider.evaluation.robot.safety import evaluate_safety
-from outrider.evaluation.robot.safety_world import OpenWire
-from outrider.evaluation.robot.virtual_dds import VirtualDomain, VirtualNode
+from outrider.evaluation.safety.base_wires import OpenWire
+from outrider.evaluation.safety.injection import evaluate_safety
+from outrider.evaluation.safety.virtual_dds import VirtualDomain, VirtualNode
 from outrider.navigation.limits import MotionLimits
 from outrider.nodes.base.base_command import BaseCommand, open_base_command
 from outrider.nodes.common import convert, qos

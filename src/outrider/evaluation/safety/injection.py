@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,19 +26,14 @@ from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
 from outrider.evaluation.common.motions import check_motion
 from outrider.evaluation.common.trials import run_trials
-from outrider.evaluation.robot.odometry_faults import EVIDENT, LIES, SUDDEN
-from outrider.evaluation.robot.safety_world import (
-    AVOIDANCE_TAKEN,
-    GO2_TROUBLES,
-    HAND_MPS,
+from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
+from outrider.evaluation.safety.faults import FAULTS, GO2_FAULTS, Fault
+from outrider.evaluation.safety.guide import Guide
+from outrider.evaluation.safety.world import (
     STEP_S,
-    DirectWire,
-    Guide,
     NavigatorKilled,
-    OpenWire,
     SafetyWorld,
 )
-from outrider.evaluation.robot.scan_faults import SCAN_FAULTS, SCAN_FROZEN
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.mission.goal_run import GoalRun, GoalSettings
@@ -49,98 +44,14 @@ from outrider.simulation.simulator import Simulator
 from outrider.simulation.vocabulary import ObjectSpec
 
 LIMIT_S = 0.3
-# How far the robot may go beyond a motion's command, and how long what is sudden lasts: no longer than it
-# takes until a source that has jumped counts again.
+# How far the robot may go beyond a motion's command.
 LIMIT_M = 0.3
-SUDDEN_S = (0.3, 0.9)
 NUM_HOMES = 4
 TRIES = 3
 ODOMETRY_NOISE = 0.02
 NAVIGATOR = NavigatorSettings(max_steps=40, max_turning_deg=360.0)
 TARGET = ObjectSpec("bottle", "silver")
 NUMBERS = ("injections", "worst_to_zero_s", "worst_overrun_m", "missed", "reached")
-Act = Callable[[SafetyWorld, Guide], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """`begin` breaks something and `end` mends it, `lasts_s` (shortest, longest) later.
-
-    It comes while the base is told to move, or while a verdict is awaited (`while_waiting`). What the models
-    do wrong (`by_models`) ends with the goal, and it is from there that the robot must stand. What cannot
-    show while the robot stands comes `at_speed`, and its time begins anew with each motion. What `lies` is
-    judged by how far the motions go beyond their commands alone. What only a Go2 has meets its `bases` alone.
-    """
-
-    name: str
-    begin: Act
-    end: Act = lambda world, guide: None
-    lasts_s: tuple[float, float] = (0.5, 3.0)
-    while_waiting: bool = False
-    by_models: bool = False
-    at_speed: bool = False
-    lies: bool = False
-    bases: str = ""
-
-
-def _switch(name: str, value: object, back: object) -> tuple[Act, Act]:
-    """`begin` and `end` of a fault that is one switch of the world."""
-    return (
-        lambda world, guide: setattr(world.switches, name, value),
-        lambda world, guide: setattr(world.switches, name, back),
-    )
-
-
-def _restart_action(world: SafetyWorld, guide: Guide) -> None:
-    world.start_action_node()
-    world.switches.action = True
-
-
-def _release(world: SafetyWorld, guide: Guide) -> None:
-    world.pilot.on_emergency_stop(False, world.moment())
-
-
-FAULTS = (
-    Fault("navigator killed", *_switch("navigator", False, True)),
-    Fault("action node killed", lambda w, g: setattr(w.switches, "action", False), _restart_action),
-    Fault("base's DDS peer killed", *_switch("base", False, True)),
-    Fault("verifier killed", *_switch("link", False, True)),
-    Fault("network blackout, once missed", *_switch("link", False, True), lasts_s=(3.0, 8.0)),
-    Fault("camera silent", *_switch("camera", "silent", "ok")),
-    Fault("camera frozen", *_switch("camera", "frozen", "ok")),
-    Fault("camera repeats itself", *_switch("camera", "repeating", "ok"), at_speed=True),
-    *(Fault(f"odometry {name}", *_switch("odometry", odd, None)) for name, odd in EVIDENT.items()),
-    *(
-        Fault(f"odometry {name}", *_switch("odometry", odd, None), lasts_s=SUDDEN_S)
-        for name, odd in SUDDEN.items()
-    ),
-    *(Fault(f"odometry {name}", *_switch("odometry", odd, None), lies=True) for name, odd in LIES.items()),
-    Fault("clock stands still", *_switch("clock", lambda first_s, now_s: first_s, None)),
-    Fault("clock jumps", *_switch("clock", lambda first_s, now_s: now_s + 3600.0, None), lasts_s=SUDDEN_S),
-    Fault("clock goes back", *_switch("clock", lambda first_s, now_s: now_s - 20.0, None), lasts_s=SUDDEN_S),
-    *(Fault(f"scan {name}", *_switch("scan", odd, None)) for name, odd in SCAN_FAULTS.items()),
-    Fault("scan frozen", *_switch("scan", SCAN_FROZEN, None), at_speed=True),
-    Fault("the lidar's transform lost", *_switch("transforms", False, True)),
-    Fault(
-        "joystick not a number",
-        lambda w, g: w.pilot.on_joystick(Velocity(math.nan, math.inf, math.nan), w.moment()),
-        lasts_s=(0.2, 0.2),
-    ),
-    Fault(
-        "joystick dies while held",
-        lambda w, g: w.pilot.on_joystick(Velocity(HAND_MPS), w.moment()),
-        lasts_s=(0.5, 0.5),
-    ),
-    Fault("two drivers", *_switch("drivers", ("joystick", "console"), ())),
-    Fault("late verdict", lambda w, g: setattr(g, "late_s", 14.0), lasts_s=(12.0, 12.0), while_waiting=True),
-    Fault("turns without end", lambda w, g: setattr(g, "spins", True), by_models=True),
-    Fault("emergency stop", lambda w, g: w.pilot.on_emergency_stop(True, w.moment()), _release),
-)
-
-GO2_FAULTS = (
-    *(Fault(name, *_switch("robot", name, ""), bases="sport") for name in GO2_TROUBLES),
-    Fault(AVOIDANCE_TAKEN, *_switch("robot", AVOIDANCE_TAKEN, ""), bases="sport, robot_avoidance"),
-)
 
 
 @dataclass(frozen=True)
@@ -302,7 +213,7 @@ def run_safety(injections: int, seed: int, json_file: Path | None, motion: str =
     """
     check_motion(motion)
     path = str(json_file.resolve()) if json_file else ""
-    status = run_trials("outrider.evaluation.robot.safety_trials", str(injections), str(seed), path, motion)
+    status = run_trials("outrider.evaluation.safety.trials", str(injections), str(seed), path, motion)
     if status not in (0, 1):
         raise OutriderError("the trials did not come to their end: the reason is above")
     return status
@@ -349,7 +260,7 @@ def _injection(
     open_wire: OpenWire,
     motion: str,
 ) -> Trial:
-    """A trial in which the fault comes: where the goal was over before, it is driven again and comes earlier."""
+    """A trial in which the fault comes: where the goal ends before, it is driven again, with it earlier."""
     for earlier in range(TRIES):
         trial = run_trial(home, fault, rng, occasions >> earlier, base, open_wire, motion)
         if math.isfinite(trial.to_zero_s):
