@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from outrider.core.errors import ConfigError
+from outrider.core.files import journal as journal_module
 from outrider.core.files.journal import CONTINUED, MOST_CHARACTERS, Journal, key_of, prove
+from outrider.core.files.writing import replace_file
 
 SAID = [("viewer 1", "say", "find(red chair)"), ("agent 2", "say", "turn(90)"), ("viewer 1", "e_stop", "")]
 
@@ -107,20 +109,58 @@ def test_a_journal_whose_end_was_changed_is_kept_and_a_new_one_says_so(journal: 
     assert proof.holds and [entry.did for entry in proof.entries] == [CONTINUED, "say"]
 
 
-def _write_many(path: Path) -> None:
+def _write_many(path: Path, most_bytes: int) -> None:
     for n in range(50):
-        Journal(path, most_bytes=6000).write("writer", "say", str(n))
+        Journal(path, most_bytes).write("writer", "say", str(n))
 
 
-def test_several_processes_write_one_chain(tmp_path: Path) -> None:
+def test_no_moment_is_without_the_file_while_a_full_one_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "full.journal"
+    Journal(path, most_bytes=300).write("first", "say", "x" * 100)
+    seen: list[bytes] = []
+
+    def watched(file: Path, content: bytes) -> None:
+        seen.append(path.read_bytes())
+        replace_file(file, content)
+        seen.append(path.read_bytes())
+
+    monkeypatch.setattr(journal_module, "replace_file", watched)
+    Journal(path, most_bytes=300).write("second", "say", "y")
+    assert len(seen) == 4 and all(seen)
+    assert prove(path).holds and [entry.did for entry in prove(path).entries] == ["say", CONTINUED, "say"]
+
+
+def test_a_kill_between_two_files_leaves_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "killed.journal"
+    Journal(path, most_bytes=300).write("first", "say", "x" * 100)
+
+    def killed(file: Path, content: bytes) -> None:
+        if file == path:
+            raise KeyboardInterrupt
+        replace_file(file, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_module, "replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Journal(path, most_bytes=300).write("second", "say", "y")
+    assert prove(path).holds and len(prove(path).entries) == 1
+    Journal(path, most_bytes=300).write("third", "say", "z")
+    assert prove(path).holds and prove(path).entries[-1].what == "z"
+
+
+@pytest.mark.parametrize("most_bytes", [700, 6000])
+def test_several_processes_write_one_chain(tmp_path: Path, most_bytes: int) -> None:
     path = tmp_path / "shared.journal"
     Journal(path).write("first", "opened")
     context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write_many, args=(path,)) for _ in range(3)]
+    writers = [context.Process(target=_write_many, args=(path, most_bytes)) for _ in range(3)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(60)
+        assert writer.exitcode == 0
     proof = prove(path)
     assert proof.holds and sum(e.did == "say" for e in proof.entries) <= 150 <= proof.entries[-1].n
 

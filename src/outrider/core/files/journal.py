@@ -31,7 +31,7 @@ from outrider.core.files.private_files import (
     read_private,
 )
 from outrider.core.files.secret_file import load_secret
-from outrider.core.files.writing import writing_to
+from outrider.core.files.writing import replace_file, writing_to
 
 JOURNAL_SUFFIX = ".journal"
 JOURNAL_VARIABLE = "OUTRIDER_JOURNAL"
@@ -112,10 +112,10 @@ class Journal:
             else:
                 file.write(self._line(entry, last, who, did, what))
                 return True
-            self.path.replace(kept)
-        with self._opened() as file:
-            if not _last_line(file):  # else another process was first
-                file.write(self._line(entry, last, "journal", CONTINUED, reason))
+            # Under the lock, and without a moment in which there is no file: nobody begins another chain.
+            file.seek(0)
+            replace_file(kept, file.read())
+            replace_file(self.path, self._line(entry, last, "journal", CONTINUED, reason))
         return False
 
     @contextmanager
@@ -141,11 +141,13 @@ def prove(path: Path, key_file: Path | None = None) -> Proof:
     Raises ConfigError where there is no journal, or no key to prove it with.
     """
     key = _key(key_file or key_of(path))
-    files = [file for file in (_full(path), path) if file == path or file.exists()]
+    files = {file: _lines(file) for file in (_full(path), path) if file == path or file.exists()}
+    if files.get(_full(path)) == files[path]:  # its writer was killed before it began the new one
+        del files[_full(path)]
     entries: list[Entry] = []
     last = b""
-    for file in files:
-        for number, line in enumerate(_lines(file), 1):
+    for file, lines in files.items():
+        for number, line in enumerate(lines, 1):
             entry = _read(line, key)
             reason = _objection(entry, entries[-1] if entries else None, last)
             if entry is None or reason:
