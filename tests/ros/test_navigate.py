@@ -394,6 +394,36 @@ def test_with_a_mirrored_camera_no_goal_is_gone_for(
     assert navigator._robot._mirror.votes[1] == 0
 
 
+def test_a_lens_that_is_covered_under_way_stops_the_robot_and_ends_the_goal(
+    run_node: Callable[..., NodeThread], client: Client
+) -> None:
+    decoder = ScriptedDecoder(["turn left large\nlook: x"] * 40)
+
+    class CoveredSimulator(Simulator):
+        def render_camera(self) -> np.ndarray:
+            return np.zeros_like(super().render_camera())
+
+    class ScriptedNavigator(NavigatorNode):
+        def open_edge(self) -> Edge:
+            return Edge(decoder, None)
+
+        def _goal_settings(self) -> GoalSettings:
+            return replace(super()._goal_settings(), sensor_patience_s=1.0)
+
+    texts = client.listen(VerifiedText, "verified_text", qos.EVENTS)
+    simulation = run_node(lambda: SimulationNode({"seed": 3, "placement": "hidden"})).node
+    run_node(PatientAction)
+    navigator = run_node(lambda: ScriptedNavigator({"use_memory": False, **SLOW_CAMERA}), threads=4).node
+    goals = Goals(client)
+    wait_until(lambda: client.node.count_subscribers("verified_text"), "the action node")
+    goal = goals.send("find the red chair")
+    wait_until(lambda: any(text.action_complete for text in texts), "a motion")
+    simulation.simulator.__class__ = CoveredSimulator
+    result = goals.result(goal)
+    assert result.error_code == Navigate.Result.NO_SENSOR and "lens covered" in result.message
+    assert "lens covered" in navigator.health()[0]
+
+
 def test_a_camera_on_another_topic_is_named_with_the_remedy(
     run_node: Callable[..., NodeThread], client: Client
 ) -> None:

@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from outrider.core.values import Odometry, Pose2D, Velocity
-from outrider.navigation.motion.camera_check import FOCAL_PX, HEIGHT_PX, WIDTH_PX, MirrorCheck, RepeatWatch
+from outrider.navigation.motion.camera_check import (
+    FOCAL_PX,
+    HEIGHT_PX,
+    WIDTH_PX,
+    MirrorCheck,
+    RepeatWatch,
+    is_black,
+)
 from outrider.simulation.homes import generate_home
+from outrider.simulation.looks.styles import draw_look
 from outrider.simulation.simulator import Simulator
 
 STILL = Velocity()
@@ -135,3 +143,22 @@ def test_of_a_large_picture_a_change_over_many_bytes_is_seen() -> None:
     assert watch.is_repeated(picture.tobytes(), odometry(x=1.0))
     picture[1000:2000] = 7
     assert not watch.is_repeated(picture.tobytes(), odometry(x=1.0))
+
+
+@pytest.mark.parametrize("look", ["plain", "dim", "noisy", "all"])
+def test_a_home_is_not_black(look: str) -> None:
+    for seed in range(6):
+        simulator = Simulator(generate_home(seed, placement="hidden"), seed, 0.02, draw_look(look, seed))
+        try:
+            assert not any(is_black(simulator.render_camera()) for _ in range(3))
+        finally:
+            simulator.close()
+
+
+def test_a_covered_lens_is_black_for_all_its_noise_and_dead_pixels() -> None:
+    rng = np.random.default_rng(4)
+    picture = np.clip(rng.normal(4.0, 12.0, (480, 640, 3)), 0, 255).astype(np.uint8)
+    picture[rng.integers(0, 480, 40), rng.integers(0, 640, 40)] = 255
+    assert is_black(picture) and is_black(np.zeros((1080, 1920, 3), np.uint8))
+    picture[200:280, 300:380] = 200  # a window at night
+    assert not is_black(picture)

@@ -3,7 +3,8 @@
 
 Turning left moves the scene to the right in the picture. A camera that is mirrored, or upside down, shows the
 opposite, and every "left" of the models would be a right. A camera that has died inside its driver may go on
-with the last picture under new stamps. Sans-IO: the owner hands in pictures with odometry's pose.
+with the last picture under new stamps, and a lens may be covered. Sans-IO: the owner hands in pictures with
+odometry's pose.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ MIRRORED = (
 REPEATED = (
     "the camera repeats one picture while the robot moves: restart its driver, then give the goal again"
 )
+DARK = "the camera's picture is black: is its lens covered, or the room dark?"
 WIDTH_PX, HEIGHT_PX = 160, 90
 FOCAL_PX = GO2_FRONT_CAMERA.scaled_to(WIDTH_PX, HEIGHT_PX).focal_px
 TURN_RAD = (math.radians(2.5), math.radians(14.0))
@@ -40,6 +42,8 @@ TOLERANCE, SLACK_PX = 0.4, 1.0
 VOTES, NEEDED = 12, 4
 LOOKED_AT_BYTES = 1_000_000
 COLOUR_BYTES, BLACK = 4, 24
+# Of a picture, what a lamp behind a lens cap, or dead pixels, may light.
+LIT_PERCENT = 1.0
 MOVED_M, MOVED_RAD = 0.02, math.radians(0.7)
 
 
@@ -63,6 +67,12 @@ class RepeatWatch:
             self._digest, self._pose = digest, odometry.pose if odometry else None
             return False
         return _moves(odometry.velocity) or _has_moved(self._pose, odometry.pose)
+
+
+def is_black(rgb: np.ndarray[Any, Any]) -> bool:
+    """Whether a picture, uint8 (H, W, 3), shows nothing: all but LIT_PERCENT of it is black, noise aside."""
+    small = cv2.resize(rgb, (WIDTH_PX, HEIGHT_PX), interpolation=cv2.INTER_AREA)
+    return bool(np.percentile(small.max(axis=2), 100.0 - LIT_PERCENT) <= BLACK)
 
 
 class MirrorCheck:

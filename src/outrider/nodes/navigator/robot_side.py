@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import deque
@@ -18,7 +19,14 @@ from std_msgs.msg import Header
 
 from outrider.core.errors import FrameError
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Odometry, Pose2D
-from outrider.navigation.motion.camera_check import MIRRORED, REPEATED, MirrorCheck, RepeatWatch
+from outrider.navigation.motion.camera_check import (
+    DARK,
+    MIRRORED,
+    REPEATED,
+    MirrorCheck,
+    RepeatWatch,
+    is_black,
+)
 from outrider.navigation.motion.step_motions import MotionEnd
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.navigation.sensing.odometry_check import OdometryCheck
@@ -39,6 +47,8 @@ FRESH_S = 2.0
 MATCH_S, TRACKED = 0.06, 200
 MAX_CLOCK_OFFSET_S = 5.0
 UNSTAMPED = convert.Time()
+# Between two looks at how bright the pictures are: a large one takes milliseconds to convert.
+LIGHT_PERIOD_S = 0.15
 
 
 class RosRobotSide:
@@ -62,6 +72,7 @@ class RosRobotSide:
         self._pictures = PictureClock(node.now_s())
         self._repeat_watch, self._repeats = RepeatWatch(), False
         self._mirror = MirrorCheck()
+        self._is_dark, self._light_s = False, -math.inf
         self._odometry_check = OdometryCheck()
         self._track: deque[Odometry] = deque(maxlen=TRACKED)
         self._image_warning = ""
@@ -84,7 +95,9 @@ class RosRobotSide:
         stamp = message.header.stamp
         self._stamp_repeats = self._image is not None and stamp == self._stamp
         self._stamp = stamp
-        if self._shows_nothing_new(message) or not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
+        if self._shows_nothing(message, now_s) or self._shows_nothing_new(message):
+            return
+        if not self._pictures.is_new((stamp.sec, stamp.nanosec), now_s):
             return
         age_s = came_s - convert.seconds_of(stamp)
         if not 0.0 <= age_s <= MAX_CLOCK_OFFSET_S:
@@ -93,6 +106,14 @@ class RosRobotSide:
         with self._changed:
             self._image = (message, now_s - age_s)
             self._changed.notify_all()
+
+    def _shows_nothing(self, message: Image, now_s: float) -> bool:
+        """Whether the pictures are black, by a look at one every LIGHT_PERIOD_S."""
+        if not 0.0 <= now_s - self._light_s < LIGHT_PERIOD_S:
+            self._is_dark, self._light_s = False, now_s
+            with contextlib.suppress(FrameError):  # which is told where the picture is used
+                self._is_dark = is_black(convert.rgb_of(message))
+        return self._is_dark
 
     def _shows_nothing_new(self, message: Image) -> bool:
         """Whether the picture is the last one again, though the robot has moved; a new one is compared with
@@ -254,6 +275,8 @@ class RosRobotSide:
         """What is wrong with the robot's side, or an empty text."""
         if self._untrue():
             return self._untrue()
+        if self._is_dark:
+            return DARK
         # A driver may give each picture twice.
         if self._repeats and self._pictures.silent_s(self.now_s()) > self._camera_silence_s:
             return REPEATED
