@@ -14,6 +14,7 @@ import torch.multiprocessing as multiprocessing
 from transformers import AutoTokenizer
 
 from outrider.core.files.writing import make_folder
+from outrider.core.processes import end_with_parent
 from outrider.training.imitation import Trainer, TrainingConfig
 
 
@@ -46,6 +47,7 @@ def _rank(
     processes: int,
     meeting: str,
 ) -> None:
+    end_with_parent()
     torch.set_num_threads(1)
     if processes > 1:
         distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import statistics
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from outrider.core.processes import worker_pool
 from outrider.evaluation.models.made_up import QWEN2_VL_2B, Widths, made_up_stack
 from outrider.models.backbone.batch import DECODE_ROWS, next_span
 from outrider.models.backbone.text_stack import TextShape
@@ -60,9 +60,8 @@ def run_trial(num_layers: int, num_tokens: int, repeats: int, widths: Widths = Q
     """In a process of its own, whose memory is that of the graphs."""
     widths = replace(widths, num_layers=num_layers, vocab_size=VOCABULARY)
     with tempfile.TemporaryDirectory() as folder:
-        context = multiprocessing.get_context("spawn")
         for work in (_write, _measure):
-            with context.Pool(1) as pool:
+            with worker_pool(1) as pool:
                 trial = pool.apply(work, (Path(folder), widths, num_tokens, repeats))
     assert trial is not None
     return trial

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import make_console, tracked
+from outrider.core.processes import worker_pool
 from outrider.evaluation.common.intervals import wilson_interval
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
 from outrider.models.checkpoint.card import read_card
@@ -180,7 +180,7 @@ def _run_all(tasks: Sequence[PlanTask], processes: int) -> Iterator[PlanOutcome]
     if processes == 1:
         yield from map(run_task, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with worker_pool(processes) as pool:
         yield from pool.imap_unordered(run_task, tasks)
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from rich.table import Table
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import make_console, tracked
 from outrider.core.ports import TextDecoder
+from outrider.core.processes import worker_pool
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
@@ -276,7 +276,7 @@ def _run_all(tasks: Sequence[EpisodeTask], processes: int) -> Iterator[EpisodePa
     if processes == 1:
         yield from map(run_task, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with worker_pool(processes) as pool:
         yield from pool.imap_unordered(run_task, tasks)
 
 

@@ -6,7 +6,6 @@ A shard is one msgpack file; it exists only when whole (written beside and renam
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ import msgspec
 from outrider.core.errors import ConfigError
 from outrider.core.files.writing import checked_folder
 from outrider.core.ports import TextDecoder
+from outrider.core.processes import worker_pool
 from outrider.core.training_data import Example, Shard
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.datasets.dagger import driven_examples
@@ -75,7 +75,7 @@ def write_dataset(
     if processes <= 1:
         yield from map(write_shard, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with worker_pool(processes) as pool:
         yield from pool.imap_unordered(write_shard, tasks)
 
 

@@ -12,6 +12,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from outrider.core.errors import LinkError
+from outrider.core.processes import end_with_parent
 from outrider.decoding.drivers.verifier_service import FrameService, serve_frames
 from outrider.runtime.common.ports import free_port
 from outrider.wire.server import RouterServer
@@ -55,7 +56,8 @@ def _serve(
     make_service: Callable[..., FrameService],
     arguments: tuple[object, ...],
 ) -> None:
-    """In the other process: serve until told to stop."""
+    """In the other process: serve until told to stop, or until the first one is gone."""
+    end_with_parent()
     service, server, done = make_service(*arguments), RouterServer(endpoint, None), threading.Event()
     serving = threading.Thread(target=serve_frames, args=(service, server, done))
     serving.start()

@@ -1,0 +1,57 @@
+"""Workers do not outlive the process that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from outrider.core.processes import worker_pool
+
+POOL = """
+import os, time
+from outrider.core.processes import worker_pool
+
+def work(seconds):
+    print(os.getpid(), flush=True)
+    time.sleep(seconds)
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        pool.map(work, [0.0, 0.0, {busy}, {busy}], chunksize=1)
+        time.sleep(60.0)
+"""
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("busy", [0.0, 60.0], ids=["idle workers", "workers at work"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_is_left_behind(tmp_path: Path, number: int, busy: float) -> None:
+    script = tmp_path / "pool.py"
+    script.write_text(POOL.format(busy=busy))
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        workers = {int(process.stdout.readline()) for _ in range(4)}
+        assert all(map(is_there, workers))
+        process.send_signal(number)
+        process.wait(10.0)
+        deadline_s = time.monotonic() + 10.0
+        while any(map(is_there, workers)) and time.monotonic() < deadline_s:
+            os.sched_yield()
+        assert not any(map(is_there, workers))
+
+
+def test_a_pool_works() -> None:
+    with worker_pool(2) as pool:
+        assert pool.map(abs, [-1, 2, -3]) == [1, 2, 3]
