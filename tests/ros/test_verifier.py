@@ -89,8 +89,9 @@ def test_a_verifier_may_hold_a_draft_of_its_own(
     }
     run_node(lambda: VerifierNode(given))
     assert probe_verifier(str(given["endpoint"])).max_sessions == 8
+    given |= {"endpoint": f"tcp://127.0.0.1:{free_port()}", "draft_model": "/nowhere"}
     with pytest.raises(OutriderError, match="nowhere"):
-        run_node(lambda: VerifierNode({**given, "draft_model": "/nowhere"}))
+        run_node(lambda: VerifierNode(given))
 
 
 def test_what_is_wrong_with_the_endpoint_is_told_before_the_model_is_loaded(
