@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import mujoco
 import numpy as np
 
 from outrider.simulation.looks.patterns import SIZE, texture
+from outrider.simulation.looks.signs import hang
 from outrider.simulation.looks.styles import PLAIN, Lens, Look, Rgb
 
 SCENERY_STREAM = 43
@@ -22,7 +24,8 @@ CUBE_SIDES = 6
 
 def dress(spec: mujoco.MjSpec, look: Look, height_m: float) -> None:
     """Give a home, whose rooms are `height_m` high, its look; geoms tell by name what they are."""
-    if look == PLAIN:
+    hang(spec, look.signs)
+    if replace(look, signs=()) == PLAIN:
         return
     rng = np.random.default_rng([look.seed, SCENERY_STREAM])
     surfaces = _surfaces(spec)

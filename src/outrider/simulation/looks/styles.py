@@ -11,6 +11,7 @@ import numpy as np
 
 from outrider.core.errors import ConfigError
 from outrider.core.sensors.camera import JPEG_QUALITY
+from outrider.simulation.looks.signs import Sign
 
 Rgb = tuple[float, float, float]
 WHITE: Rgb = (1.0, 1.0, 1.0)
@@ -46,7 +47,10 @@ class Film:
 
 @dataclass(frozen=True)
 class Look:
-    """A home's look. `seed` draws the textures and where the lamps hang; `light` scales every light."""
+    """A home's look. `seed` draws the textures and where the lamps hang; `light` scales every light.
+
+    `signs` hang on its walls and furniture.
+    """
 
     seed: int = 0
     textured: bool = False
@@ -55,6 +59,7 @@ class Look:
     light: Rgb = WHITE
     lens: Lens = field(default_factory=Lens)
     film: Film = field(default_factory=Film)
+    signs: tuple[Sign, ...] = ()
 
 
 PLAIN = Look()
