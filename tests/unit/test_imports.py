@@ -42,7 +42,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
         {".", "common"},
         {"agents", "aggregation", "decoding", "robot", "safety"},
         {"alternatives"},
-        {"kills", "pair", "serving"},
+        {"kills", "pair", "serving", "signs"},
         {"models", "weights"},
     ),
     "navigation": ({"."}, {"sensing"}, {"goal", "motion"}),

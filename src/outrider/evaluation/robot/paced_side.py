@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrider.core.errors import Cancelled
-from outrider.core.language.actions import split_answer
+from outrider.core.language.actions import Motion, split_answer
 from outrider.core.ports import Robot, TextDecoder
 from outrider.core.values import STANDSTILL, Decoded, DecodeRequest, LinkState, Odometry, Verified
 from outrider.navigation.clocks import Moment
@@ -53,6 +53,20 @@ class PacedSide:
         self._pilot.start(self._now())
         self._update: StepUpdate | None = None
         self._ends: dict[int, MotionEnd] = {}
+
+    @property
+    def motion(self) -> Motion | None:
+        """What the pilot has the robot carry out."""
+        return self._pilot.motion
+
+    @property
+    def update(self) -> StepUpdate | None:
+        """The newest text that the pilot was told."""
+        return self._update
+
+    def set_e_stop(self, engaged: bool) -> None:
+        """Engage or release the emergency stop, as a person does."""
+        self._pilot.on_emergency_stop(engaged, self._now())
 
     def now_s(self) -> float:
         """Seconds on the clock of the simulation."""
