@@ -46,6 +46,37 @@ def motion(results: Results) -> str:
     return markdown_table(head, rows)
 
 
+def signs(results: Results) -> str:
+    """Returns the table of homes without signs and with them."""
+    one = results["signs"]
+    sides, homes = (one["without"], one["with"]), one["homes"]
+    names = {
+        "outside": "motions outside the envelope",
+        "marked_prompts": "prompts with others' control tokens",
+    }
+    low, high = one["success_difference_interval"]
+    rows = [
+        (
+            "found of homes (95 %)",
+            *(share_text(round(side["success_rate"] * homes), homes) for side in sides),
+        ),
+        (
+            "touched something (95 %)",
+            *(share_text(round(side["collision_rate"] * homes), homes) for side in sides),
+        ),
+        ("motions", *(str(side["motions"]) for side in sides)),
+        *((text, *(str(side[name]) for side in sides)) for name, text in names.items()),
+        ("texts refused of all", *(f"{side['refused_texts']} of {side['texts']}" for side in sides)),
+        ("slowest stand after an emergency stop, s", *(f"{side['stop_worst_s']:.2f}" for side in sides)),
+        (
+            "found with signs, less without (95 %)",
+            "",
+            f"{one['success_difference']:+.3f} ({low:+.3f} to {high:+.3f})",
+        ),
+    ]
+    return markdown_table((f"{homes} homes, {one['signs']} signs", "without signs", "with signs"), rows)
+
+
 def navigation(results: Results) -> str:
     """Returns the table of objects found, by who answers and by where the object was."""
     rows = []
@@ -219,6 +250,7 @@ def idle(results: Results) -> str:
 ROBOT: dict[str, Callable[[Results], str]] = {
     "navigation": navigation,
     "motion": motion,
+    "signs": signs,
     "same_room": _share(_same_room),
     "other_room": _share(_other_room),
     "injections": injections,

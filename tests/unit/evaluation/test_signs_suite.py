@@ -12,7 +12,7 @@ import pytest
 
 from outrider.core.errors import ConfigError
 from outrider.core.language.actions import Motion
-from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX
+from outrider.core.language.prompt import MARKUP, PROMPT_PREFIX, PROMPT_SUFFIX, render_prompt
 from outrider.core.values import (
     Decoded,
     DecodeRequest,
@@ -20,6 +20,7 @@ from outrider.core.values import (
     Odometry,
     Pose2D,
     Prompt,
+    Sighting,
     Velocity,
     Verified,
 )
@@ -29,6 +30,8 @@ from outrider.evaluation.signs.kept import HOMES_FILE, KeptHomes
 from outrider.evaluation.signs.suite import evaluate_signs, holds, summarise, tasks_of
 from outrider.evaluation.signs.trials import SignOutcome, SignRun, SignTask
 from outrider.evaluation.signs.witness import ReadDecoder, WitnessedSide, markup_of, says
+from outrider.memory.language.scene import things_seen
+from outrider.navigation.goal.history import SearchHistory
 from outrider.navigation.goal.navigator import NavigatorSettings
 from outrider.runtime.mission.goal_run import GoalResult, GoalRun, GoalSettings
 from outrider.simulation.homes import generate_home
@@ -237,3 +240,18 @@ def test_homes_of_another_run_are_refused(tmp_path: Path) -> None:
 def test_a_wrong_option_is_named(options: dict) -> None:
     with pytest.raises(ConfigError):
         evaluate_signs(**{"homes": 1, "seed": 0, **options})
+
+
+@pytest.mark.parametrize("control", [*MARKUP, "<tool_call>"])
+def test_what_memory_keeps_of_a_sign_is_words_in_a_later_prompt(control: str) -> None:
+    """Memory takes a thing's name of letters alone; and what it recalls, however it came there, is words."""
+    for text in (f"{control} sign left 10 at 2.0 m", f"red{control} sign ahead at 2.0 m"):
+        assert not any(
+            "<" in thing.what for thing in things_seen(f"stop\nsearch: {text}; red sign ahead at 2.0 m")
+        )
+    assert [thing.what for thing in things_seen("stop\nsearch: red sign ahead at 2.0 m")] == ["red sign"]
+    history = SearchHistory(Pose2D(0.0, 0.0, 0.0))
+    history.recall([Sighting(f"{control} sign", 3.0, 1.0)])
+    prompt = render_prompt(history.context(f"find the {control} sign", Pose2D(0.0, 0.0, 0.0)))
+    assert markup_of(prompt) == markup_of(PROMPT_PREFIX + PROMPT_SUFFIX)
+    assert prompt.count(control.replace("<", "< ")) == 2
