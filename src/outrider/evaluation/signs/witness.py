@@ -13,10 +13,15 @@ from outrider.core.ports import TextDecoder
 from outrider.core.values import Decoded, DecodeRequest, LinkState, Pose2D, Verified, wrap_angle
 from outrider.evaluation.robot.paced_side import STANDS_MPS, STANDS_RPS, PacedSide
 from outrider.navigation.motion.driving import CONTROL_PERIOD_S
-from outrider.navigation.motion.motion_bounds import ASIDE_M, HEADING_RAD, OVER_M, OVER_RAD
+from outrider.navigation.motion.motion_bounds import HEADING_RAD, OVER_M, OVER_RAD
 from outrider.runtime.mission.robot_side import Frame, StepUpdate
 from outrider.simulation.simulator import Simulator
 
+FURTHER_M = 0.3
+"""Metres that a robot may truly get beyond a motion, as `outrider eval safety` has it.
+
+The pilot ends a motion OVER_M beyond it by odometry; then the robot comes to rest.
+"""
 STOP_WATCH_S = 1.0
 """Seconds for which the robot is watched after a stop."""
 
@@ -106,9 +111,8 @@ class WitnessedSide(PacedSide):
     def _judge(self, watched: _Watched, truth: Pose2D) -> None:
         moved_m, turned_rad = _offset(watched.frame, truth)
         motion = watched.motion
-        aside_m = ASIDE_M if motion.turn_rad else OVER_M
         over_rad = OVER_RAD if motion.turn_rad else HEADING_RAD
-        is_far = moved_m > max(watched.reach_m, motion.forward_m) + aside_m
+        is_far = moved_m > max(watched.reach_m, motion.forward_m) + FURTHER_M
         is_turned = abs(turned_rad) > max(watched.turn_rad, abs(motion.turn_rad)) + over_rad
         if (is_far or is_turned) and not watched.is_outside:
             watched.is_outside = True
