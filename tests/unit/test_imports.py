@@ -16,6 +16,7 @@ SIBLINGS = {
     "simulation",
     "training",
     "console",
+    "voice",
 }
 LAYERS = {
     "core": 0,
@@ -99,6 +100,9 @@ OWNERS = {
     "mcp": {"console", "evaluation"},
     "prometheus_client": {"runtime"},
     "websockets": {"console", "evaluation"},
+    "pocketsphinx": {"voice"},
+    "faster_whisper": {"voice"},
+    "espeakng_loader": {"voice"},
 }
 MOST_FILES = 15
 ROS_MESSAGES = ("_msgs", "_srvs", "unitree_api", "unitree_go", "unique_identifier_msgs")

@@ -14,7 +14,18 @@ from typing import Annotated
 import typer
 
 import outrider
-from outrider.cli import agents, benchmarks, corpora, evaluations, keys, memories, robot, sentences, training
+from outrider.cli import (
+    agents,
+    benchmarks,
+    corpora,
+    evaluations,
+    keys,
+    memories,
+    robot,
+    sentences,
+    training,
+    voice,
+)
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
 app = typer.Typer(
@@ -30,6 +41,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 app.add_typer(robot.app)
 app.add_typer(sentences.app)
+app.add_typer(voice.app)
 app.add_typer(agents.app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluations.app, name="eval")

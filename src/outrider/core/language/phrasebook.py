@@ -80,6 +80,17 @@ class Phrasebook:
         """The words of a list of single words."""
         return frozenset(map(plain, self._data[use]))
 
+    def spoken(self, use: str) -> tuple[str, ...]:
+        """The entries of a list or table of words, such as the units of length, in the file's order."""
+        held = self._data[use]
+        nested = isinstance(held, Mapping) and all(isinstance(words, list) for words in held.values())
+        entries = [word for words in held.values() for word in words] if nested else list(held)
+        return tuple(map(plain, entries))
+
+    def phrases_by_group(self) -> dict[str, tuple[str, ...]]:
+        """The phrases as written, by group, in the file's order."""
+        return {group: tuple(map(plain, phrases)) for group, phrases in self._data["phrases"].items()}
+
     @cached_property
     def articles(self) -> frozenset[str]:
         """Returns the articles of the language."""

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from outrider.core.errors import ConfigError
+from outrider.core.hearing import AsrEngine
+from outrider.core.language.grammar import Vocabulary
+from outrider.voice.sphinx import SphinxEngine
+from outrider.voice.whisper import WhisperEngine
+
+ENGINES: Mapping[str, Callable[[Vocabulary | None], AsrEngine]] = {
+    "sphinx": SphinxEngine,
+    "whisper": WhisperEngine,
+}
+
+
+def make_engine(name: str, vocabulary: Vocabulary | None) -> AsrEngine:
+    """Returns the engine of that name for what can be said to a model.
+
+    Raises ConfigError, with the remedy, for an unknown name, and where its package or model is missing.
+    """
+    if name not in ENGINES:
+        raise ConfigError(f"there is no speech engine {name!r}: choose {' or '.join(ENGINES)}")
+    return ENGINES[name](vocabulary)

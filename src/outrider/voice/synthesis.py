@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Synthetic speech by eSpeak NG, to measure recognition with. Needs the extra `speech`."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from outrider.core.errors import ConfigError
+from outrider.voice.sound import Samples, resampled
+
+WORDS_A_MINUTE, PITCH = 170, 50
+_SYNCHRONOUS, _NO_EXIT = 2, 0x8000
+_RATE, _PITCH = 1, 3
+_UTF8 = 1
+_Callback = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(ctypes.c_void_p)
+)
+MISSING = "synthetic speech needs eSpeak NG: install the extra, pip install 'outrider[speech]'"
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A speaker: a voice of eSpeak NG, its words a minute, and its pitch from 0 to 99."""
+
+    name: str = "en-us"
+    words_a_minute: int = WORDS_A_MINUTE
+    pitch: int = PITCH
+
+
+class Synthesizer:
+    """Speaks text into samples. The library holds one state: there is one synthesizer in a process."""
+
+    def __init__(self) -> None:
+        self._library, self._rate_hz = _library()
+        self._pieces: list[Any] = []
+        self._callback = _Callback(self._take)
+        self._library.espeak_SetSynthCallback(self._callback)
+
+    def speak(self, text: str, voice: Voice) -> Samples:
+        """Returns the samples of a text at the rate of the port. Raises ConfigError for an unknown voice."""
+        if self._library.espeak_SetVoiceByName(voice.name.encode()) != 0:
+            raise ConfigError(f"eSpeak NG has no voice {voice.name!r}")
+        self._library.espeak_SetParameter(_RATE, voice.words_a_minute, 0)
+        self._library.espeak_SetParameter(_PITCH, voice.pitch, 0)
+        said = text.encode()
+        self._pieces.clear()
+        length = ctypes.c_size_t(len(said) + 1)
+        self._library.espeak_Synth(said, length, 0, 0, 0, _UTF8, None, None)
+        spoken = np.concatenate([np.zeros(0, np.int16), *self._pieces]) / 32768.0
+        return resampled(spoken, self._rate_hz)
+
+    def _take(self, samples: Any, count: int, events: Any) -> int:
+        if samples and count > 0:
+            self._pieces.append(np.ctypeslib.as_array(samples, (count,)).copy())
+        return 0
+
+
+@lru_cache
+def _library() -> tuple[Any, int]:
+    """The library, started, and the rate at which it speaks."""
+    try:
+        import espeakng_loader
+    except ImportError:
+        raise ConfigError(MISSING) from None
+    try:
+        library = ctypes.CDLL(espeakng_loader.get_library_path())
+    except OSError as error:
+        raise ConfigError(f"{MISSING} ({error})") from None
+    data = espeakng_loader.get_data_path().encode()
+    rate_hz = library.espeak_Initialize(_SYNCHRONOUS, 0, data, _NO_EXIT)
+    if rate_hz <= 0:
+        raise ConfigError(f"{MISSING} (its data cannot be read)")
+    return library, rate_hz
