@@ -19,9 +19,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outrider.console import messages as m
 from outrider.console.access import Access, same_origin
+from outrider.console.ear import Ear
 from outrider.console.hub import Hub
 from outrider.console.viewer import Viewer
 from outrider.core.errors import ProtocolError
+from outrider.core.hearing import AsrEngine
 
 STATIC = Path(__file__).parent / "static"
 COOKIE = "outrider_session"
@@ -44,8 +46,9 @@ HEADERS = {**SECURITY_HEADERS, "Connection": "close"}
 class Console:
     """Handlers around one hub."""
 
-    def __init__(self, hub: Hub, access: Access, secure: bool) -> None:
+    def __init__(self, hub: Hub, access: Access, secure: bool, engine: AsrEngine | None = None) -> None:
         self._hub, self._access, self._secure = hub, access, secure
+        self._ear = Ear(engine, self._stop)
 
     def application(self) -> ASGIApp:
         """Returns the web application with all routes."""
@@ -119,11 +122,19 @@ class Console:
                 if not (m.is_stop(message) or self._access.admits(socket.cookies.get(COOKIE))):
                     raise ProtocolError("the session has ended: log in again")
                 self._hub.receive(viewer, message)
+                if isinstance(message, m.Speech):
+                    self._ear.receive(viewer, message)
         except ProtocolError as error:
             await socket.close(UNREADABLE, str(error)[:120])
         finally:
+            self._ear.part(viewer)
             self._hub.part(viewer)
             sending.cancel()
+
+    def _stop(self, viewer: Viewer) -> None:
+        """A person at this page was heard to say stop: as if the page had sent it."""
+        with contextlib.suppress(ProtocolError):  # of too many messages, after the stop
+            self._hub.receive(viewer, m.Cancel())
 
     def _admits(self, connection: Request | WebSocket) -> bool:
         """A page of ours, with a session of ours."""

@@ -15,6 +15,8 @@ from outrider.core.errors import ProtocolError
 
 MAX_MESSAGE_BYTES = 2048
 MAX_COMMAND_CHARACTERS = 400
+MAX_SAMPLE_BYTES = 1280
+"""Of sound in one message: 40 ms."""
 _PICTURE_HEADER = struct.Struct(">I")
 
 Fraction = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]
@@ -85,7 +87,22 @@ class EStop(_FromPage, frozen=True, tag="e_stop"):
     beat: Count = 0
 
 
-FromPage = Hello | Seen | Ping | Take | Leave | Drive | Say | Cancel | EStop
+class Listen(_FromPage, frozen=True, tag="listen"):
+    """A person begins to speak."""
+
+
+class Samples(_FromPage, frozen=True, tag="samples"):
+    """The next sound of the microphone, in the form of `core.hearing`, in base64."""
+
+    samples: Annotated[bytes, msgspec.Meta(min_length=1, max_length=MAX_SAMPLE_BYTES)]
+
+
+class Listened(_FromPage, frozen=True, tag="listened"):
+    """The person has finished speaking."""
+
+
+Speech = Listen | Samples | Listened
+FromPage = Hello | Seen | Ping | Take | Leave | Drive | Say | Cancel | EStop | Listen | Samples | Listened
 
 
 class _ToPage(msgspec.Struct, frozen=True, tag_field="is"):
@@ -210,6 +227,13 @@ class Walls(_ToPage, frozen=True, tag="walls"):
     cells: tuple[tuple[int, int], ...]
 
 
+class Heard(_ToPage, frozen=True, tag="heard"):
+    """What the person at this page said, to be corrected and sent; `note`: what else there is to say."""
+
+    text: str
+    note: str = ""
+
+
 class Pong(_ToPage, frozen=True, tag="pong"):
     """The answer to a ping."""
 
@@ -255,6 +279,7 @@ ToPage = (
     | Memories
     | Trail
     | Walls
+    | Heard
     | Pong
     | Notice
     | Welcome

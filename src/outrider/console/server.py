@@ -24,6 +24,7 @@ from outrider.console.messages import MAX_MESSAGE_BYTES
 from outrider.console.notes import Note, note_nothing
 from outrider.console.robot import RobotPort
 from outrider.core.errors import ConfigError
+from outrider.core.hearing import AsrEngine
 from outrider.core.values import Pose2D, RangeScan
 
 START_S, STOP_S = 10.0, 5.0
@@ -63,8 +64,14 @@ class ConsoleServer:
     Raises ConfigError where the address cannot be served, or the token or certificate is not usable.
     """
 
-    def __init__(self, robot: RobotPort, settings: ConsoleSettings, note: Note = note_nothing) -> None:
-        self.settings, self._note = settings, note
+    def __init__(
+        self,
+        robot: RobotPort,
+        settings: ConsoleSettings,
+        note: Note = note_nothing,
+        engine: AsrEngine | None = None,
+    ) -> None:
+        self.settings, self._note, self._engine = settings, note, engine
         self._access = Access(load_token(settings.token_path) if settings.needs_login else None)
         check_certificate(settings)
         self._robot = robot
@@ -128,7 +135,7 @@ class ConsoleServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._hub = Hub(self._robot, note=self._note)
-        console = Console(self._hub, self._access, secure=bool(self.settings.tls_cert))
+        console = Console(self._hub, self._access, bool(self.settings.tls_cert), self._engine)
         self._server = _Server(self._config(console), self._door)
         telling = asyncio.create_task(self._hub.run())
         self._ready.set()

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Push to talk: a viewer's microphone to a speech engine, and the sentence back to that viewer alone.
+
+Lives on one event loop; the engine is called in one thread beside it. What was heard moves nothing: the page
+shows it, and a person sends it. Only a stop acts at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from outrider.console import messages as m
+from outrider.console.viewer import Viewer
+from outrider.core.errors import OutriderError
+from outrider.core.hearing import BYTES_A_SECOND, AsrEngine, Utterance
+
+LONGEST_S = 15.0
+"""What is said for longer is cut off here."""
+SILENCE_S = 2.0
+"""A microphone that sends nothing for this long has died."""
+NO_ENGINE = "nobody listens here: start the console with --speech sphinx (extra voice)"
+NO_WORDS = "no words were heard: hold the button while you speak"
+TOO_LONG = f"at most {LONGEST_S:g} s are heard at once: say less"
+TAKEN = "somebody else speaks to the robot: try again"
+DIED = "the microphone has fallen silent: what it sent was dropped"
+
+T = TypeVar("T")
+
+
+class Ear:
+    """One utterance at a time, of whichever person began first. `on_stop` is called for a stop heard."""
+
+    def __init__(
+        self,
+        engine: AsrEngine | None,
+        on_stop: Callable[[Viewer], None],
+    ) -> None:
+        self._engine, self._on_stop = engine, on_stop
+        self._worker = ThreadPoolExecutor(1, "ear")
+        self._speaker: Viewer | None = None
+        self._wake = asyncio.Event()
+        self._pending = bytearray()
+        self._received, self._ended = 0, False
+        self._task: asyncio.Task[None] | None = None
+
+    def receive(self, viewer: Viewer, message: m.Speech) -> None:
+        """Act on a message about speech; an agent has no microphone."""
+        if viewer.is_agent:
+            return
+        if isinstance(message, m.Listen):
+            self._begin(viewer)
+        elif viewer is self._speaker:
+            self._take(message)
+
+    def part(self, viewer: Viewer) -> None:
+        """A viewer has gone: what it said is dropped."""
+        if viewer is self._speaker:
+            self._drop()
+
+    def close(self) -> None:
+        """Hear no further."""
+        self._drop()
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, viewer: Viewer) -> None:
+        if self._engine is None:
+            tell(viewer, note=NO_ENGINE)
+        elif self._speaker not in (None, viewer):
+            tell(viewer, note=TAKEN)
+        else:
+            self._drop()
+            self._speaker, self._received, self._ended = viewer, 0, False
+            self._pending, self._wake = bytearray(), asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._hear(viewer, self._engine))
+
+    def _take(self, message: m.Speech) -> None:
+        if isinstance(message, m.Samples):
+            self._received += len(message.samples)
+            self._pending += message.samples
+        self._ended |= isinstance(message, m.Listened) or self._received >= LONGEST_S * BYTES_A_SECOND
+        self._wake.set()
+
+    def _drop(self) -> None:
+        task, self._task, self._speaker = self._task, None, None
+        if task is not None:
+            task.cancel()
+
+    async def _hear(self, viewer: Viewer, engine: AsrEngine) -> None:
+        """The whole of one utterance, and what the viewer is told of it."""
+        sentence, note = "", ""
+        try:
+            sentence, note = await self._sentence(viewer, engine)
+        except OutriderError as error:
+            note = str(error)
+        except TimeoutError:
+            note = DIED
+        self._speaker = self._task = None
+        tell(viewer, sentence, note)
+
+    async def _sentence(self, viewer: Viewer, engine: AsrEngine) -> tuple[str, str]:
+        utterance = await self._call(engine.listen)
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), SILENCE_S)
+            except asyncio.TimeoutError:
+                raise TimeoutError from None
+            self._wake.clear()
+            piece, self._pending = bytes(self._pending), bytearray()
+            if await self._stops(viewer, utterance, piece):
+                return "stop", "stopped"
+            if self._ended and not self._pending:
+                break
+        sentence = await self._call(utterance.end)
+        too_long = self._received >= LONGEST_S * BYTES_A_SECOND
+        return sentence, TOO_LONG if too_long else "" if sentence else NO_WORDS
+
+    async def _stops(self, viewer: Viewer, utterance: Utterance, piece: bytes) -> bool:
+        """Whether a stop was heard in the next piece; it has been acted on then."""
+        if not piece or not await self._call(utterance.feed, piece):
+            return False
+        self._on_stop(viewer)
+        return True
+
+    async def _call(self, function: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._worker, function, *args)
+
+
+def tell(viewer: Viewer, sentence: str = "", note: str = "") -> None:
+    """Tell a viewer what was heard, or why nothing was."""
+    viewer.mailbox.put(m.write(m.Heard(sentence[: m.MAX_COMMAND_CHARACTERS], note)))
