@@ -247,6 +247,9 @@ def console(
     token_file: Annotated[str, typer.Option(help="File of the login token, made where missing.")] = "",
     tls_cert: Annotated[str, typer.Option(help="Certificate to serve https with.")] = "",
     tls_key: Annotated[str, typer.Option(help="Key of the certificate.")] = "",
+    speech: Annotated[
+        str, typer.Option(help="What recognises speech: sphinx (extra `voice`) or whisper; nothing if empty.")
+    ] = "",
     namespace: Namespace = "",
     holds: Annotated[str, typer.Option(help="What the simulated home must hold.")] = "silver bottle",
     seed: Annotated[int, typer.Option(min=0, help="Which simulated home.")] = 1,
@@ -264,6 +267,7 @@ def console(
         "token_file": token_file,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
+        "speech": speech,
     }
     if sim:
         raise typer.Exit(run_simulated(settings, {"holds": holds, "seed": seed, "placement": placement}))

@@ -62,6 +62,10 @@ class Console:
         ]
         return _Guard(Starlette(routes=routes), self._access)
 
+    def close(self) -> None:
+        """Hears nobody any more."""
+        self._ear.close()
+
     async def page(self, request: Request) -> Response:
         """Answers with the console, or leads to the login."""
         if not self._access.admits(request.cookies.get(COOKIE)):

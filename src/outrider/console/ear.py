@@ -97,7 +97,9 @@ class Ear:
             note = str(error)
         except TimeoutError:
             note = DIED
-        self._speaker = self._task = None
+        finally:
+            if self._task is asyncio.current_task():
+                self._speaker = self._task = None
         tell(viewer, sentence, note)
 
     async def _sentence(self, viewer: Viewer, engine: AsrEngine) -> tuple[str, str]:

@@ -143,6 +143,7 @@ class ConsoleServer:
             await self._server.serve()
         finally:
             telling.cancel()
+            console.close()
 
     def _config(self, console: Console) -> uvicorn.Config:
         return uvicorn.Config(

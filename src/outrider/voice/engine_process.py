@@ -27,17 +27,20 @@ class EngineProcess:
             {"engine": name, "slots": vocabulary.slots if vocabulary else None}
         ).encode()
         self._process = self._started()
-        self._is_ready = False
+        self._is_ready, self._failure = False, ""
 
     def listen(self) -> _RemoteUtterance:
         """Begin an utterance."""
-        if self._process.poll() is not None and self._is_ready:
+        if self._failure:
+            raise ConfigError(self._failure)
+        if self._process.poll() is not None:
             self._process, self._is_ready = self._started(), False
         source, sink = self._streams()
         if not self._is_ready:
             kind, said = f.read_frame(source)
             if kind != f.READY:
-                raise ConfigError(said.decode(errors="replace"))
+                self._failure = said.decode(errors="replace")
+                raise ConfigError(self._failure)
             self._is_ready = True
         f.write_frame(sink, f.LISTEN)
         return _RemoteUtterance(source, sink)

@@ -7,6 +7,7 @@ import { Drive } from "./drive.js";
 import { Link } from "./link.js";
 import { FloorMap } from "./map.js";
 import { Texts } from "./texts.js";
+import { Voice } from "./voice.js";
 
 const SLOW_MS = 300;
 const ACCEPTANCE_OVER = 10;
@@ -32,6 +33,7 @@ const link = new Link({
   event: onEvent, picture: (blob) => camera.show(blob), state: onLink, delay: onDelay, stop: onStop,
 });
 const commands = new Commands(link, $("command"), $("words"), $("quick"), $("cancel"), $("answer"), $("meant"), $("plan"));
+const voice = new Voice(link, $("talk"), $("words"), $("speaks"), (kind, text) => commands.show(kind, text));
 const drive = new Drive(link, document.querySelectorAll("[data-drive]"));
 
 const handlers = {
@@ -69,7 +71,11 @@ const handlers = {
     texts.onMotion(message);
     showAction("");
   },
-  goal: (message) => commands.onGoal(message),
+  goal(message) {
+    commands.onGoal(message);
+    if (message.state !== "running" && message.message) voice.speak(message.message);
+  },
+  heard: (message) => voice.onHeard(message),
   plan: (message) => commands.onPlan(message),
   sights: (message) => map.setSights(message),
   memories: (message) => map.setMemories(message.things),

@@ -34,7 +34,9 @@ from outrider.nodes.common.scan_input import ScanInput
 from outrider.nodes.common.twist_input import TwistInput
 from outrider.nodes.navigator.goal_sender import GoalSender
 from outrider.nodes.observers import console_messages as shown
+from outrider.runtime.mission.words import vocabulary_of
 from outrider.runtime.node_graph.namespaces import diagnostics_name
+from outrider.voice.engine_process import EngineProcess
 
 POSE_HZ, SCAN_HZ = 10.0, 4.0
 AT_ONCE = 2.0
@@ -79,7 +81,8 @@ class ConsoleNode(OutriderNode):
         self._watched = {diagnostics_name(self.get_namespace(), node) for node in WATCHED}
         self._open_outputs()
         self._notary = Notary(Journal(journal_at(self.value("journal"))), "console", brief)
-        self._console = ConsoleServer(self, self._settings(), self._notary.note)
+        self._engine = self._speech_engine()
+        self._console = ConsoleServer(self, self._settings(), self._notary.note, self._engine)
         self._tell_warnings()
         self._open_inputs()
         self.get_logger().info(f"console at {self._console.url}{self._login_hint()}")
@@ -87,6 +90,10 @@ class ConsoleNode(OutriderNode):
     def _settings(self) -> ConsoleSettings:
         names = ("host", "port", "login", "token_file", "tls_cert", "tls_key")
         return ConsoleSettings(**{name: self.value(name) for name in names})
+
+    def _speech_engine(self) -> EngineProcess | None:
+        name = self.value("speech")
+        return EngineProcess(name, vocabulary_of(self.value("speech_model"))) if name else None
 
     def _login_hint(self) -> str:
         settings = self._console.settings
@@ -140,6 +147,8 @@ class ConsoleNode(OutriderNode):
     def cleanup(self) -> None:
         if hasattr(self, "_console"):
             self._console.close()
+            if self._engine is not None:
+                self._engine.close()
             del self._console
         if hasattr(self, "_notary"):
             self._notary.close()

@@ -373,6 +373,8 @@ CONSOLE = NodeSpec(
         ),
         Parameter("tls_cert", "", "certificate file to serve https with; empty for http"),
         Parameter("tls_key", "", "key file of the certificate"),
+        Parameter("speech", "", "what recognises speech: sphinx or whisper; empty for nothing"),
+        Parameter("speech_model", "models/draft", "draft model that says which words can be said"),
         Parameter("journal", "", "signed journal of who asked for what; ~/.outrider/robot.journal if empty"),
         Parameter("picture_hz", 10.0, "pictures per second for viewers", 1.0, 30.0, live=True),
         Parameter("picture_width", 640, "wider pictures are scaled down to this", 64, 3840, live=True),

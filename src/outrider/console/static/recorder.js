@@ -1,0 +1,24 @@
+// In the audio thread: the microphone's sound in pieces of 40 ms, as samples of 16 bits.
+
+const PIECE = 640;
+
+class Recorder extends AudioWorkletProcessor {
+  constructor() {
+    super();
+    this.piece = new Int16Array(PIECE);
+    this.filled = 0;
+  }
+
+  process([[channel]]) {
+    for (const value of channel ?? []) {
+      this.piece[this.filled] = Math.max(-32768, Math.min(32767, Math.round(value * 32768)));
+      this.filled += 1;
+      if (this.filled < PIECE) continue;
+      this.port.postMessage(this.piece.slice());
+      this.filled = 0;
+    }
+    return true;
+  }
+}
+
+registerProcessor("recorder", Recorder);

@@ -1,0 +1,95 @@
+// Push to talk: while the button is held the microphone goes to the console; what was heard comes back into the
+// box, to be corrected and sent. Answers are spoken by the browser where that is asked for.
+
+const RATE = 16000;
+const SPEAKS = "outrider.speaks";
+
+export class Voice {
+  constructor(link, button, input, speaks, show) {
+    Object.assign(this, { link, button, input, speaks, show });
+    this.held = false;
+    button.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      this.begin();
+    });
+    for (const name of ["pointerup", "pointercancel", "pointerleave"]) button.addEventListener(name, () => this.end());
+    button.addEventListener("contextmenu", (event) => event.preventDefault());
+    button.addEventListener("keydown", (event) => {
+      if ((event.key === " " || event.key === "Enter") && !event.repeat) this.begin();
+    });
+    button.addEventListener("keyup", () => this.end());
+    button.addEventListener("blur", () => this.end());
+    document.addEventListener("visibilitychange", () => document.hidden && this.end());
+    speaks.checked = localStorage.getItem(SPEAKS) === "yes";
+    speaks.addEventListener("change", () => localStorage.setItem(SPEAKS, speaks.checked ? "yes" : "no"));
+  }
+
+  async begin() {
+    if (this.held) return;
+    this.held = true;
+    this.button.classList.add("held");
+    globalThis.speechSynthesis?.cancel();
+    try {
+      await this.open();
+    } catch (error) {
+      this.end();
+      this.show("bad", `no microphone: ${error.message}`);
+    }
+  }
+
+  async open() {
+    if (!navigator.mediaDevices) throw new Error("a browser gives it to pages on https or on this machine alone");
+    this.stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+    this.context = new AudioContext({ sampleRate: RATE });
+    await this.context.audioWorklet.addModule("/static/recorder.js");
+    const recorder = new AudioWorkletNode(this.context, "recorder", { numberOfOutputs: 0 });
+    recorder.port.onmessage = ({ data }) => this.held && this.link.send({ do: "samples", samples: base64(data) });
+    this.stream.getAudioTracks()[0].onended = () => {
+      this.end();
+      this.show("bad", "the microphone has gone: nothing was sent to the robot");
+    };
+    this.context.createMediaStreamSource(this.stream).connect(recorder);
+    if (!this.held) {
+      this.close();
+    } else if (this.link.send({ do: "listen" })) {
+      this.listening = true;
+      this.show("running", "listening");
+    } else {
+      throw new Error("the page is not connected");
+    }
+  }
+
+  end() {
+    if (!this.held) return;
+    this.held = false;
+    this.button.classList.remove("held");
+    if (this.listening && this.link.send({ do: "listened" })) this.show("running", "recognising");
+    this.listening = false;
+    this.close();
+  }
+
+  close() {
+    this.stream?.getTracks().forEach((track) => track.stop());
+    this.context?.close();
+    this.stream = this.context = undefined;
+  }
+
+  onHeard({ text, note }) {
+    this.end();
+    if (text && note !== "stopped") {
+      this.input.value = text;
+      this.input.focus();
+    }
+    this.show(note && note !== "stopped" ? "bad" : "good", note || "heard: correct it, and send it");
+  }
+
+  speak(text) {
+    if (!this.speaks.checked || !globalThis.speechSynthesis) return;
+    speechSynthesis.cancel();
+    const spoken = new SpeechSynthesisUtterance(text);
+    spoken.lang = "en";
+    speechSynthesis.speak(spoken);
+  }
+}
+
+const base64 = (samples) => btoa(String.fromCharCode(...new Uint8Array(samples.buffer)));

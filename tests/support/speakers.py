@@ -1,0 +1,43 @@
+"""A speech engine that writes down what it is given, and hears what the test says."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from outrider.core.errors import LinkError
+
+STOP_SOUND = b"st"
+
+
+@dataclass
+class FakeUtterance:
+    """Implements `core.hearing.Utterance`: the sound `STOP_SOUND` is a stop."""
+
+    engine: FakeEngine
+    heard: bytes = b""
+
+    def feed(self, samples: bytes) -> bool:
+        if self.engine.dies:
+            raise LinkError("the speech engine has ended")
+        self.heard += samples
+        return STOP_SOUND in self.heard
+
+    def end(self) -> str:
+        assert self.engine.may_end.wait(10.0)
+        return self.engine.sentence
+
+
+@dataclass
+class FakeEngine:
+    """Implements `core.hearing.AsrEngine`."""
+
+    sentence: str = "find the red chair"
+    name: str = "fake"
+    dies: bool = False
+    may_end: threading.Event = field(default_factory=threading.Event)
+    utterances: list[FakeUtterance] = field(default_factory=list)
+
+    def listen(self) -> FakeUtterance:
+        self.utterances.append(FakeUtterance(self))
+        return self.utterances[-1]

@@ -1,0 +1,151 @@
+"""Push to talk over a real websocket, with an engine that hears what the test says."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+from support.consoles import FakeRobot, Page, wait_until
+from support.speakers import STOP_SOUND, FakeEngine
+
+from outrider.console import ear
+from outrider.console import messages as m
+from outrider.console.server import ConsoleServer, ConsoleSettings
+
+
+@pytest.fixture
+def robot() -> FakeRobot:
+    return FakeRobot()
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    made = FakeEngine()
+    made.may_end.set()
+    return made
+
+
+@pytest.fixture
+def server(robot: FakeRobot, engine: FakeEngine) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(robot, ConsoleSettings(port=0), engine=engine)
+    yield made
+    engine.may_end.set()
+    made.close()
+
+
+def sound(page: Page, samples: bytes) -> None:
+    page.send(do="samples", samples=base64.b64encode(samples).decode())
+
+
+def test_what_was_heard_comes_back_to_its_speaker_and_moves_nothing(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+) -> None:
+    page = Page(server)
+    page.send(do="listen")
+    for _ in range(5):
+        sound(page, b"ab" * 100)
+    page.send(do="listened")
+    assert page.read("heard") == {"is": "heard", "text": "find the red chair", "note": ""}
+    assert engine.utterances[0].heard == b"ab" * 500
+    assert (robot.goals, robot.drives, robot.cancels) == ([], [], 0)
+
+
+def test_a_stop_acts_while_it_is_said(server: ConsoleServer, robot: FakeRobot, engine: FakeEngine) -> None:
+    engine.may_end.clear()
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, STOP_SOUND)
+    assert page.read("heard")["text"] == "stop"
+    assert robot.cancels == 1
+
+
+def test_the_button_stops_while_a_sentence_is_recognised(
+    server: ConsoleServer, robot: FakeRobot, engine: FakeEngine
+) -> None:
+    engine.may_end.clear()
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    page.send(do="listened")
+    page.send(do="cancel")
+    wait_until(lambda: robot.cancels, "the stop reaches the robot")
+    engine.may_end.set()
+    assert page.read("heard")["text"] == "find the red chair"
+
+
+def test_a_microphone_that_dies_is_said_and_moves_nothing(
+    server: ConsoleServer, robot: FakeRobot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ear, "SILENCE_S", 0.05)
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    assert page.read("heard") == {"is": "heard", "text": "", "note": ear.DIED}
+    assert robot.goals == []
+
+
+def test_an_engine_that_ends_is_said_and_the_next_utterance_is_heard(
+    server: ConsoleServer, engine: FakeEngine
+) -> None:
+    engine.dies = True
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, b"ab")
+    assert page.read("heard")["note"] == "the speech engine has ended"
+    engine.dies = False
+    page.send(do="listen")
+    sound(page, b"ab")
+    page.send(do="listened")
+    assert page.read("heard")["text"] == "find the red chair"
+
+
+def test_without_an_engine_the_page_is_told_what_to_install(robot: FakeRobot) -> None:
+    made = ConsoleServer(robot, ConsoleSettings(port=0))
+    try:
+        page = Page(made)
+        page.send(do="listen")
+        assert page.read("heard")["note"] == ear.NO_ENGINE
+    finally:
+        made.close()
+
+
+def test_one_person_speaks_at_a_time_and_leaves_the_turn_by_leaving(server: ConsoleServer) -> None:
+    first, second = Page(server), Page(server)
+    first.send(do="listen")
+    sound(first, b"ab")
+    first.send(do="ping", sent_ms=1.0)
+    first.read("pong")
+    second.send(do="listen")
+    assert second.read("heard")["note"] == ear.TAKEN
+    first.vanish()
+    wait_until(lambda: server.num_viewers == 1, "the first page has gone")
+    second.send(do="listen")
+    sound(second, b"ab")
+    second.send(do="listened")
+    assert second.read("heard")["text"] == "find the red chair"
+
+
+def test_what_lasts_too_long_is_cut_off(server: ConsoleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ear, "LONGEST_S", 0.1)
+    page = Page(server)
+    page.send(do="listen")
+    for _ in range(3):
+        sound(page, bytes(m.MAX_SAMPLE_BYTES))
+    assert page.read("heard") == {"is": "heard", "text": "find the red chair", "note": ear.TOO_LONG}
+
+
+def test_a_larger_piece_of_sound_ends_the_connection(server: ConsoleServer) -> None:
+    page = Page(server)
+    page.send(do="listen")
+    sound(page, bytes(m.MAX_SAMPLE_BYTES + 1))
+    assert page.closed() == 1008
+
+
+def test_an_agent_has_no_microphone(server: ConsoleServer, engine: FakeEngine) -> None:
+    agent = Page(server, agent="one")
+    agent.send(do="listen")
+    sound(agent, STOP_SOUND)
+    agent.send(do="ping", sent_ms=1.0)
+    agent.read("pong")
+    assert engine.utterances == []
