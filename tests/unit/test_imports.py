@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "evaluation": (
         {".", "common"},
-        {"agents", "aggregation", "decoding", "robot", "safety"},
+        {"agents", "aggregation", "decoding", "robot", "safety", "voice"},
         {"alternatives"},
         {"kills", "pair", "serving", "signs"},
         {"models", "weights"},

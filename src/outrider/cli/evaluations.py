@@ -209,6 +209,26 @@ def eval_agents(
     raise typer.Exit(0 if evaluate_agents(calls, seed, json_file).holds else 1)
 
 
+@app.command("voice", epilog="Example:  outrider eval voice --commands 200 --seed 1 --json voice.json")
+def eval_voice(
+    commands: Annotated[int, typer.Option(min=1, help="Spoken commands, clean and in noise.")] = 200,
+    stops: Annotated[int, typer.Option(min=1, help="Spoken orders to stop, clean and in noise.")] = 200,
+    seed: Seed = 0,
+    engine: Annotated[str, typer.Option(help="What recognises speech: sphinx or whisper.")] = "sphinx",
+    model: Annotated[
+        str, typer.Option(help="The draft model: it says which words can be said.")
+    ] = "models/draft",
+    json_file: Json = None,
+) -> None:
+    """Synthetic speech at several speeds, pitches and levels of noise: plans right, and stops in time.
+
+    Needs the extras `voice` and `speech`.
+    """
+    from outrider.evaluation.voice.recognition import evaluate_voice
+
+    evaluate_voice(commands, stops, seed, engine, model, json_file)
+
+
 @app.command("kills", epilog="Example:  outrider eval kills --kinds sigterm,sigkill-action --trials 2")
 def eval_kills(
     verifier: Annotated[

@@ -28,7 +28,7 @@ NO_WORDS = (
 SLICE_BYTES = BYTES_A_SECOND // 20
 STOP_THRESHOLD = 1e-6
 """Of the likelihood of a stop word over that of any sound; higher: fewer stops that nobody said."""
-LANGUAGE_WEIGHT = 11.0
+LANGUAGE_WEIGHT = 9.0
 NUM_SENTENCES = 12_000
 MOST_HYPOTHESES = 60
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from outrider.core.language.grammar import THING, Vocabulary
-from outrider.core.language.phrasebook import Phrasebook
+from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, THING, Vocabulary, thing_phrase
+from outrider.core.language.phrasebook import PUNCTUATION, Phrasebook
 
 CORRECTIONS = ("other", "colour", "side")
 """Groups of phrases before which a word such as "no" may stand."""
@@ -20,6 +20,7 @@ UNSPOKEN = ("again", "described", "ask", *CORRECTIONS)
 """Groups of phrases that begin no sentence, or hold free text."""
 COMMON = ("find", "turn", "forward", "back", "wait", "return", "home", "stop", "where")
 COMMON_SHARE, POLITE_SHARE, PLAN_SHARE, CORRECTION_SHARE, COLOUR_SHARE = 0.85, 0.1, 0.3, 0.03, 0.95
+FORM_SHARE, FIND_SHARE = 0.4, 0.7
 OPTIONAL_SHARE, ARTICLE_SHARE = 0.25, 0.95
 _TOKEN = re.compile(r"\{\w+\}|[()\[\]|]|[^\s()\[\]|{}]+")
 _CLOSING = {"(": ")", "[": "]"}
@@ -40,6 +41,8 @@ class SpokenSentences:
 
     def draw(self) -> str:
         """Returns the next sentence, in small letters and without punctuation."""
+        if self._chance(FORM_SHARE):
+            return self._form()
         if self._chance(CORRECTION_SHARE):
             said = [*self._entry("correction"), *self._phrase(self._pick(CORRECTIONS))]
         else:
@@ -55,6 +58,15 @@ class SpokenSentences:
     def draw_known(self, count: int, knows: Callable[[str], bool]) -> list[str]:
         """Returns that many sentences of which every word has a pronunciation."""
         return [said for said in (self.draw() for _ in range(count)) if all(map(knows, said.split()))]
+
+    def _form(self) -> str:
+        """A sentence word by word as models are trained with."""
+        slots = {slot: self._vocabulary.words(slot) for slot in THING}
+        forms = FIND_PHRASINGS if all(slots.values()) and self._chance(FIND_SHARE) else COMMANDS
+        named = {slot: self._pick(words) for slot, words in slots.items() if words}
+        form = self._pick(forms)
+        said = form.format(thing_phrase(named)) if "{}" in form else form
+        return " ".join(token.word for token in self._book.tokens(said) if token.word not in PUNCTUATION)
 
     def _step(self) -> list[str]:
         common = [group for group in COMMON if group in self._steps]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`outrider eval voice`: the share of spoken commands whose plan is right, and of stops that are in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from outrider.core.errors import ConfigError, InstructionError
+from outrider.core.files.terminal import make_console, tracked
+from outrider.core.hearing import BYTES_A_SECOND, AsrEngine
+from outrider.core.language.grammar import Vocabulary
+from outrider.core.language.planner import plan_of
+from outrider.evaluation.common.intervals import Interval, wilson_interval
+from outrider.evaluation.voice.spoken_commands import Spoken, spoken_commands, spoken_stops, with_noise
+from outrider.runtime.common.json_figures import write_figures
+from outrider.runtime.mission.words import vocabulary_of
+from outrider.voice.engines import make_engine
+from outrider.voice.hearing import PIECE_BYTES, heard_in
+from outrider.voice.sound import to_bytes
+
+STOP_LIMIT_S = 0.5
+NOISES: dict[str, float | None] = {"clean": None, "15 dB": 15.0}
+
+
+@dataclass(frozen=True)
+class VoiceFigures:
+    """Of one level of noise. A false stop is one heard in a command that orders none; its plan is wrong."""
+
+    noise: str
+    commands: int
+    plans_right: int
+    plan_interval: Interval
+    false_stops: int
+    stops: int
+    stops_in_time: int
+    stop_interval: Interval
+    wrong: tuple[tuple[str, str], ...]
+    """What was said, and what was heard."""
+
+
+def evaluate_voice(
+    commands: int, stops: int, seed: int, engine_name: str, model: str, json_file: Path | None
+) -> list[VoiceFigures]:
+    """Figures of every level of noise, printed and written down.
+
+    Raises ConfigError where the engine or eSpeak NG is missing, or the model's card names no words.
+    """
+    vocabulary = vocabulary_of(model)
+    if vocabulary is None:
+        raise ConfigError("the model's card names no words to say: choose another --model")
+    engine = make_engine(engine_name, vocabulary)
+    said = list(spoken_commands(commands, seed, vocabulary))
+    stopping = list(spoken_stops(stops, seed))
+    figures = [_figures(engine, noise, said, stopping, seed, vocabulary) for noise in NOISES]
+    _print(figures)
+    if json_file is not None:
+        levels = [asdict(one) for one in figures]
+        write_figures(json_file, {"engine": engine_name, "seed": seed, "levels": levels})
+    return figures
+
+
+def _figures(
+    engine: AsrEngine,
+    noise: str,
+    said: Sequence[Spoken],
+    stopping: Sequence[Spoken],
+    seed: int,
+    vocabulary: Vocabulary,
+) -> VoiceFigures:
+    wrong: list[tuple[str, str]] = []
+    false_stops = 0
+    for number, spoken in enumerate(tracked(said, f"commands, {noise}")):
+        heard = heard_in(engine, to_bytes(with_noise(spoken, NOISES[noise], seed + number)))
+        false_stops += heard.stopped
+        if heard.stopped or _plan(heard.sentence, vocabulary) != _plan(spoken.sentence, vocabulary):
+            wrong.append((spoken.sentence, "(a stop)" if heard.stopped else heard.sentence))
+    in_time = 0
+    for number, spoken in enumerate(tracked(stopping, f"stops, {noise}")):
+        samples = to_bytes(with_noise(spoken, NOISES[noise], seed + number))
+        in_time += stop_heard_s(engine, samples) <= spoken.ends_s + STOP_LIMIT_S
+    right = len(said) - len(wrong)
+    return VoiceFigures(
+        noise,
+        len(said),
+        right,
+        wilson_interval(right, len(said)),
+        false_stops,
+        len(stopping),
+        in_time,
+        wilson_interval(in_time, len(stopping)),
+        tuple(wrong),
+    )
+
+
+def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
+    """Returns when a stop is heard in sound that arrives as it is spoken; infinite for never.
+
+    The engine's own seconds of a core count: a piece is taken once it is there and the last one has been worked on.
+    """
+    utterance = engine.listen()
+    now_s = 0.0
+    for start in range(0, len(samples), PIECE_BYTES):
+        piece = samples[start : start + PIECE_BYTES]
+        began_s = time.process_time()
+        stopped = utterance.feed(piece)
+        now_s = max(now_s, (start + len(piece)) / BYTES_A_SECOND) + time.process_time() - began_s
+        if stopped:
+            return now_s
+    return float("inf")
+
+
+def _plan(sentence: str, vocabulary: Vocabulary) -> str:
+    """The plan as text; empty for none."""
+    try:
+        return plan_of(sentence, vocabulary).text() if sentence else ""
+    except InstructionError:
+        return ""
+
+
+def _print(figures: Sequence[VoiceFigures]) -> None:
+    table = Table("noise", "plan right", "95 %", f"stop within {STOP_LIMIT_S:g} s", "95 %", "false stops")
+    for one in figures:
+        table.add_row(
+            one.noise,
+            f"{one.plans_right} of {one.commands}",
+            _percent(one.plan_interval),
+            f"{one.stops_in_time} of {one.stops}",
+            _percent(one.stop_interval),
+            f"{one.false_stops} of {one.commands}",
+        )
+    make_console().print(table)
+
+
+def _percent(interval: Interval) -> str:
+    return f"{100 * interval[0]:.0f} to {100 * interval[1]:.0f} %"

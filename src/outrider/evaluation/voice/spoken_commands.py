@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spoken commands at random: sentence, speaker, and noise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrider.core.hearing import SAMPLE_RATE_HZ
+from outrider.core.language.grammar import COMMANDS, FIND_PHRASINGS, Vocabulary, thing_phrase
+from outrider.core.language.planner import says_to_stop
+from outrider.runtime.mission.words import ASKED, JOINED, TOLD
+from outrider.voice.sound import Samples
+from outrider.voice.synthesis import Synthesizer, Voice
+
+STOPS = ("stop", "stop now", "please stop", "stop there", "halt", "freeze")
+VOICES = ("en-us", "en-us+f3", "en-us+m3", "en-us+f2", "en-us+m7")
+WORDS_A_MINUTE, PITCHES = (130, 200), (30, 70)
+FIND_SHARE, COMMAND_SHARE = 0.55, 0.25
+BEFORE_S, AFTER_S, LOUDNESS = 0.2, 0.6, 0.3
+"""Silence before and after what is said, and its highest sample."""
+AUDIBLE = 0.02
+"""Of the highest sample: speech has ended after the last one above this."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A sentence as a speaker says it; `ends_s`: when the last word has ended."""
+
+    sentence: str
+    voice: Voice
+    samples: Samples
+    ends_s: float
+
+
+def spoken_commands(count: int, seed: int, vocabulary: Vocabulary) -> Iterator[Spoken]:
+    """Yields sentences that order no stop."""
+    rng = random.Random(seed)
+    synthesizer = Synthesizer()
+    for _ in range(count):
+        yield _spoken(_sentence(rng, vocabulary), rng, synthesizer)
+
+
+def spoken_stops(count: int, seed: int) -> Iterator[Spoken]:
+    """Yields sentences that order a stop, in turn."""
+    rng = random.Random(f"stops {seed}")
+    synthesizer = Synthesizer()
+    for number in range(count):
+        yield _spoken(STOPS[number % len(STOPS)], rng, synthesizer)
+
+
+def with_noise(spoken: Spoken, snr_db: float | None, seed: int) -> Samples:
+    """Returns the samples with white noise at that distance below the speech; None: next to none."""
+    said = spoken.samples
+    power = float(np.mean(said[np.abs(said) > AUDIBLE * LOUDNESS] ** 2))
+    deviation = 1e-4 if snr_db is None else (power / 10 ** (snr_db / 10)) ** 0.5
+    return said + np.random.default_rng(seed).normal(0.0, deviation, len(said))
+
+
+def _sentence(rng: random.Random, vocabulary: Vocabulary) -> str:
+    share = rng.random()
+    if share < FIND_SHARE:
+        thing = thing_phrase({slot: rng.choice(vocabulary.words(slot)) for slot in ("colour", "kind")})
+        return rng.choice(FIND_PHRASINGS).format(thing)
+    others = COMMANDS if share < FIND_SHARE + COMMAND_SHARE else (*TOLD, *JOINED, *ASKED)
+    return rng.choice([sentence for sentence in others if not says_to_stop(sentence)])
+
+
+def _spoken(sentence: str, rng: random.Random, synthesizer: Synthesizer) -> Spoken:
+    voice = Voice(rng.choice(VOICES), rng.randint(*WORDS_A_MINUTE), rng.randint(*PITCHES))
+    said = synthesizer.speak(sentence, voice)
+    said = said * (LOUDNESS / max(float(np.abs(said).max(initial=0.0)), 1e-9))
+    audible = np.flatnonzero(np.abs(said) > AUDIBLE * LOUDNESS)
+    silences = [np.zeros(round(seconds * SAMPLE_RATE_HZ)) for seconds in (BEFORE_S, AFTER_S)]
+    ends_s = BEFORE_S + (int(audible[-1]) + 1 if len(audible) else 0) / SAMPLE_RATE_HZ
+    return Spoken(sentence, voice, np.concatenate([silences[0], said, silences[1]]), ends_s)
