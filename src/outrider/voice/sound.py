@@ -18,6 +18,8 @@ LONGEST_S = 60.0
 RATES_HZ = (4_000, 192_000)
 MAX_CHANNELS = 8
 _FULL = 32768.0
+_FRAME, _MARGIN = SAMPLE_RATE_HZ // 50, 6
+"""Samples of a stretch of which the loudness counts, and stretches that are kept around what is loud."""
 
 
 def read_wav(path: Path) -> bytes:
@@ -65,3 +67,20 @@ def to_bytes(samples: Samples) -> bytes:
 def from_bytes(content: bytes) -> Samples:
     """Returns the samples that `to_bytes` has packed."""
     return np.frombuffer(content, "<i2") / _FULL
+
+
+def trimmed(content: bytes) -> bytes:
+    """Returns what is said, without most of the quiet before and after it; empty where all is silent.
+
+    Means over an utterance are those of its speech then, which a recogniser counts on.
+    """
+    samples = from_bytes(content)
+    count = len(samples) // _FRAME
+    power = (samples[: count * _FRAME].reshape(count, _FRAME) ** 2).mean(axis=1)
+    if not count or not power.any():
+        return b""
+    loud = np.flatnonzero(power >= max(3.0 * float(np.quantile(power, 0.1)), 1e-3 * float(power.max())))
+    if not len(loud):
+        return content
+    first, last = max(int(loud[0]) - _MARGIN, 0), int(loud[-1]) + 1 + _MARGIN
+    return content[2 * first * _FRAME : 2 * last * _FRAME]

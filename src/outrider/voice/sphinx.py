@@ -18,6 +18,7 @@ from outrider.core.hearing import BYTES_A_SECOND
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.phrasebook import phrasebook
 from outrider.core.language.planner import plan_of
+from outrider.voice.sound import trimmed
 from outrider.voice.spoken_sentences import SpokenSentences
 
 MISSING = "speech needs PocketSphinx: install the extra, pip install 'outrider[voice]'"
@@ -119,7 +120,7 @@ class _SphinxUtterance:
     def end(self) -> str:
         """Return the sentence; empty where no words were heard."""
         self._stops.close()
-        whole = bytes(self._heard[: len(self._heard) // 2 * 2])
+        whole = trimmed(bytes(self._heard[: len(self._heard) // 2 * 2]))
         return self._engine.sentence(whole) if whole else ""
 
 
@@ -164,4 +165,4 @@ def _decoder(**options: Any) -> Any:
         from pocketsphinx import Decoder
     except ImportError:
         raise ConfigError(MISSING) from None
-    return Decoder(loglevel="FATAL", **options)
+    return Decoder(loglevel="FATAL", dither=True, seed=1, **options)  # digital silence has no spectrum

@@ -100,7 +100,7 @@ def _figures(
 def stop_heard_s(engine: AsrEngine, samples: bytes) -> float:
     """Returns when a stop is heard in sound that arrives as it is spoken; infinite for never.
 
-    The engine's own seconds of a core count: a piece is taken once it is there and the last one has been worked on.
+    The engine's seconds of a core count: a piece is taken once it is there and the last one is done.
     """
     utterance = engine.listen()
     now_s = 0.0

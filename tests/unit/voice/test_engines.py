@@ -1,0 +1,92 @@
+"""The embedded engine on synthetic speech, and what is said where an engine or its model is missing."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.core.hearing import SAMPLE_RATE_HZ
+from outrider.core.language.grammar import Vocabulary
+from outrider.voice.engine_process import EngineProcess
+from outrider.voice.engines import make_engine
+from outrider.voice.hearing import Heard, heard_in
+from outrider.voice.sound import to_bytes
+from outrider.voice.synthesis import Synthesizer, Voice
+from outrider.voice.whisper import MISSING, MODEL_VARIABLE
+
+WORDS = Vocabulary({"colour": ("red", "blue"), "kind": ("chair", "bottle")})
+
+
+@pytest.fixture(scope="module")
+def synthesizer() -> Synthesizer:
+    pytest.importorskip("espeakng_loader", reason="the extra speech is not installed")
+    pytest.importorskip("pocketsphinx", reason="the extra voice is not installed")
+    return Synthesizer()
+
+
+@pytest.fixture(scope="module")
+def engine(synthesizer: Synthesizer) -> EngineProcess:
+    return EngineProcess("sphinx", WORDS)
+
+
+def said(synthesizer: Synthesizer, sentence: str) -> bytes:
+    silence = np.zeros(SAMPLE_RATE_HZ // 2)
+    return to_bytes(np.concatenate([silence, synthesizer.speak(sentence, Voice()) * 0.5, silence]))
+
+
+def test_sentences_and_stops_are_heard_one_after_the_other_in_another_process(
+    synthesizer: Synthesizer, engine: EngineProcess
+) -> None:
+    assert heard_in(engine, said(synthesizer, "come back")) == Heard("come back", False)
+    assert heard_in(engine, said(synthesizer, "stop")).stopped
+    assert heard_in(engine, said(synthesizer, "come back")) == Heard("come back", False)
+
+
+def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
+    assert heard_in(engine, b"") == Heard("", False)
+    assert not heard_in(engine, bytes(32001)).stopped
+
+
+def test_an_engine_that_was_ended_is_started_anew(synthesizer: Synthesizer, engine: EngineProcess) -> None:
+    engine.close()
+    assert heard_in(engine, said(synthesizer, "come back")).sentence == "come back"
+    engine.close()
+
+
+def test_what_the_process_cannot_make_is_said_each_time() -> None:
+    process = EngineProcess("parrot", WORDS)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="no speech engine 'parrot': choose sphinx or whisper"):
+            process.listen()
+    process.close()
+
+
+def test_a_general_model_is_refused_by_the_embedded_engine() -> None:
+    with pytest.raises(ConfigError, match="names no words"):
+        make_engine("sphinx", None)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
+    with pytest.raises(ConfigError, match=r"outrider\[voice\]"):
+        make_engine("sphinx", WORDS)
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)
+    with pytest.raises(ConfigError, match=r"outrider\[whisper\]") as raised:
+        make_engine("whisper", WORDS)
+    assert str(raised.value) == MISSING
+
+
+def test_whisper_without_a_model_on_this_machine_downloads_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = types.ModuleType("faster_whisper")
+    package.WhisperModel = lambda *given, **named: pytest.fail("it was made")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "faster_whisper", package)
+    monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match=MODEL_VARIABLE):
+        make_engine("whisper", WORDS)

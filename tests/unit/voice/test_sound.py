@@ -1,0 +1,81 @@
+"""WAV files of every form that is taken, and what is refused."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outrider.core.errors import ConfigError
+from outrider.core.hearing import SAMPLE_RATE_HZ
+from outrider.voice.sound import LONGEST_S, from_bytes, read_wav, to_bytes, trimmed
+
+TONE_HZ = 440.0
+
+
+def written(path: Path, rate: int, channels: int = 1, width: int = 2, seconds: float = 0.5) -> Path:
+    """A tone of half the full height, in every channel."""
+    tone = 0.5 * np.sin(2 * np.pi * TONE_HZ * np.arange(round(rate * seconds)) / rate)
+    samples = (
+        np.rint(tone * 32767).astype("<i2") if width == 2 else np.rint(tone * 127 + 128).astype(np.uint8)
+    )
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(np.repeat(samples, channels).tobytes())
+    return path
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000])
+@pytest.mark.parametrize(("channels", "width"), [(1, 2), (2, 2), (1, 1)])
+def test_a_tone_keeps_its_pitch_and_height_at_any_rate(
+    tmp_path: Path, rate: int, channels: int, width: int
+) -> None:
+    samples = from_bytes(read_wav(written(tmp_path / "tone.wav", rate, channels, width)))
+    assert len(samples) == SAMPLE_RATE_HZ // 2
+    spectrum = np.abs(np.fft.rfft(samples))
+    assert spectrum.argmax() * SAMPLE_RATE_HZ / len(samples) == pytest.approx(TONE_HZ)
+    assert np.abs(samples).max() == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("content", [b"", b"RIFF", b"no sound at all" * 10])
+def test_what_is_no_wav_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "command.wav"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="is no WAV file"):
+        read_wav(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing.wav", tmp_path):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            read_wav(path)
+
+
+def test_a_file_that_lasts_too_long_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "long.wav", 4000, seconds=LONGEST_S + 1)
+    with pytest.raises(ConfigError, match=r"lasts 61 s: at most 60 s"):
+        read_wav(path)
+
+
+def test_samples_of_another_width_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.wav"
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 4, 16000, 0, "NONE", ""))
+        file.writeframes(bytes(400))
+    with pytest.raises(ConfigError, match="32 bits at 16000 Hz: save it with 16 bits"):
+        read_wav(path)
+
+
+def test_quiet_before_and_after_what_is_said_is_left_out() -> None:
+    noise = np.random.default_rng(0).normal(0.0, 0.001, 3 * SAMPLE_RATE_HZ)
+    noise[SAMPLE_RATE_HZ : 2 * SAMPLE_RATE_HZ] += 0.3 * np.sin(np.arange(SAMPLE_RATE_HZ))
+    kept = len(trimmed(to_bytes(noise))) / 2 / SAMPLE_RATE_HZ
+    assert 1.2 <= kept <= 1.3
+
+
+def test_of_silence_nothing_is_left() -> None:
+    assert trimmed(bytes(32000)) == trimmed(b"") == b""
