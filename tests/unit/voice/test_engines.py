@@ -42,9 +42,9 @@ def said(synthesizer: Synthesizer, sentence: str) -> bytes:
 def test_sentences_and_stops_are_heard_one_after_the_other_in_another_process(
     synthesizer: Synthesizer, engine: EngineProcess
 ) -> None:
-    assert heard_in(engine, said(synthesizer, "come back")) == Heard("come back", False)
+    assert heard_in(engine, said(synthesizer, "find the red chair")) == Heard("find the red chair", False)
     assert heard_in(engine, said(synthesizer, "stop")).stopped
-    assert heard_in(engine, said(synthesizer, "come back")) == Heard("come back", False)
+    assert heard_in(engine, said(synthesizer, "find the red chair")) == Heard("find the red chair", False)
 
 
 def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
@@ -54,7 +54,7 @@ def test_no_sound_is_no_sentence(engine: EngineProcess) -> None:
 
 def test_an_engine_that_was_ended_is_started_anew(synthesizer: Synthesizer, engine: EngineProcess) -> None:
     engine.close()
-    assert heard_in(engine, said(synthesizer, "come back")).sentence == "come back"
+    assert heard_in(engine, said(synthesizer, "find the red chair")).sentence == "find the red chair"
     engine.close()
 
 
