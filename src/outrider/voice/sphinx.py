@@ -27,7 +27,7 @@ NO_WORDS = (
     "choose the engine whisper, or a model that `outrider words` lists words of"
 )
 SLICE_BYTES = BYTES_A_SECOND // 20
-STOP_THRESHOLD = 1e-6
+STOP_THRESHOLD = 1e-15
 """Of the likelihood of a stop word over that of any sound; higher: fewer stops that nobody said."""
 LANGUAGE_WEIGHT = 9.0
 NUM_SENTENCES = 12_000
@@ -39,7 +39,7 @@ class StopSpotter:
 
     def __init__(self, threshold: float = STOP_THRESHOLD) -> None:
         whole = _decoder(lm=None)
-        words = [w for w in phrasebook("en").spoken("stop_words") if whole.lookup_word(w) is not None]
+        words = phrasebook("en").spoken("spotted_stops")
         with tempfile.TemporaryDirectory() as folder:
             keywords = Path(folder, "keywords")
             keywords.write_text("".join(f"{word} /{threshold:g}/\n" for word in words))
