@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 
 from outrider.core.errors import ConfigError
 from outrider.core.files.terminal import make_console, tracked
+from outrider.core.processes import worker_pool
 from outrider.evaluation.common.intervals import bootstrap_interval, wilson_interval
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE
 from outrider.evaluation.signs.kept import KeptHomes
@@ -128,7 +128,7 @@ def _run_all(tasks: Sequence[SignTask], processes: int) -> Iterator[SignOutcome]
     if processes == 1:
         yield from map(run_task, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with worker_pool(processes) as pool:
         yield from pool.imap_unordered(run_task, tasks)
 
 
