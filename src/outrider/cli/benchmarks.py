@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from outrider.cli.options import (
+    Explain,
     Frames,
     Json,
     Models,
@@ -25,7 +26,13 @@ app.callback()(showing_life("bench"))
 
 
 @app.command("latency", epilog="Example:  outrider bench latency --frames 50 --json latency.json")
-def bench_latency(frames: Frames = 50, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+def bench_latency(
+    frames: Frames = 50,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+    explain: Explain = False,
+) -> None:
     """Time to the verified action and to the end of the text, at 0, 20 and 100 ms one way."""
     from outrider.evaluation.pair.latency import bench_latency
 
@@ -44,6 +51,7 @@ def bench_aggregation(
     plots: Plots = None,
     live: Annotated[bool, typer.Option("--live", help="Also in real time over sockets.")] = False,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """Two peers with documents of their own write one text: DRAGON, its baselines, and the coupled rule."""
     from outrider.evaluation.aggregation.bench import bench_aggregation
@@ -60,6 +68,7 @@ def bench_console(
     seed: Seed = 0,
     json_file: Json = None,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """What viewers cost the decoding, and how soon a click on the emergency stop stops the robot."""
     from outrider.evaluation.robot.bench_console import bench_console
@@ -105,6 +114,7 @@ def bench_decoding(
         ),
     ] = None,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """Every decoding strategy under the conditions of the papers, beside their formulas and measurements."""
     from outrider.core.errors import ConfigError
@@ -144,6 +154,7 @@ def bench_decoding(
 def bench_idle(
     seconds: Annotated[float, typer.Option(min=5.0, help="How long to measure, in seconds.")] = 20.0,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """What every node takes of a core while the sensors publish and no goal runs: what a battery pays."""
     from outrider.evaluation.robot.bench_idle import bench_idle
@@ -163,6 +174,7 @@ def bench_drafting(
     json_file: Json = None,
     plots: Plots = None,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """Tokens a verification with drafts retrieved from earlier text, alone and with the draft model's."""
     from outrider.evaluation.pair.drafting import bench_drafting
@@ -177,6 +189,7 @@ def bench_serving(
     json_file: Json = None,
     plots: Plots = None,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """Many robots on one verifier: throughput, latency, fairness, and what an API would cost."""
     from outrider.evaluation.serving.bench import bench_serving
@@ -191,6 +204,7 @@ def bench_memory(
     seed: Seed = 0,
     encrypted: Annotated[bool, typer.Option("--encrypted", help="With stores that are encrypted.")] = False,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Whether the memory finds what was told, how fast, and whether it survives kill -9."""
     from outrider.evaluation.robot.bench_memory import bench_memory
@@ -214,6 +228,7 @@ def bench_models(
         int | None, typer.Option(min=2, help="Layers of that target; all 28 on a GPU, else 3 by default.")
     ] = None,
     models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """A draft step, a verification with exits, weights of fewer bits and static graphs, as ratios."""
     from outrider.evaluation.models.bench import bench_models
@@ -239,6 +254,7 @@ def bench_weights(
     ] = False,
     run: Run = None,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Published language models, 1.5B as target and 0.5B as draft; `make weights` brings them."""
     from outrider.core.errors import ConfigError

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli.options import (
+    Explain,
     Frames,
     Json,
     Models,
@@ -55,6 +56,7 @@ def eval_navigation(
     round_trip_ms: Annotated[
         float, typer.Option(min=0.0, help="Round trip of the link in milliseconds, with --motion.")
     ] = 0.0,
+    explain: Explain = False,
 ) -> None:
     """Success, collisions and path in closed loop over freshly generated homes."""
     from outrider.evaluation.robot.navigation import evaluate_navigation
@@ -124,6 +126,7 @@ def eval_frames(
     models: Models = None,
     poses: Annotated[int | None, typer.Option(min=1, help="How many poses; all by default.")] = None,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Actions and objects named for pictures of another camera or simulator, beside the expert's."""
     from outrider.evaluation.robot.frames import evaluate_frames
@@ -133,7 +136,11 @@ def eval_frames(
 
 @app.command("lossless", epilog="Example:  outrider eval lossless --frames 500")
 def eval_lossless(
-    frames: Frames = 500, seed: Seed = 0, json_file: Json = None, models: Models = None
+    frames: Frames = 500,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+    explain: Explain = False,
 ) -> None:
     """Whether the pair's text is the target's own, token for token; exit status 1 if it is not."""
     from outrider.evaluation.pair.lossless import evaluate_lossless
@@ -151,6 +158,7 @@ def eval_weights(
     draft_precision: Precision = "bf16",
     run: Run = None,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Whether published models write the target's own texts over sockets; exit status 1 if they do not."""
     from outrider.evaluation.weights.lossless import evaluate_weights
@@ -166,6 +174,7 @@ def eval_precisions(
     target: PublishedTarget = "1.5b",
     run: Run = None,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """How many drafts published models accept at bf16, int8 and int4, each of draft and target."""
     from outrider.evaluation.weights.precisions import evaluate_precisions
@@ -174,7 +183,13 @@ def eval_precisions(
 
 
 @app.command("exits", epilog="Example:  outrider eval exits --frames 200 --json exits.json")
-def eval_exits(frames: Frames = 200, seed: Seed = 0, json_file: Json = None, models: Models = None) -> None:
+def eval_exits(
+    frames: Frames = 200,
+    seed: Seed = 0,
+    json_file: Json = None,
+    models: Models = None,
+    explain: Explain = False,
+) -> None:
     """How often the target's early exits foretell its verdict, and what they cost."""
     from outrider.evaluation.pair.exit_quality import evaluate_exits
 
@@ -187,6 +202,7 @@ def eval_safety(
     seed: Seed = 0,
     json_file: Json = None,
     motion: Motion = "continuous",
+    explain: Explain = False,
 ) -> None:
     """How soon the robot stands when something fails under way; exit status 1 if it is once too late."""
     from outrider.evaluation.safety.injection import run_safety
@@ -250,6 +266,7 @@ def eval_kills(
     models: Models = None,
     json_file: Json = None,
     motion: Motion = "continuous",
+    explain: Explain = False,
 ) -> None:
     """Real processes ended in every way while the robot moves: it stands, and says why; exit status 1 if not.
 

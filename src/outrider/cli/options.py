@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,15 +13,62 @@ import typer
 from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_file, checked_folder
 
+# Files carry the time of the kernel's last tick.
+CLOCK_S = 0.1
+
+
+def _kept(what: str) -> Callable[[typer.Context, Path | None], None]:
+    """What tells at the end of a command where a file or folder of it is, if it was written."""
+
+    def tell(context: typer.Context, path: Path | None) -> None:
+        if path is None or context.resilient_parsing:
+            return
+        began_s = time.time()
+
+        def end() -> None:
+            if newest_s(path) >= began_s - CLOCK_S:
+                typer.echo(f"{what}: {path}")
+
+        context.call_on_close(end)
+
+    return tell
+
+
+def newest_s(path: Path) -> float:
+    """When a file, or the newest in a folder, was written last; 0 where there is none."""
+    files = [path] if path.is_file() else [file for file in path.glob("*") if file.is_file()]
+    return max((file.stat().st_mtime for file in files), default=0.0)
+
+
+def _json(context: typer.Context, file: Path | None) -> Path | None:
+    _kept("figures")(context, checked_file(file))
+    return file
+
+
+def _plots(context: typer.Context, folder: Path | None) -> Path | None:
+    _kept("pictures")(context, checked_folder(folder))
+    return folder
+
+
+def _explain(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from outrider.evaluation.common.legends import legend
+
+        typer.echo(legend(" ".join(context.command_path.split()[-2:])))
+        raise typer.Exit
+
+
 Models = Annotated[
     Path | None,
     typer.Option(help="Folder with target/, draft/, tokenizer/ and reader/; the shipped one by default."),
 ]
-Json = Annotated[
-    Path | None, typer.Option("--json", help="Write the figures to this file.", callback=checked_file)
-]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.", callback=_json)]
 Plots = Annotated[
-    Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=checked_folder)
+    Path | None, typer.Option("--plots", help="Draw pictures into this folder.", callback=_plots)
+]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Say what the table's columns mean.", callback=_explain, is_eager=True),
 ]
 KeyFile = Annotated[
     Path | None, typer.Option(help="CURVE keys of the link: verifier.key, or the robot's own.")

@@ -41,11 +41,11 @@ from outrider.evaluation.serving.bench import (
     STRATEGIES,
     draw_throughput,
     fitted,
+    limit_lines,
     measure_published,
     measure_sharing,
-    print_limits,
-    print_published,
-    print_rows,
+    published_lines,
+    rows_table,
 )
 from outrider.runtime.datasets.held_out import Pair
 
@@ -119,9 +119,9 @@ def test_a_row_tells_what_a_fleet_did() -> None:
 def test_what_is_printed_is_read_whole_and_says_what_limits_a_fleet() -> None:
     one, eight = (row_of(*fleet(robots)) for robots in (1, 8))
     rows = {name: [one, eight] for name in ("outrider, 1 s", "outrider, 0 s")}
-    console = Console(width=80, file=io.StringIO())
-    print_rows(console, rows)
-    print_limits(console, rows)
+    console = Console(width=110, file=io.StringIO())
+    console.print(rows_table(rows))
+    console.print(*limit_lines(rows))
     printed = console.file.getvalue()
     most = one.text_s / (eight.prompt_model_s + eight.batch_model_s)
     assert "…" not in printed
@@ -161,10 +161,7 @@ def test_what_published_fleets_got_is_printed_beside_what_papers_print(monkeypat
     monkeypatch.setattr("outrider.evaluation.serving.bench.PUBLISHED_ROBOTS", (1, 2))
     monkeypatch.setattr("outrider.evaluation.serving.bench.PUBLISHED_TOKENS", 20)
     fleets = measure_published()
-    console = Console(width=100, file=io.StringIO())
-    print_published(console, fleets)
-    printed = console.file.getvalue()
+    printed = "\n".join(published_lines(fleets))
     ours, central = (max(one.tokens_per_s for one in fleets[name][1]) for name in ("outrider", "ar"))
     assert f"{ours / central:.2f}" in printed
     assert all(f"{gain:g}" in printed for gain in PRINTED.values())
-    assert "…" not in printed

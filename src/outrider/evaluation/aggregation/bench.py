@@ -14,12 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
@@ -27,7 +25,6 @@ from outrider.decoding.aggregation.virtual import PeerCompute, PeerWorld, Virtua
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.aggregation.comparison import (
     DEADLINE_S,
-    MEANING,
     METHODS,
     LatencyFigures,
     compare,
@@ -45,7 +42,9 @@ from outrider.evaluation.aggregation.regimes import (
     load_aggregation_regimes,
 )
 from outrider.evaluation.aggregation.row_sizes import zipf_row_bytes
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, held_out_prompts, load_pair, load_reader_model
 
@@ -74,38 +73,42 @@ def bench_aggregation(
     plots: Path | None = None,
     live: bool = False,
 ) -> dict[str, Any]:
-    """Measure, print tables, write JSON and pictures. Raises ConfigError, or ModelError without models."""
+    """Measure, print a table, write JSON and pictures. Raises ConfigError, or ModelError without models."""
     if texts < 1 or seed < 0:
         raise ConfigError("texts must be at least 1 and seed at least 0")
     regimes = load_aggregation_regimes(names)
-    pair, reader, console = load_pair(models), load_reader_model(models), make_console()
-    for method, meaning in MEANING.items():
-        console.print(f"  {method:14} {meaning}", highlight=False)
+    pair, reader = load_pair(models), load_reader_model(models)
+    table, notes = results_table("two peers write one text", *LEGENDS["bench aggregation"]), list[str]()
     result: dict[str, Any] = {"texts": texts, "seed": seed, "regimes": {}}
     for name, regime in regimes.items():
-        result["regimes"][name] = _measure_regime(console, name, regime, texts, seed, plots)
-    result["scheduling"] = _measure_scheduling(console, next(iter(regimes.values())), texts, seed)
-    result["pair"] = _measure_pair(console, pair, seed)
-    result["distribution_bytes"] = _measure_rows(console)
-    console.print("questions that need a document of each side, to a count model", highlight=False)
-    result["gain"] = _tell_gain(console, measure_gain(seed))
-    console.print("the like to the shipped reader", highlight=False)
-    result["readers_gain"] = _tell_gain(console, measure_readers_gain(reader, seed))
+        result["regimes"][name] = _measure_regime(table, notes, name, regime, texts, seed, plots)
+    result["scheduling"] = _measure_scheduling(notes, next(iter(regimes.values())), texts, seed)
+    result["pair"] = _measure_pair(notes, pair, seed)
+    result["distribution_bytes"] = _measure_rows(notes)
+    result["gain"] = _tell_gain(notes, "a count model", measure_gain(seed))
+    result["readers_gain"] = _tell_gain(notes, "the shipped reader", measure_readers_gain(reader, seed))
     if live:
-        result["live"] = _measure_live(console, next(iter(regimes)), seed)
+        result["live"] = _measure_live(notes, next(iter(regimes)), seed)
+    print_results(table, *notes)
     write_figures(json_file, result)
     return result
 
 
 def _measure_regime(
-    console: Console, name: str, regime: AggregationRegime, texts: int, seed: int, plots: Path | None
+    table: Table,
+    notes: list[str],
+    name: str,
+    regime: AggregationRegime,
+    texts: int,
+    seed: int,
+    plots: Path | None,
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for place, where in tracked(PLACES.items(), name):
         rows = compare(regime, place, texts, seed)
         summary = summarise(rows)
-        _print_latencies(console, f"{name}, extra delay {where}", regime, rows, place == "server")
-        _print_summary(console, rows, summary)
+        _add_latencies(table, f"{name}, {where}", regime, rows, place == "server")
+        notes += _summary_lines(f"{name}, {where}", summary)
         result[place] = {"methods": {method: [asdict(one) for one in row] for method, row in rows.items()}}
         result[place]["summary"] = summary
         if plots is not None:
@@ -117,8 +120,6 @@ def _measure_regime(
                 regime.extra_delays_ms,
                 curves,
             )
-    for line in (*regime.derived, *regime.notes):
-        console.print(f"  {line}", highlight=False)
     return result
 
 
@@ -141,51 +142,41 @@ def summarise(rows: Mapping[str, Sequence[LatencyFigures]]) -> dict[str, dict[st
     }
 
 
-def _print_latencies(
-    console: Console,
-    title: str,
+def _add_latencies(
+    table: Table,
+    conditions: str,
     regime: AggregationRegime,
     rows: Mapping[str, Sequence[LatencyFigures]],
     with_published: bool,
 ) -> None:
-    table = Table(title=f"{title}: ms a token", box=SIMPLE_HEAD)
-    table.add_column("method", no_wrap=True)
-    for delay_ms in regime.extra_delays_ms:
-        table.add_column(f"{delay_ms:g}", justify="right")
+    """A line for each method, and one for what its paper prints."""
+    table.add_section()
     for method, row in rows.items():
-        table.add_row(method, *(f"{one.token_ms:.0f}" for one in row))
+        first, last = row[0], row[-1]
+        num_bytes = f"{last.bytes_up:.0f}, {last.bytes_down:.0f}"
+        firsts = f"{first.first_token_ms:.0f} to {last.first_token_ms:.0f}"
+        table.add_row(conditions, method, f"{first.token_ms:.0f} to {last.token_ms:.0f}", firsts, num_bytes)
         published = getattr(regime.published, method, None)
         if with_published and published is not None:
-            table.add_row("  paper", *(f"{value:.0f}" for value in published), style="dim")
-    console.print(table)
+            table.add_row(
+                conditions, f"{method}, paper", f"{published[0]:.0f} to {published[-1]:.0f}", "", ""
+            )
 
 
-def _print_summary(
-    console: Console, rows: Mapping[str, Sequence[LatencyFigures]], summary: Mapping[str, Mapping[str, float]]
-) -> None:
-    firsts = ", ".join(
-        f"{method} {rows[method][0].first_token_ms:.0f} to {rows[method][-1].first_token_ms:.0f}"
-        for method in ("device", "sequence", "token", "dragon", "coupled")
-    )
-    console.print(f"  time to the first token, ms: {firsts}", highlight=False)
-    for method, one in summary.items():
-        console.print(
-            f"  {method}: {one['below_sequence']:.1%} below sequence-wise, {one['below_token']:.1%} below "
-            f"token-wise at the largest delay; on average {one['over_device']:+.1%} over the device alone, "
-            f"{one['over_crcg']:+.1%} over one context; at most {one['bytes_a_token']:.0f} B a token",
-            highlight=False,
-        )
+def _summary_lines(conditions: str, summary: Mapping[str, Mapping[str, float]]) -> list[str]:
+    return [
+        f"{conditions}, {method}: {one['below_sequence']:.1%} below sequence-wise, {one['below_token']:.1%} "
+        f"below token-wise at the largest delay; on average {one['over_device']:+.1%} over the device alone, "
+        f"{one['over_crcg']:+.1%} over one context; at most {one['bytes_a_token']:.0f} B a token"
+        for method, one in summary.items()
+    ]
 
 
 def _measure_scheduling(
-    console: Console, regime: AggregationRegime, texts: int, seed: int
+    notes: list[str], regime: AggregationRegime, texts: int, seed: int
 ) -> list[dict[str, Any]]:
     """Section 7.4: time for 100 tokens, the delay swinging by a fifth over 20 pi seconds, each way."""
-    table = Table(title=f"scheduling: seconds for {SCHEDULED_TOKENS} tokens", box=SIMPLE_HEAD)
-    sides = (method.removeprefix("dragon-") for method in SCHEDULED_METHODS)
-    for heading in ("one way, ms", "accepted", *sides, "over better"):
-        table.add_column(heading, justify="right")
-    rows = []
+    rows: list[dict[str, Any]] = []
     cases = [(delay_ms, rates) for delay_ms in SCHEDULED_DELAYS_MS for rates in RATE_PAIRS]
     for delay_ms, rates in tracked(cases, "scheduling"):
         seconds = {
@@ -194,9 +185,12 @@ def _measure_scheduling(
         }
         excess = seconds["dragon"] / min(seconds["dragon-device"], seconds["dragon-cloud"]) - 1.0
         rows.append({"one_way_ms": delay_ms, "rates": rates, "seconds": seconds, "over_better": excess})
-        times = (f"{value:.1f}" for value in seconds.values())
-        table.add_row(f"{delay_ms:g}", f"{rates[0]:.2f}/{rates[1]:.2f}", *times, f"{excess:+.1%}")
-    console.print(table)
+    worst = max(rows, key=lambda row: row["over_better"])
+    notes.append(
+        f"scheduling, {len(rows)} cases of delay and acceptance: dragon takes at most "
+        f"{worst['over_better']:+.1%} of the better side's time, at {worst['one_way_ms']:g} ms one way and "
+        f"{worst['rates'][0]:.2f} and {worst['rates'][1]:.2f} accepted"
+    )
     return rows
 
 
@@ -232,7 +226,7 @@ def _swinging_world(regime: AggregationRegime, delay_s: float, seed: int) -> Pee
     )
 
 
-def _measure_pair(console: Console, pair: Pair, seed: int) -> dict[str, Any]:
+def _measure_pair(notes: list[str], pair: Pair, seed: int) -> dict[str, Any]:
     """The shipped pair as two peers at temperature 1: acceptance and bytes of real distributions."""
     peers = ReplayModel(pair.draft), ReplayModel(pair.target)
     requests = [DecodeRequest(prompt, 60, DEADLINE_S) for prompt in held_out_prompts(PAIR_PROMPTS, seed)]
@@ -243,49 +237,45 @@ def _measure_pair(console: Console, pair: Pair, seed: int) -> dict[str, Any]:
         config = replace(METHODS[name], seed=seed)
         row = figures(decode_texts(peers, partial(_always, config), partial(_always, world), requests), 0.0)
         result[rule] = asdict(row)
-        console.print(
-            f"  shipped draft and target as peers, {rule}: drafts of device and cloud stand "
+        notes.append(
+            f"shipped draft and target as peers, {rule}: drafts of device and cloud stand "
             f"{row.device_acceptance:.2f} and {row.cloud_acceptance:.2f}, {row.token_ms:.0f} ms a token at "
-            f"50 ms one way, {row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token",
-            highlight=False,
+            f"50 ms one way, {row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
         )
     return result
 
 
-def _measure_rows(console: Console) -> list[dict[str, float]]:
+def _measure_rows(notes: list[str]) -> list[dict[str, float]]:
     """What `rejection` adds to a draft: the paper gives less than 0.5 KB of its own compression."""
     rows = []
     for exponent in ZIPF_EXPONENTS:
         perplexity, num_bytes = zipf_row_bytes(LARGE_VOCABULARY, exponent)
         rows.append({"perplexity": perplexity, "bytes": num_bytes})
-        console.print(
-            f"  a distribution over {LARGE_VOCABULARY} tokens with perplexity {perplexity:.0f}: "
-            f"{num_bytes:.0f} B",
-            highlight=False,
+        notes.append(
+            f"a distribution over {LARGE_VOCABULARY} tokens with perplexity {perplexity:.0f}: "
+            f"{num_bytes:.0f} B"
         )
     return rows
 
 
-def _tell_gain(console: Console, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
-    """By whose documents are at hand (`aggregation_gain`)."""
+def _tell_gain(notes: list[str], model: str, rows: Mapping[str, GainFigures]) -> dict[str, Any]:
+    """By whose documents are at hand, on questions that need one of each side."""
     for name, row in rows.items():
-        console.print(
-            f"  documents of {name}: {row.exact_match:.2f} of the answers right, perplexity of the right "
-            f"ones {row.perplexity:.2f}",
-            highlight=False,
+        notes.append(
+            f"{model} with documents of {name}: {row.exact_match:.2f} of the answers right, "
+            f"perplexity of the right ones {row.perplexity:.2f}"
         )
     return {name: asdict(row) for name, row in rows.items()}
 
 
-def _measure_live(console: Console, name: str, seed: int) -> dict[str, Any]:
+def _measure_live(notes: list[str], name: str, seed: int) -> dict[str, Any]:
     """Real sockets and an emulated link, the delay each way; the machines' pace is kept by waiting."""
-    console.print(f"{name}, live over sockets, the extra delay each way", highlight=False)
 
     def tell(method: str, delay_ms: float, row: LiveAggregation) -> None:
-        console.print(
-            f"  {method:9} {delay_ms:3.0f} ms: {row.token_ms:4.0f} ms a token, first after "
-            f"{row.first_token_ms:.0f} ms, {row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token",
-            highlight=False,
+        notes.append(
+            f"{name}, live over sockets, {method}, {delay_ms:.0f} ms each way: "
+            f"{row.token_ms:.0f} ms a token, first after {row.first_token_ms:.0f} ms, "
+            f"{row.bytes_up:.0f} B up and {row.bytes_down:.0f} B down a token"
         )
 
     rows = bench_live_aggregation(name, LIVE_TEXTS, seed, tell)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.evaluation.alternatives.measuring import (
     CLOUD_SHARES,
@@ -19,8 +19,9 @@ from outrider.evaluation.alternatives.measuring import (
     Standing,
     measure,
 )
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import replayed_requests, synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, figures_table, rounded
+from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded
 from outrider.evaluation.decoding.regimes import Regime, load_regimes, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, load_pair
@@ -126,26 +127,19 @@ def lead(found: Mapping[str, Standing], cost: str, exits: str = "", ssd: bool = 
 def print_alternatives(
     found: Mapping[str, Mapping[str, Standing]], conditions: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Two tables: speed over `ar`, and milliseconds of the cloud's devices a token."""
-    console = make_console()
+    """Speed over `ar`, and milliseconds of the cloud's devices a token: two lines a condition."""
     ours = (*BOTH, BARE, STRATEGY)
-    speeds = figures_table("speed over ar, each tuned", "", "papers", *PLACES, "EAGLE", *ours)
-    costs = figures_table("ms of GPUs a token", "", "ar", "papers", *PLACES, *ours)
+    headings = ("conditions", "figure", "ar", "papers", *PLACES, "EAGLE", *ours)
+    table = results_table("against what one could run in its place, each tuned", *headings)
     for name, row in found.items():
         best, published = conditions[name]["best_paper"], conditions[name]["eagle_published"]
-        eagle = f"{published['speedup']:.2f}" if published else "-"
-        others = [f"{row[place].speedup_vs_ar:.2f}" for place in PLACES]
-        own = [f"{row[one].speedup_vs_ar:.2f}" for one in ours]
-        speeds.add_row(name, f"{row[best].speedup_vs_ar:.2f} {best}", *others, eagle, *own)
         columns = ("ar", best, *PLACES, *ours)
-        costs.add_row(name, *(f"{row[column].gpu_ms_per_token:.1f}" for column in columns))
-    console.print(speeds)
-    console.print(costs)
-    console.print(LEGEND, highlight=False)
-
-
-LEGEND = """papers: the best of sd, dssd, fsd, picospec over draft lengths. csd: the draft beside the target.
-ssd: on a second device there, drafting ahead (arXiv 2603.03251). both: outrider with the robot's draft and
-that beside the target, on one device. A draft token there takes what the paper
-prints or the models' sizes imply, or 5 % or 10 % of a step. EAGLE: what EAGLE-3 (arXiv 2503.01840) prints for
-a target of that size, on its own texts. *: the paper has no exits; those of `outrider` are an assumption."""
+        speeds = [f"{row[column].speedup_vs_ar:.2f}" for column in columns]
+        costs = [f"{row[column].gpu_ms_per_token:.1f}" for column in columns]
+        eagle = f"{published['speedup']:.2f}" if published else "-"
+        speeds[1] += f" {best}"
+        place = 2 + len(PLACES)
+        table.add_section()
+        table.add_row(name, "speed over ar", *speeds[:place], eagle, *speeds[place:])
+        table.add_row("", "GPU ms a token", *costs[:place], "-", *costs[place:])
+    print_results(table)

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.evaluation.alternatives.measuring import CLOUD_SHARES, PAPERS, Condition, measure
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import synthetic_models, synthetic_requests
-from outrider.evaluation.decoding.mechanisms import STRATEGY, figures_table, rounded, tenth_percentile
+from outrider.evaluation.decoding.mechanisms import STRATEGY, rounded, tenth_percentile
 from outrider.evaluation.decoding.random_regimes import random_regimes
 from outrider.evaluation.decoding.regimes import Regime, varied, without_exits
 from outrider.runtime.common.json_figures import write_figures
@@ -61,7 +60,7 @@ def bench_random(
     spreads = spreads_of(speeds.values())
     result["outrider_over"] = {rival: vars(spread) for rival, spread in spreads.items()}
     write_figures(json_file, rounded(result))
-    print_random(make_console(), regimes, speeds, spreads)
+    print_random(speeds, spreads)
     return result
 
 
@@ -87,19 +86,13 @@ def _spread(leads: list[float]) -> Spread:
     return Spread(statistics.median(leads), tenth_percentile(leads))
 
 
-def print_random(
-    console: Console,
-    regimes: Mapping[str, Regime],
-    speeds: Mapping[str, Mapping[str, float]],
-    spreads: Mapping[str, Spread],
-) -> None:
-    """Every speed, what was drawn, and the spread over each rival."""
-    table = figures_table("speed over ar, each tuned", "", *next(iter(speeds.values())))
+def print_random(speeds: Mapping[str, Mapping[str, float]], spreads: Mapping[str, Spread]) -> None:
+    """Every speed, and the spread over each rival; what was drawn is in the JSON file."""
+    table = results_table("speed over ar, each tuned", "conditions", *next(iter(speeds.values())))
     for name, row in speeds.items():
-        table.add_row(name, *(f"{speed:.2f}x" for speed in row.values()))
-    console.print(table)
-    for name, regime in regimes.items():
-        console.print(f"  {name} {regime.source}", highlight=False)
-    for rival, spread in spreads.items():
-        over = f"median {spread.median:.2f}x, 10th percentile {spread.tenth_percentile:.2f}x"
-        console.print(f"outrider over {rival}: {over}", highlight=False)
+        table.add_row(name, *(f"{speed:.2f}" for speed in row.values()))
+    over = (
+        f"outrider over {rival}: median {spread.median:.2f}, 10th percentile {spread.tenth_percentile:.2f}"
+        for rival, spread in spreads.items()
+    )
+    print_results(table, *over)

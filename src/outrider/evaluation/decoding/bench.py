@@ -12,17 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.decoding.config import STRATEGIES, DecodingConfig, drafter_names
 from outrider.decoding.drafting.retrieval.drafts import MODEL
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.timeline import TimelineEvent
 from outrider.evaluation.common.plots import draw_speedups, draw_timelines
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     Figures,
     configuration,
@@ -69,7 +68,7 @@ def bench_decoding(
     pair: Pair | None = None,
     drafters: str = MODEL,
 ) -> dict[str, Any]:
-    """Measure, print tables, write JSON and pictures. `drafters` are those of the replayed texts.
+    """Measure, print a table, write JSON and pictures. `drafters` are those of the replayed texts.
 
     Raises ConfigError for an unknown regime or for pictures without matplotlib, ModelError without models.
     """
@@ -123,13 +122,12 @@ def bench_policy(
 def measure_all(
     regimes: Mapping[str, Regime], pair: Pair, texts: int, seed: int, drafters: Sequence[str] = (MODEL,)
 ) -> dict[str, Any]:
-    """Each regime with synthetic and with replayed texts, printed as it is done."""
+    """Each regime with synthetic and with replayed texts, printed as one table."""
     replayed = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
     frames = replayed_requests(REPLAYED_FRAMES, seed)
     requests = synthetic_requests(texts)
     result: dict[str, dict[str, Any]] = {"regimes": {}, "replayed": {}, "bounds": {}}
-    console = make_console()
-    console.print(LEGEND, highlight=False)
+    measured: dict[str, Measured] = {}
     for name, regime in tracked(regimes.items(), "regimes"):
         made_up = measure_regime(regime, synthetic_models(regime, seed), requests, seed)
         own = measure_regime(regime, replayed, frames, seed, drafters)
@@ -138,7 +136,8 @@ def measure_all(
         limit = limit_of(regime, "outrider", made_up["sd"].tokens_per_round)
         bound = bound_figures(schedule_bound(regime), limit, made_up)
         result["bounds"][name] = asdict(bound)
-        print_regime(console, name, regime, made_up, own, bound)
+        measured[name] = Measured(made_up, own, bound)
+    print_measured(measured)
     return result
 
 
@@ -203,65 +202,77 @@ def draw_run(folder: Path, name: str, regime: Regime, seed: int) -> dict[str, li
     return {strategy: [asdict(event) for event in events] for strategy, events in runs.items()}
 
 
-def print_regime(
-    console: Console,
-    name: str,
-    regime: Regime,
-    made_up: dict[str, Figures],
-    own: dict[str, Figures],
-    bound: Bound,
-) -> None:
-    """Two tables, and what is to be known about the paper's numbers."""
-    console.print(f"\n[bold]{name}[/bold]: {regime.source}", highlight=False)
-    console.print(_table("synthetic, at the paper's acceptance and misses", made_up))
-    console.print(
-        f"  no schedule that ends its verifications exceeds {bound.speedup_vs_ar:.2f}x, "
-        f"{bound.fraction_of_limit:.2f} of the limit; outrider reaches {bound.outrider:.0%} of it, "
-        f"the best of the papers' {bound.best_of_papers:.0%}",
-        highlight=False,
+@dataclass(frozen=True)
+class Measured:
+    """One regime, with synthetic texts and with the shipped pair's, by strategy."""
+
+    synthetic: Mapping[str, Figures]
+    shipped: Mapping[str, Figures]
+    bound: Bound
+
+
+def print_measured(measured: Mapping[str, Measured]) -> None:
+    """One regime with all its figures, or several by their speeds alone."""
+    rows = {
+        (name, texts): figures
+        for name, one in measured.items()
+        for texts, figures in (("synthetic", one.synthetic), ("shipped pair", one.shipped))
+    }
+    table = _whole_table(rows) if len(measured) == 1 else _speeds_table(rows)
+    print_results(table, *(_bound_text(name, one.bound) for name, one in measured.items()))
+
+
+def _bound_text(name: str, bound: Bound) -> str:
+    return (
+        f"{name}, synthetic: no schedule that ends its verifications exceeds {bound.speedup_vs_ar:.2f} "
+        f"times ar, {bound.fraction_of_limit:.2f} of the limit; outrider reaches {bound.outrider:.0%} of it, "
+        f"the best of the papers' {bound.best_of_papers:.0%}"
     )
-    console.print(_table("replayed, the shipped pair's texts", own))
-    for note in (*regime.derived, *regime.notes):
-        console.print(f"  - {note}", highlight=False, markup=False)
 
 
-LEGEND = """tok/s and its ratio to ar's; tau: tokens a round; misses of the pre-draft cache;
-first exit that foretold the outcome; target passes and bytes up and down per
-token; share of the limit, tau of sd / max(verify, drafts); ratio to the paper's model,
-and to it mended by what it leaves out (FSD: a hit waits for unfinished drafts;
-PicoSpec: parts of a batch are verified, and where all drafts stand there is no
-token of the target's own); what the paper measured."""
-_COLUMNS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
-    ("tok/s", lambda row: f"{row.tokens_per_s:.2f}"),
-    ("vs ar", lambda row: f"{row.speedup_vs_ar:.2f}x"),
-    ("tau", lambda row: f"{row.tokens_per_round:.2f}"),
-    ("miss", lambda row: _optional(row.cache_miss_rate, "{:.0%}")),
-    ("exit", lambda row: _optional(row.avg_exit, "{:.1f}")),
-    ("pass", lambda row: f"{row.target_passes_per_token:.2f}"),
-    ("up", lambda row: _bytes(row.bytes_up_per_token)),
-    ("down", lambda row: _bytes(row.bytes_down_per_token)),
-    ("limit", lambda row: f"{row.fraction_of_limit:.2f}"),
-    ("model", lambda row: _optional(row.ratio_to_formula, "{:.2f}")),
-    ("mend", lambda row: _optional(row.ratio_to_mended, "{:.2f}")),
-    ("paper", lambda row: _optional(row.paper_speedup, "{:.2f}x")),
-)
-
-
-def _table(title: str, figures: dict[str, Figures]) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
-    )
-    table.add_column("", no_wrap=True)
-    for heading, _ in _COLUMNS:
-        table.add_column(heading, justify="right")
-    for strategy, row in figures.items():
-        table.add_row(strategy, *(text(row) for _, text in _COLUMNS))
+def _speeds_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table:
+    """Returns a line for each regime and kind of texts."""
+    strategies = [strategy for strategy in STRATEGIES if strategy != "ar"]
+    headings = ("conditions", "texts", "ar, tokens/s", *strategies, "95 % interval")
+    table = results_table("speed over ar", *headings)
+    for (name, texts), figures in rows.items():
+        speeds = [f"{figures[strategy].speedup_vs_ar:.2f}" for strategy in strategies]
+        interval = _interval(figures["outrider"])
+        table.add_row(name, texts, f"{figures['ar'].tokens_per_s:.2f}", *speeds, interval)
     return table
+
+
+_COLUMNS: Mapping[str, Callable[[Figures], str]] = {
+    "tokens/s": lambda row: f"{row.tokens_per_s:.2f}",
+    "over ar": lambda row: f"{row.speedup_vs_ar:.2f}",
+    "95 % interval": lambda row: _interval(row),
+    "tokens a round": lambda row: f"{row.tokens_per_round:.2f}",
+    "cache misses": lambda row: _optional(row.cache_miss_rate, "{:.0%}"),
+    "first exit": lambda row: _optional(row.avg_exit, "{:.1f}"),
+    "passes a token": lambda row: f"{row.target_passes_per_token:.2f}",
+    "bytes up, down": lambda row: f"{_bytes(row.bytes_up_per_token)}, {_bytes(row.bytes_down_per_token)}",
+    "of the limit": lambda row: f"{row.fraction_of_limit:.2f}",
+    "of the formula": lambda row: _optional(row.ratio_to_formula, "{:.2f}"),
+    "mended": lambda row: _optional(row.ratio_to_mended, "{:.2f}"),
+    "paper": lambda row: _optional(row.paper_speedup, "{:.2f}"),
+}
+
+
+def _whole_table(rows: Mapping[tuple[str, str], Mapping[str, Figures]]) -> Table:
+    """Returns a line for each kind of texts and strategy."""
+    table = results_table(next(iter(rows))[0], "texts", "strategy", *_COLUMNS)
+    for (_, texts), figures in rows.items():
+        table.add_section()
+        for strategy, row in figures.items():
+            table.add_row(texts, strategy, *(text(row) for text in _COLUMNS.values()))
+    return table
+
+
+def _interval(row: Figures) -> str:
+    if row.speedup_interval is None:
+        return "-"
+    low, high = row.speedup_interval
+    return f"{low:.2f} to {high:.2f}"
 
 
 def _bytes(value: float) -> str:

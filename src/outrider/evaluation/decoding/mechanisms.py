@@ -7,20 +7,18 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.values import DecodeRequest
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.tuning import DEFAULT_TUNING, SWITCHES, AdaptiveTuning
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     configuration,
     decode_all,
@@ -181,7 +179,6 @@ def bench_ablation(
     `alternatives`: strategies whose best is compared with too. Raises ConfigError for an unknown mechanism.
     """
     mechanisms = chosen_mechanisms(names)
-    console = make_console()
     ar = {name: measure("ar", DEFAULT_TUNING) for name, measure in tracked(conditions.items(), "ar")}
     full = speeds_over_ar(conditions, ar, DEFAULT_TUNING)
     best = {
@@ -196,8 +193,7 @@ def bench_ablation(
         found[name] = ablation_of(full, without, best)
         result["ablations"][name] = asdict(found[name])
         write_figures(json_file, rounded(result))
-    print_changes(console, full, found)
-    print_ablations(console, found)
+    print_results(ablations_table(found))
     return result
 
 
@@ -208,29 +204,13 @@ def rounded(figures: Any) -> Any:
     return round(figures, 4) if isinstance(figures, float) else figures
 
 
-def print_changes(console: Console, full: Mapping[str, float], found: Mapping[str, Ablation]) -> None:
-    """Conditions down, a few mechanisms across, one table after the other."""
-    names = iter(found)
-    while some := list(islice(names, COLUMNS_OF_A_TABLE)):
-        table = figures_table("change in speed without", "", "vs ar", *some)
-        for condition, speed in full.items():
-            changes = [f"{found[name].changes[condition]:+.1%}" for name in some]
-            table.add_row(condition, f"{speed:.2f}x", *changes)
-        console.print(table)
-
-
-def print_ablations(console: Console, found: Mapping[str, Ablation]) -> None:
-    """Prints how the speed changes without each mechanism."""
-    table = figures_table("change in speed without", "", *ABLATION_COLUMNS)
+def ablations_table(found: Mapping[str, Ablation]) -> Table:
+    """Returns how the speed changes without each mechanism."""
+    table = results_table("change in speed without", "mechanism", *ABLATION_COLUMNS)
     for name, one in found.items():
         figures = [getattr(one, field) for field in ABLATION_COLUMNS.values()]
         table.add_row(name, *("" if figure is None else f"{figure:+.1%}" for figure in figures))
-    console.print(table)
-    console.print(
-        "mean, median, worst: of the changes by condition; vs ar, vs best: of the speeds over ar, and over "
-        "the best alternative",
-        highlight=False,
-    )
+    return table
 
 
 def all_conditions(
@@ -243,18 +223,3 @@ def all_conditions(
         **replayed_conditions(regimes, shipped, seed),
         **fleet_conditions(seed),
     }
-
-
-def figures_table(title: str, *headings: str) -> Table:
-    """Returns an empty table whose figures align on the right."""
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
-    return table

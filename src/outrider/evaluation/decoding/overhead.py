@@ -7,15 +7,11 @@ import cProfile
 import pstats
 import statistics
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 import outrider
-from outrider.core.files.terminal import make_console
 from outrider.core.values import Decoded, DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.drivers.verifier_service import VerifierService
@@ -119,7 +115,7 @@ def synthetic_service() -> VerifierService:
 
 
 def bench_overhead(texts: int = 5) -> dict[str, Any]:
-    """Measure and print."""
+    """Returns the measured figures, for the JSON file."""
     started_s = time.monotonic()
     with verifier_process(synthetic_service) as endpoint:
         rows = {
@@ -131,35 +127,9 @@ def bench_overhead(texts: int = 5) -> dict[str, Any]:
             for temperature in (0.0, SAMPLED)
         }
         lines = profile_edge(endpoint, texts)[:PROFILE_LINES]
-    print_overhead(make_console(), rows, lines)
     return {
         "strategies": {row.strategy: asdict(row) for row in rows[0.0]},
         "sampled": {row.strategy: asdict(row) for row in rows[SAMPLED]},
         "profile": [asdict(line) for line in lines],
         "seconds": time.monotonic() - started_s,
     }
-
-
-def print_overhead(
-    console: Console, rows: Mapping[float, Sequence[Overhead]], lines: Sequence[ProfileLine]
-) -> None:
-    """`rows`: by the temperature."""
-    for temperature, some in rows.items():
-        console.print(
-            f"\n[bold]engine beside the models[/bold], ZeroMQ on loopback, temperature {temperature:g}",
-            highlight=False,
-        )
-        for row in some:
-            beside = "beside the models" if row.strategy in WAITING else "beside the longer of the two"
-            console.print(
-                f"  {row.strategy:9} {row.median_ms:6.2f} median {row.p90_ms:6.2f} p90, ms a round {beside}; "
-                f"{row.edge_cpu_ms:.2f} ms of the edge's processor ({row.rounds} rounds)",
-                highlight=False,
-            )
-    console.print("edge under cProfile, outrider: own ms, with callees, calls", highlight=False)
-    for line in lines:
-        console.print(
-            f"  {line.own_s * 1e3:8.1f} {line.total_s * 1e3:8.1f} {line.calls:7d}  {line.function}",
-            highlight=False,
-            markup=False,
-        )

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Column, Table
+from rich.table import Table
 
 from outrider.core.errors import ConfigError, OutriderError
-from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import replace_file
 from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.kills.process_kills import LIMIT_S, Kill, is_bounded
 from outrider.runtime.common.json_figures import write_figures
@@ -167,7 +167,7 @@ def _row(end: End, trials: Sequence[Trial]) -> dict[str, Any]:
 def ends_table(rows: dict[str, dict[str, Any]]) -> Table:
     """Returns the table of every kind of end."""
     columns = ("trials", "median s", "worst s", "bound", "outlived", "failed")
-    table = Table(Column("end", no_wrap=True), *columns)
+    table = results_table("ends of processes under way", "end", *columns)
     keys = ("trials", "median_to_zero_s", "worst_to_zero_s", "bound", "outlived", "failed")
     for kind, row in rows.items():
         table.add_row(kind, *("" if row[key] is None else str(row[key]) for key in keys))
@@ -232,9 +232,7 @@ def evaluate_ends(
             raise OutriderError("the trials did not come to their end: the reason is above")
         done = read_trials(file)
     rows = ends_figures(done)
-    make_console().print(ends_table(rows))
-    for line in ("what the robot said:", *reasons(rows), *failures(done)):
-        print(line)
+    print_results(ends_table(rows), "what the robot said:", *reasons(rows), *failures(done))
     figures = {"ends": rows, "failed": sum(row["failed"] for row in rows.values())}
     details = {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in done]}
     write_figures(json_file, (kills or {}) | figures | details)

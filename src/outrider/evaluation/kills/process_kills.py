@@ -20,12 +20,12 @@ from typing import Any
 from rich.table import Table
 
 from outrider.core.errors import ConfigError, OutriderError
-from outrider.core.files.terminal import make_console
 from outrider.core.files.writing import replace_file
 from outrider.core.language.actions import ActionTable, Motion
 from outrider.core.ports import TextDecoder
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -139,7 +139,7 @@ def evaluate_kills(
         recordings = sorted(Path(scratch).glob(f"{RUN_FOLDER}*/{RECORDING_FILE}"))
         texts = _check_recordings(recordings, folder)
     figures = figures_of(runs, killed, texts, (verifier_kills, node_kills))
-    make_console().print(_table(figures))
+    print_results(*_told(figures))
     details = {
         "seed": seed,
         "motion": motion,
@@ -227,18 +227,18 @@ def _counts(kills: Sequence[Kill]) -> dict[str, Any]:
     }
 
 
-def _table(figures: dict[str, Any]) -> Table:
+def _told(figures: dict[str, Any]) -> tuple[Table, str]:
     texts, goals = figures["texts"], f"{figures['reached']} of {figures['goals']} goals reached"
-    caption = (
+    note = (
         f"{goals}; {texts['agree']} of {texts['steps']} texts are the target's own, {texts['empty']} more "
         f"had no token; {figures['missing']} kills or texts are missing"
     )
     columns = ("killed", "times", "moving", "worst s to zero", "late", "most m", "most deg", "goal reached")
-    table = Table(*columns, caption=caption)
+    table = results_table("kill -9 under way", *columns)
     rows = {"verifier": figures["verifier_kills"], **figures["node_kills"]}
     for name, row in rows.items():
         keys = ("kills", "moving", "worst_to_zero_s", "late", "most_metres", "most_degrees")
         table.add_row(name, *(str(row[key]) for key in keys), "")
     for name, row in figures["bystander_kills"].items():
         table.add_row(name, str(row["kills"]), str(row["kills"]), "", "", "", "", str(row["reached"]))
-    return table
+    return table, note

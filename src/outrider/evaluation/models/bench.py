@@ -14,15 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.model_options import PRECISIONS
 from outrider.core.ports import Chunk, LanguageModel
 from outrider.core.values import Prompt
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ratios
 from outrider.evaluation.common.ratios import Ratio, cpu_seconds, forward_seconds, median_ms
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.models.onnx_ratios import graph_agreement, graph_ratios, graph_trial
 from outrider.evaluation.models.step_ratios import (
     STEP_LAYERS,
@@ -103,7 +104,7 @@ def bench_models(
         "packed_verify_s": packed_s,
         "host_overhead": {what: asdict(host) for what, host in beside.items()},
     }
-    print_figures(make_console(), ratios, draftings)
+    print_results(table_of(ratios, draftings))
     write_figures(json_file, figures)
     if plots is not None:
         bars = {one.what: (one.value, one.bound) for one in ratios}
@@ -213,21 +214,16 @@ def overhead_ratios(overhead: Mapping[str, HostTime], device: str) -> list[Ratio
     ]
 
 
-def print_figures(console: Console, ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> None:
-    """Prints the ratios with their bounds, and the drafts of each precision."""
-    table = Table(title="models, as ratios")
-    for heading in ("what", "ratio", "is to be", "measured"):
-        table.add_column(heading)
+def table_of(ratios: Sequence[Ratio], draftings: Sequence[Drafting]) -> Table:
+    """Returns the ratios with their bounds, and the drafts of each precision."""
+    table = results_table("models, as ratios", *LEGENDS["bench models"])
     for one in ratios:
         bound = f"{'at most' if one.is_limit else 'at least'} {one.bound:g}"
         table.add_row(one.what, f"{one.value:.2f}", bound + ("" if one.kept else ": missed"), one.detail)
-    console.print(table)
-    drafts = Table(title=f"drafts of {NUM_DRAFT_TOKENS} tokens")
-    for heading in ("precision", "accepted", "step, ms"):
-        drafts.add_column(heading, justify="right")
     for drafting in draftings:
-        drafts.add_row(drafting.precision, f"{drafting.accepted:.3f}", f"{drafting.step_ms:.2f}")
-    console.print(drafts)
+        what = f"drafts of {NUM_DRAFT_TOKENS} tokens, {drafting.precision}"
+        table.add_row(what, f"{drafting.accepted:.3f}", "", f"accepted; a step {drafting.step_ms:.2f} ms")
+    return table
 
 
 def _draft(folder: Path, precision: Any) -> Any:

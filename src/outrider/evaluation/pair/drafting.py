@@ -14,17 +14,18 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import render_prompt
 from outrider.core.ports import LanguageModel
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.pair.retrieval_yield import MODEL, Drafting, TreeDrafting, Yield
 from outrider.evaluation.robot.navigation import ODOMETRY_NOISE, PLACEMENT_CYCLE
 from outrider.navigation.goal.navigator import Navigator, NavigatorSettings
@@ -50,11 +51,6 @@ LONG, TREE = "long", "tree"
 TABLE_4 = "1.06 to 1.24"
 TREE_TOKENS = 32
 """Of a tree: what sd.npu's processors verify at the price of one token."""
-LEGEND = """tokens: of a verification, the target's own included; drafted: for one; model:
-forwards of the draft model a token; processor time: draft ms of retrieving one
-draft, the median, learn ms of taking in prompts and verified tokens, for one
-verification, prompt ms of calibrating by a token of the prompt. tree: 32 tokens
-in branches, as if verified in one pass; long: as many in a chain."""
 ALONE = (
     ("lookup",),
     ("suffix",),
@@ -109,7 +105,7 @@ def bench_drafting(
     json_file: Path | None = None,
     plots: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure, print a table for each kind of text, write JSON and pictures.
+    """Measure, print a table, write JSON and pictures.
 
     Raises ConfigError for sizes below 1 or for pictures without matplotlib, ModelError without models.
     """
@@ -117,17 +113,18 @@ def bench_drafting(
         raise ConfigError("episodes, frames, questions and num_draft_tokens must be at least 1")
     pair, reader = load_pair(models), ReplayModel(load_reader_model(models))
     pair = Pair(ReplayModel(pair.target), ReplayModel(pair.draft))
-    console, result = make_console(), dict[str, Any]()
-    console.print(LEGEND, highlight=False)
+    table, notes = results_table("drafts from earlier text", *LEGENDS["bench drafting"]), list[str]()
+    result: dict[str, Any] = {}
     for texts in (*text_sets(pair, episodes, frames, seed), *question_sets(reader, questions, seed)):
         figures = measure(texts, num_draft_tokens) | measure_trees(texts)
-        console.print(_table(texts, figures))
+        _add_rows(table, texts, figures)
         result[texts.name] = {"+".join(sources): asdict(row) for sources, row in figures.items()}
-        _print_gain(console, figures)
+        notes.append(_gain_text(texts.name, figures))
         if texts.answers:
-            _print_right(console, texts)
+            notes.append(f"{texts.name}: answers that are right, word for word: {share_right(texts):.2f}")
         if plots is not None:
             draw_lengths(plots / f"drafting_{texts.kind}.png", texts)
+    print_results(table, *notes)
     content = {"num_draft_tokens": num_draft_tokens, "seed": seed, "texts": result}
     write_figures(json_file, content)
     return content
@@ -238,40 +235,29 @@ def figures_of(total: Yield) -> DraftingFigures:
     )
 
 
-_COLUMNS: tuple[tuple[str, Callable[[DraftingFigures], str]], ...] = (
-    ("tokens", lambda row: f"{row.acceptance_length:.2f}"),
-    ("drafted", lambda row: f"{row.drafted:.1f}"),
-    ("model", lambda row: f"{row.model_share:.2f}"),
-    ("draft ms", lambda row: f"{row.draft_ms:.2f}"),
-    ("learn ms", lambda row: f"{row.learning_ms:.2f}"),
-    ("prompt ms", lambda row: f"{row.calibration_ms:.3f}"),
+_COLUMNS: tuple[Callable[[DraftingFigures], str], ...] = (
+    lambda row: f"{row.acceptance_length:.2f}",
+    lambda row: f"{row.drafted:.1f}",
+    lambda row: f"{row.model_share:.2f}",
+    lambda row: f"{row.draft_ms:.2f}",
+    lambda row: f"{row.learning_ms:.2f}",
+    lambda row: f"{row.calibration_ms:.3f}",
 )
 
 
-def _print_gain(console: Console, figures: Mapping[tuple[str, ...], DraftingFigures]) -> None:
-    lines = [
-        "calibration and reuse over the suffix automaton alone:",
-        f"  as sd.npu compares (its table 4: {TABLE_4}), the tree that they make of the automaton's draft",
-        f"  over that draft, a chain, {TREE_TOKENS} tokens each: {gain(figures, TREE, LONG):.2f}",
-        "  in one form, the automaton with all it holds likely for branches too: "
-        f"{gain(figures, TREE, TREE):.2f} in trees, {gain(figures):.2f} in chains",
-    ]
+def _gain_text(name: str, figures: Mapping[tuple[str, ...], DraftingFigures]) -> str:
+    """What calibration and reuse add, as sd.npu compares (its table 4: TABLE_4), and in one form."""
+    text = (
+        f"{name}: calibration and reuse over the suffix automaton alone, tokens a verification: "
+        f"{gain(figures, TREE, LONG):.2f} as a tree over a chain of {TREE_TOKENS} (sd.npu: {TABLE_4}), "
+        f"{gain(figures, TREE, TREE):.2f} in trees, {gain(figures):.2f} in chains"
+    )
     if (MODEL,) in figures:
-        lines.append(
-            f"  joined with the draft model on both sides, in chains: {gain(figures, with_model=MODEL):.2f}"
-        )
-    console.print("\n".join(lines), highlight=False)
+        text += f", {gain(figures, with_model=MODEL):.2f} in chains with the draft model"
+    return text
 
 
-def _print_right(console: Console, texts: TextSet) -> None:
-    console.print(f"answers that are right, word for word: {share_right(texts):.2f}", highlight=False)
-
-
-def _table(texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> Table:
-    table = Table(title=texts.name, title_justify="left", box=None)
-    table.add_column("drafts from", no_wrap=True)
-    for heading, _ in _COLUMNS:
-        table.add_column(heading, justify="right")
+def _add_rows(table: Table, texts: TextSet, figures: dict[tuple[str, ...], DraftingFigures]) -> None:
+    table.add_section()
     for sources, row in figures.items():
-        table.add_row(" + ".join(sources), *(text(row) for _, text in _COLUMNS))
-    return table
+        table.add_row(texts.name, " + ".join(sources), *(text(row) for text in _COLUMNS))

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from outrider.core.errors import ModelError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.ports import ModelSession
 from outrider.core.values import Prompt
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.pair.speculation import Verification, verifications
 from outrider.models import QwenModel
 from outrider.runtime.common.json_figures import write_figures
@@ -24,7 +24,6 @@ from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prom
 NUM_DRAFT_TOKENS = 4
 TIMED_FORWARDS = 400
 BINS = 10
-HEADINGS = ("after layer", "token", "token, draft wrong", "hint", "confidence", "AUC", "ECE", "cost")
 
 
 @dataclass(frozen=True)
@@ -162,15 +161,13 @@ def evaluate_exits(
 
 
 def _print(exits: Iterable[ExitQuality], figures: dict[str, Any]) -> None:
-    table = Table(title="early exits of the target, per cent")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
+    table = results_table("early exits of the target, per cent", *LEGENDS["eval exits"])
     for one in exits:
         layer, *shares = asdict(one).values()
         table.add_row(f"{layer} of {figures['num_layers']}", *(f"{100 * value:.1f}" for value in shares))
-    make_console().print(table)
-    make_console().print(
+    print_results(
+        table,
         f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round "
         f"of {NUM_DRAFT_TOKENS} drafted; shortlist of {figures['shortlist']}; all exits together cost "
-        f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)"
+        f"{100 * figures['cost_of_all']:.1f}% of a verification ({figures['verify_ms']:.2f} ms)",
     )

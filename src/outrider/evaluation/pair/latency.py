@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import Array, ModelSession, OnExit
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
@@ -23,7 +23,9 @@ from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
 from outrider.evaluation.common.intervals import Interval, median_interval
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.wire.codec import encode, wire_bytes
@@ -146,7 +148,7 @@ def bench_latency(
     cases = [(strategy, delay_s) for delay_s in ONE_WAY_DELAYS_S for strategy in STRATEGIES]
     progress = tracked(cases, "cases")
     rows = [measure_row(pair, prompts, strategy, delay_s, compute) for strategy, delay_s in progress]
-    make_console().print(_table(rows, frames))
+    print_results(_table(rows, frames))
     figures = {
         "frames": frames,
         "seed": seed,
@@ -158,15 +160,16 @@ def bench_latency(
 
 
 def _table(rows: Sequence[LatencyRow], frames: int) -> Table:
-    table = Table(title=f"latency over {frames} frames; this machine's compute, a virtual network")
-    for name in ("one way", "", "action", "p90", "finish", "tok/s", "tok/round", "passes/tok"):
-        table.add_column(name, justify="right")
+    title = f"latency over {frames} frames; this machine's compute, a virtual network"
+    table = results_table(title, *LEGENDS["bench latency"])
     for row in rows:
-        times = (row.decision_s, row.decision_p90_s, row.finish_s)
+        low_s, high_s = row.decision_interval_s
         table.add_row(
             f"{row.one_way_s * 1e3:.0f} ms",
             row.strategy,
-            *(f"{value * 1e3:.0f} ms" for value in times),
+            f"{row.decision_s * 1e3:.0f} ms",
+            f"{low_s * 1e3:.0f} to {high_s * 1e3:.0f}",
+            *(f"{value * 1e3:.0f} ms" for value in (row.decision_p90_s, row.finish_s)),
             f"{row.tokens_per_s:.1f}",
             f"{row.tokens_per_round:.2f}",
             f"{row.target_passes_per_token:.2f}",

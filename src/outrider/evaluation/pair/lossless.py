@@ -9,12 +9,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.files.terminal import make_console, tracked
+from rich.table import Table
+
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import LinkProfile
 from outrider.core.ports import TextDecoder
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.decoder import VirtualDecoder, VirtualWorld
+from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.held_out import Pair, check_frames, held_out_prompts, load_pair
 from outrider.runtime.wiring.decoders import local_decoder
@@ -102,9 +107,20 @@ def evaluate_lossless(
         "lossless": not tally.differences,
         "differences": [asdict(difference) for difference in tally.differences],
     }
-    make_console().print(
-        f"{figures['frames']} frames, {figures['tokens']} tokens, {figures['tokens_per_round']:.2f} a round, "
-        f"{len(tally.differences)} differences"
-    )
+    print_results(_table(figures, len(others)))
     write_figures(json_file, {"seed": seed, **figures})
     return figures
+
+
+def _table(figures: dict[str, Any], decoders: int) -> Table:
+    table = results_table("texts beside the target's own", *LEGENDS["eval lossless"])
+    texts, differences = decoders * figures["frames"], len(figures["differences"])
+    low, high = wilson_interval(differences, texts)
+    table.add_row(
+        str(figures["frames"]),
+        str(figures["tokens"]),
+        f"{figures['tokens_per_round']:.2f}",
+        f"{differences} of {texts}",
+        f"{low:.3f} to {high:.3f}",
+    )
+    return table

@@ -26,7 +26,6 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError, LinkError
-from outrider.core.files.terminal import make_console
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.ports import LanguageModel
 from outrider.core.sensors.camera import SIM_CAMERA
@@ -34,6 +33,8 @@ from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.decoding.drivers.linked_decoder import LinkedDecoder
 from outrider.decoding.drivers.verifier_service import VerifierService
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.console_crowd import time_e_stops, time_silences
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -95,7 +96,7 @@ def bench_console(
             stops = asyncio.run(time_e_stops(url, e_stops))
             silences = asyncio.run(time_silences(url, e_stops))
     figures = asdict(_figures(viewers, watched, stops, silences))
-    make_console().print(_table(figures))
+    print_results(_table(figures))
     write_figures(json_file, figures)
     return figures
 
@@ -248,7 +249,7 @@ def _crowd(url: str, viewers: int) -> Iterator[list[Mapping[str, float]]]:
 
 
 def _table(figures: Mapping[str, Any]) -> Table:
-    table = Table(title=f"{figures['viewers']} viewers of the console", show_header=False)
+    table = results_table(f"{figures['viewers']} viewers of the console", *LEGENDS["bench console"])
     rows = (
         ("pictures a second, each viewer", f"{figures['pictures_per_s']:.1f}"),
         ("the console's share of one core", f"{figures['processor']:.3f}"),

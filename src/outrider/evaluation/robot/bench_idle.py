@@ -16,8 +16,9 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import OutriderError
-from outrider.core.files.terminal import make_console
 from outrider.core.sensors.camera import SIM_CAMERA
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.bench_console import processor_s
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import config_file
@@ -62,8 +63,8 @@ def bench_idle(duration_s: float, json_file: Path | None) -> dict[str, Any]:
             shares = _shares(supervisor, duration_s)
         rates = message_rates(folder / RECORDING, SENSORS)
     figures = {"duration_s": duration_s, "cores": os.cpu_count(), "rates_hz": rates, "shares": shares}
-    make_console().print(_table(shares))
-    print("messages a second:", ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items()))
+    heard = ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
+    print_results(_table(shares), f"messages a second: {heard}")
     write_figures(json_file, figures | {"limits": LIMITS})
     return figures
 
@@ -119,7 +120,7 @@ def _wait(supervisor: Supervisor, duration_s: float) -> None:
 
 
 def _table(shares: Mapping[str, float]) -> Table:
-    table = Table("node", "share of a core", "limit", title="Without a goal, all sensors publishing")
+    table = results_table("without a goal, all sensors publishing", *LEGENDS["bench idle"])
     for name, share in shares.items():
         limit = LIMITS.get(name)
         over = " over" if limit is not None and share > limit else ""

@@ -20,8 +20,10 @@ import yaml  # type: ignore[import-untyped]
 from rich.table import Table
 
 from outrider.core.errors import MemoryStoreError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.values import Place, RecordKind
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import figure_text, in_words, print_results, results_table
 from outrider.memory.embedding import MiniLmEmbedder
 from outrider.memory.store.eviction import StoreLimits
 from outrider.memory.store.records import ANY, RecordFilter
@@ -62,7 +64,7 @@ def bench_memory(
         figures |= kill_writers(folder / "killed.db", kills, seed, key_file)
         figures |= find_again(folder / "household.db", key_file)
         figures |= time_recall(folder / "large.db", records, seed, key_file)
-    make_console().print(_table(figures))
+    print_results(_table(figures))
     write_figures(json_file, figures)
     return figures
 
@@ -204,10 +206,8 @@ def _stopwatch(times: list[tuple[float, float]]) -> Iterator[None]:
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table(title=f"memory, seed {figures['seed']}")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
+    table = results_table(f"memory, seed {figures['seed']}", *LEGENDS["bench memory"])
     for name, value in figures.items():
         if name != "seed":
-            table.add_row(name, str(value))
+            table.add_row(in_words(name), figure_text(value))
     return table

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import cv2
-from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.language.prompt import PROMPT_PREFIX, PROMPT_SUFFIX
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.navigation.sensing.camera_jpeg import model_jpeg
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
@@ -31,7 +32,6 @@ from outrider.simulation.vocabulary import COLOURS, KINDS, target_of
 
 INDEX_FILE = "index.jsonl"
 MODELS = ("target", "draft")
-HEADINGS = ("pictures", "answers", "action agrees", "target in view", "objects: precision", "recall")
 
 
 @dataclass(frozen=True)
@@ -186,14 +186,15 @@ def _request(task: FrameTask) -> DecodeRequest:
 
 
 def _print(figures: dict[str, Any]) -> None:
-    table = Table(*HEADINGS, title=f"answers of the {figures['model']} beside the expert's")
+    title = f"answers of the {figures['model']} beside the expert's"
+    table = results_table(title, *LEGENDS["eval frames"])
     for name, one in figures["sets"].items():
         shares = [_share_text(one[key]) for key in ("action_agreement", "agreement_target_in_view")]
         ratios = [
             "-" if one[key] is None else f"{one[key]:.2f}" for key in ("object_precision", "object_recall")
         ]
         table.add_row(name, str(one["answers"]), *shares, *ratios)
-    make_console().print(table)
+    print_results(table)
 
 
 def _share_text(share: dict[str, Any] | None) -> str:

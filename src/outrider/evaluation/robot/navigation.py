@@ -15,13 +15,15 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.ports import TextDecoder
 from outrider.core.processes import worker_pool
 from outrider.core.values import Sighting
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.paced_episode import Pace, run_paced_episode
 from outrider.evaluation.robot.paced_side import AnswerTimes
 from outrider.navigation.goal.navigator import NavigatorSettings
@@ -251,9 +253,7 @@ def evaluate_navigation(
     figures = {"model": model, "seed": seed, "memory": memory, "legs": legs, "look": look, **summarise(pairs)}
     if pace is not None:
         figures |= {"motion": motion, "round_trip_ms": round_trip_ms, **asdict(pace.times)}
-    make_console().print(_table(figures))
-    for line in lost_homes(pairs):
-        make_console().print(line)
+    print_results(_table(figures), *lost_homes(pairs))
     if json_file is not None:
         runs = [{**asdict(pair.result), "expert_path_m": pair.expert.path_m} for pair in pairs]
         write_figures(json_file, {**figures, "runs": runs})
@@ -297,13 +297,12 @@ def lost_homes(pairs: Sequence[EpisodePair]) -> list[str]:
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table(
-        title=f"navigation, {figures['model']}, memory {figures['memory']}, look {figures['look']}, "
+    title = (
+        f"navigation, {figures['model']}, memory {figures['memory']}, look {figures['look']}, "
         f"{figures['episodes']} episodes, seed {figures['seed']}"
         + (f", {figures['motion']}, {figures['round_trip_ms']:.0f} ms" if "motion" in figures else "")
     )
-    for heading in ("figure", "value", "95 % interval"):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    table = results_table(title, *LEGENDS["eval navigation"])
     for name, (meaning, count) in SHARES.items():
         table.add_row(meaning, *_share_cells(figures[name], figures[count]))
     for name, meaning in MEDIANS.items():

@@ -21,10 +21,12 @@ import numpy as np
 from rich.table import Table
 
 from outrider.core.errors import OutriderError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.language.actions import Motion
 from outrider.core.values import STANDSTILL, Velocity
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.motions import check_motion
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.common.trials import run_trials
 from outrider.evaluation.safety.base_wires import DirectWire, OpenWire
 from outrider.evaluation.safety.faults import FAULTS, GO2_FAULTS, Fault
@@ -244,7 +246,7 @@ def evaluate_safety(
             home, occasions = homes[round_ // len(bases) % len(homes)]
             trials.append(_injection(home, faults[kind], rng, occasions, base, open_wire, motion))
     figures = figures_of(trials)
-    make_console().print(_table(figures))
+    print_results(_table(figures))
     write_figures(
         json_file, figures | {"seed": seed, "motion": motion, "trials": [asdict(trial) for trial in trials]}
     )
@@ -303,7 +305,7 @@ def _counts(trials: list[Trial]) -> dict[str, Any]:
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table("fault", "faults", "s to zero", "m beyond", "late", "reached", "ended")
+    table = results_table("faults under way", *LEGENDS["eval safety"])
     bases = [(f"all, {name}", row) for name, row in figures["bases"].items()]
     rows = [*figures["faults"].items(), *bases, ("all", figures)]
     for name, row in rows:

@@ -9,17 +9,15 @@ verifier. Ratios are of one run.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import Network
 from outrider.core.model_options import DRAFT_BRANCHES
 from outrider.core.pairs import check_pair
@@ -28,8 +26,10 @@ from outrider.decoding.config import DecodingConfig
 from outrider.decoding.simulation.compute import ComputeProfile
 from outrider.decoding.simulation.fleet import Fleet
 from outrider.decoding.simulation.fleet_world import CloudRecord
+from outrider.evaluation.common.legends import LEGENDS
 from outrider.evaluation.common.plots import draw_ablation
 from outrider.evaluation.common.ratios import branch_seconds, cpu_seconds, forward_seconds
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import measure_regime, replayed_requests
 from outrider.evaluation.decoding.fleets import (
     FLOOD_TOKENS,
@@ -49,7 +49,7 @@ from outrider.evaluation.decoding.fleets import (
     tokens_until,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
-from outrider.evaluation.serving.api_cost import cost_table, print_cost
+from outrider.evaluation.serving.api_cost import cost_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -108,20 +108,22 @@ def bench_serving(
 ) -> dict[str, Any]:
     """Measure, print, write JSON and a picture. Raises ModelError without models."""
     check_frames(frames, seed)
-    console, pair = make_console(), _load(models)
+    pair = _load(models)
     prompts = list(held_out_prompts(frames, seed))
     network = load_network(LINK)
     compute = draft_cost(pair, prompts)
     rows, record = measure_rows(partial(_load, models), prompts, compute, network)
-    print_rows(console, rows)
-    print_limits(console, rows)
     cost, few = fitted(record), prompts[: max(ROBOTS)]
     sharing = {one: measure_sharing(one, pair, few, compute, network, cost) for one in STRATEGIES}
-    print_sharing(console, sharing)
     published = measure_published()
-    print_published(console, published)
     passes = measure_passes(pair, max(ROBOTS), seed)
-    print_cost(console, passes)
+    print_results(
+        rows_table(rows),
+        *limit_lines(rows),
+        *sharing_lines(sharing),
+        *published_lines(published),
+        *cost_lines(passes),
+    )
     figures = {
         "frames": frames,
         "seed": seed,
@@ -261,12 +263,10 @@ def measure_passes(pair: Pair, frames: int, seed: int) -> dict[str, float]:
     return {strategy: row.target_passes_per_token for strategy, row in figures.items()}
 
 
-def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
-    """Prints the figures of fleets of several sizes, each over that of one robot."""
+def rows_table(rows: Mapping[str, Sequence[ServingRow]]) -> Table:
+    """Returns the figures of fleets of several sizes, each over that of one robot."""
     title = f"robots on one verifier, shipped pair, {LINK}; x: over one"
-    table = Table(title=title, box=SIMPLE_HEAD, padding=0)
-    for heading in ("", "robots", "tokens/s", "text ms", "round", "first", "token", "batch", "passes"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = results_table(title, *LEGENDS["bench serving"])
     for name, some in rows.items():
         for row in some:
             table.add_row(
@@ -280,10 +280,10 @@ def print_rows(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> No
                 f"{row.batch:.1f}",
                 f"{row.passes_per_token:.2f}",
             )
-    console.print(table)
+    return table
 
 
-def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> None:
+def limit_lines(rows: Mapping[str, Sequence[ServingRow]]) -> Iterator[str]:
     """What a model that never rests allows robots that write text after text, about: at the end they share
     less.
     """
@@ -292,50 +292,50 @@ def print_limits(console: Console, rows: Mapping[str, Sequence[ServingRow]]) -> 
             continue
         alone, last = some[0], some[-1]
         most = alone.text_s / (last.prompt_model_s + last.batch_model_s)
-        console.print(
+        yield (
             f"{name}: a text of {last.robots} robots takes the model {1e3 * last.prompt_model_s:.0f} ms for "
             f"its prompt, which no batch shares, and {1e3 * last.batch_model_s:.0f} ms for the rest; one "
             f"robot alone writes it in {1e3 * alone.text_s:.0f} ms: about {most:.1f} times its tokens/s"
         )
 
 
-def print_sharing(console: Console, sharing: Mapping[str, Sharing]) -> None:
-    """Prints how evenly robots share the verifier, alike and beside an odd one."""
+def sharing_lines(sharing: Mapping[str, Sharing]) -> Iterator[str]:
+    """How evenly robots share the verifier, alike and beside an odd one."""
     for strategy, one in sharing.items():
-        console.print(f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}")
+        yield f"{strategy}, eight alike: the most over the least {one.unfairness:.3f}"
         for what, share in one.beside.items():
-            console.print(
-                f"{strategy}, an eighth robot {what}: the others write {share:.2f} of what they did"
-            )
+            yield f"{strategy}, an eighth robot {what}: the others write {share:.2f} of what they did"
 
 
-def print_published(console: Console, fleets: Mapping[str, Sequence[Sequence[Served]]]) -> None:
-    """Throughput, and in the terms of WISP what robots get that need a speed: its best over all fleets."""
-    table = _table("tokens/s of all robots, server of FSD's Table 9", "robots", fleets)
+def published_lines(fleets: Mapping[str, Sequence[Sequence[Served]]]) -> Iterator[str]:
+    """Throughput on the server of FSD's Table 9, and in the terms of WISP what robots get that need a speed:
+    its best over all fleets.
+    """
     for place, robots in enumerate(PUBLISHED_ROBOTS):
         best = {name: max(one.tokens_per_s for one in some[place]) for name, some in fleets.items()}
-        _add_figures(table, f"{robots}", best)
-    console.print(table)
-    table = _table("the same where each robot needs a speed", "", fleets)
+        yield f"server of FSD's Table 9, {robots} robots, tokens/s of all: {_compared(best)}"
     every = {name: [one for ways in some for one in ways] for name, some in fleets.items()}
     for needed in NEEDED_TOKENS_PER_S:
         most = {name: float(capacity(some, needed)) for name, some in every.items()}
         good = {name: max(one.goodput[needed] for one in some) for name, some in every.items()}
-        _add_figures(table, f"{needed:g} tokens/s: robots served", most)
-        _add_figures(table, f"{needed:g} tokens/s: goodput", good)
-    console.print(table)
-    console.print("printed: " + "; ".join(f"{what} {gain:g}" for what, gain in PRINTED.items()))
+        yield f"each robot needs {needed:g} tokens/s, robots served: {_compared(most)}"
+        yield f"each robot needs {needed:g} tokens/s, goodput: {_compared(good)}"
+    yield "printed: " + "; ".join(f"{what} {gain:g}" for what, gain in PRINTED.items())
 
 
-def _table(title: str, first: str, columns: Iterable[str]) -> Table:
-    table = Table(title=title, box=SIMPLE_HEAD, padding=0)
-    for heading in (first, *columns, *(f"outrider / {other}" for other in (CENTRAL, FILLED))):
-        table.add_column(heading, justify="right")
-    return table
+def _compared(figures: Mapping[str, float]) -> str:
+    """Every way's figure, and ours over two of them."""
+    ours, parts = figures["outrider"], [f"{name} {value:.0f}" for name, value in figures.items()]
+    gains = [f"outrider over {way} {ours / figures[way]:.2f}" for way in (CENTRAL, FILLED) if figures[way]]
+    return "; ".join([*parts, *gains])
 
 
-def _add_figures(table: Table, first: str, figures: Mapping[str, float]) -> None:
-    ours = figures["outrider"]
-    others = [figures[other] for other in (CENTRAL, FILLED)]
-    gains = [f"{ours / other:.2f}" if other else "-" for other in others]
-    table.add_row(first, *(f"{value:.0f}" for value in figures.values()), *gains)
+def cost_lines(passes: Mapping[str, float]) -> Iterator[str]:
+    """What an API would cost at the measured passes a token."""
+    for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
+        dollars = ", ".join(f"{way} {value:.0f}" for way, value in costs[1].items())
+        printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
+        yield (
+            f"a million requests of 100 + 500 tokens to {costs[0]}, dollars: {dollars}; "
+            f"paper: ar / cloud / edge {printed}"
+        )

@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.table import Table
 
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import Network
 from outrider.core.model_options import Precision
 from outrider.core.values import DecodeRequest, Prompt
 from outrider.decoding.config import STRATEGIES, DecodingConfig
 from outrider.decoding.fakes.replay import ReplayModel
 from outrider.decoding.simulation.compute import ComputeProfile
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.weights.figures import PairFigures, measure_pair
 from outrider.evaluation.weights.journal import Journal, KeptText
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
@@ -39,10 +40,6 @@ from outrider.runtime.wiring.verifier_process import verifier_process
 NUM_DRAFT_TOKENS = 4
 DEADLINE_S = 1e6
 Figures = dict[str, Any]
-HEADINGS = (
-    *("network", "strategy", "tok/s", "over ar", "95 %", "over co-located", "tok/round", "passes/tok"),
-    *("B up", "B down", "different"),
-)
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,8 @@ def bench_weights(bench: WeightsBench, json_file: Path | None = None, pair: Pair
     }
     if bench.target == "1.5b":
         figures["regime"] = msgspec.to_builtins(regime_of(figures))
-    _print_pair(measured, figures)
-    make_console().print(_table(f"measured processor times, {len(networks)} virtual networks", rows))
+    title = f"measured processor times, {len(networks)} virtual networks"
+    _print(title, rows, *_pair_lines(measured, figures))
     write_figures(json_file, figures)
     return figures
 
@@ -137,7 +134,7 @@ def bench_live(bench: WeightsBench, run: Path | None = None, json_file: Path | N
                 pass
     rows = live_rows(bench, journal)
     figures = {**bench.settings, "rows": [asdict(row) for row in rows]}
-    make_console().print(_table("over sockets and emulated links, in real time", rows))
+    _print("over sockets and emulated links, in real time", rows)
     write_figures(json_file, figures)
     return figures
 
@@ -176,10 +173,10 @@ def _rows(texts: Mapping[str, Mapping[str, list[KeptText]]], colocated_speed: fl
     ]
 
 
-def _print_pair(measured: PairFigures, figures: dict[str, Any]) -> None:
+def _pair_lines(measured: PairFigures, figures: dict[str, Any]) -> list[str]:
     acceptance, compute = measured.acceptance, measured.compute
     shares = ", ".join(f"{share:.2f}" for share in acceptance.by_position)
-    lines = [
+    return [
         f"{acceptance.tokens_per_verification:.2f} tokens a verification of {NUM_DRAFT_TOKENS} drafted; "
         f"accepted by position, where those before are: {shares}; "
         f"second choice right where the first is not: {acceptance.second_choice:.2f}",
@@ -197,14 +194,10 @@ def _print_pair(measured: PairFigures, figures: dict[str, Any]) -> None:
         f"{figures['colocated']['tokens_per_s']:.2f} tokens/s; most that a schedule can reach over ar: "
         + ", ".join(f"{bound:.2f} at {name} one way" for name, bound in figures["bounds_vs_ar"].items()),
     ]
-    for line in lines:
-        make_console().print(line, highlight=False)
 
 
-def _table(title: str, rows: Sequence[SpeedRow]) -> Table:
-    table = Table(title=title)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right")
+def _print(title: str, rows: Sequence[SpeedRow], *notes: str) -> None:
+    table = results_table(title, *LEGENDS["bench weights"])
     for row in rows:
         low, high = row.speedup_interval
         table.add_row(
@@ -217,4 +210,4 @@ def _table(title: str, rows: Sequence[SpeedRow]) -> Table:
             *(f"{one:.0f}" for one in (row.bytes_up_per_token, row.bytes_down_per_token)),
             f"{row.different} of {row.texts}",
         )
-    return table
+    print_results(table, *notes)

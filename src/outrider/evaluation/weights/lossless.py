@@ -8,11 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.files.terminal import make_console, tracked
+from rich.table import Table
+
+from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.core.ports import LanguageModel
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
+from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.pair.lossless import first_difference
 from outrider.evaluation.weights.journal import Journal
 from outrider.evaluation.weights.live import SILENCE_S, decode_missing, key_of
@@ -87,7 +92,7 @@ def evaluate_weights(
         "different": sum(len(one.first_differences) for one in counted),
     }
     figures["lossless"] = not figures["different"]
-    _print(counted, figures)
+    print_results(_table(counted, figures))
     write_figures(json_file, figures)
     return figures
 
@@ -129,12 +134,18 @@ def _count(network: str, asked: Sequence[tuple[Draws, dict[int, Prompt]]], journ
     )
 
 
-def _print(counted: Sequence[Counted], figures: dict[str, Any]) -> None:
-    console = make_console()
+def _table(counted: Sequence[Counted], figures: dict[str, Any]) -> Table:
+    title = f"{figures['different']} of {figures['texts']} texts differ from the target's own"
+    table = results_table(title, *LEGENDS["eval weights"])
     for one in counted:
-        console.print(
-            f"{one.network}: {len(one.first_differences)} of {one.texts} texts differ from ar; "
-            f"{one.tokens} tokens, {one.tokens_per_round:.2f} a round, {one.met_outage} met an outage",
-            highlight=False,
+        different = len(one.first_differences)
+        low, high = wilson_interval(different, one.texts)
+        table.add_row(
+            one.network,
+            f"{different} of {one.texts}",
+            f"{low:.3f} to {high:.3f}",
+            str(one.tokens),
+            f"{one.tokens_per_round:.2f}",
+            str(one.met_outage),
         )
-    console.print(f"{figures['different']} of {figures['texts']} texts differ", highlight=False)
+    return table

@@ -17,11 +17,13 @@ import msgspec
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.model_options import Precision
 from outrider.core.values import Prompt
 from outrider.decoding.config import DecodingConfig
 from outrider.evaluation.alternatives.colocated import CloudCosts, csd_run, draft_ranks
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.weights.published_pair import Size, load_draft, load_target
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.datasets.own_answers import TOGETHER, greedy_ids
@@ -118,7 +120,7 @@ def evaluate_precisions(
         "num_draft_tokens": NUM_DRAFT_TOKENS,
         "rows": [asdict(row) for row in rows],
     }
-    make_console().print(_table(rows))
+    print_results(_table(rows))
     write_figures(json_file, figures)
     return figures
 
@@ -131,9 +133,7 @@ def _count(ranks: Texts) -> tuple[int, float]:
 
 
 def _table(rows: Sequence[PrecisionRow]) -> Table:
-    table = Table(title=f"drafts accepted of {NUM_DRAFT_TOKENS}, greedy")
-    for heading in ("target", "draft", "verifications", "accepted in one", "over bf16"):
-        table.add_column(heading, justify="right")
+    table = results_table(f"drafts accepted of {NUM_DRAFT_TOKENS}, greedy", *LEGENDS["eval precisions"])
     for row in rows:
         numbers = f"{row.accepted_per_verification:.2f}", f"{row.relative:.3f}"
         table.add_row(row.target, row.draft, str(row.verifications), *numbers)

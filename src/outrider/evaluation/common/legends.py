@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--explain` prints: the columns of each benchmark's and evaluation's table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OVER_AR = "speed over that of `ar`, the target alone, token by token"
+INTERVAL = "95 % confidence interval"
+PER_TOKEN = "for each token of the text"
+
+LEGENDS: Mapping[str, Mapping[str, str]] = {
+    "bench latency": {
+        "one way": "delay of the virtual network in each direction",
+        "strategy": "of decoding: the target alone (`ar`), the papers', and ours (`outrider`)",
+        "action verified": "median time from the picture to the verified action",
+        "95 % interval": f"{INTERVAL} of that median, by a bootstrap over the frames",
+        "90th percentile": "of the time to the verified action",
+        "whole text": "median time to the end of the text",
+        "tokens/s": "verified tokens a second",
+        "tokens a round": "verified tokens for one verification",
+        "target passes a token": f"forwards of the target {PER_TOKEN}",
+    },
+    "bench aggregation": {
+        "conditions": "regime of benchmarks/aggregation.yaml, and where the extra delay is",
+        "method": "how two peers write one text: "
+        + "dragon and coupled are ours to compare, paper is printed",
+        "ms a token": "at the smallest and at the largest extra delay",
+        "ms to the first": "time to the first token, at the same two delays",
+        "bytes a token": "up and down, at the largest",
+    },
+    "bench console": {
+        "what": "a figure of the console, measured by real pages over HTTP",
+        "measured": "medians; the worst of all clicks beside them",
+    },
+    "bench decoding": {
+        "conditions": "regime of benchmarks/regimes.yaml; its assumptions and notes stand there",
+        "texts": "synthetic: with the paper's acceptance and cache misses; shipped pair: its own texts",
+        "strategy": "of decoding; outrider is ours",
+        "tokens/s": "verified tokens a second on the virtual clock, the prompt left out",
+        "over ar": OVER_AR,
+        "95 % interval": f"{INTERVAL} of outrider's or the row's speed over `ar`, by a bootstrap of texts",
+        "tokens a round": "verified tokens for one verification",
+        "cache misses": "rounds for which no draft was ready",
+        "first exit": "that foretold the outcome, the mean",
+        "passes a token": f"forwards of the target {PER_TOKEN}",
+        "bytes up, down": f"on the network {PER_TOKEN}",
+        "of the limit": "share of: tokens a round of `sd` / the longer of verification and drafts",
+        "of the formula": "speed over that of the paper's own formula",
+        "mended": "over that formula with what it leaves out: in FSD a hit waits for unfinished drafts, in "
+        "PicoSpec parts of a batch are verified",
+        "paper": "speed over `ar` that the paper measured",
+        "papers, csd, ssd": "with --alternatives: the best of the papers' strategies; the draft beside the "
+        "target, or on a second device there (arXiv 2603.03251), where a token takes that share of a step",
+        "EAGLE, *": "what EAGLE-3 prints for such a target; *: the paper has no exits, ours are assumed",
+        "mechanism": "with --ablate: mean, median and worst of the changes in speed by condition; vs ar, vs "
+        "best: of the speed over `ar`, and over the best alternative",
+    },
+    "bench drafting": {
+        "texts": "what is written: searches, or answers of a household's memory",
+        "drafts from": "the draft model, or earlier text: lookup, suffix, calibration, reuse",
+        "tokens": "verified tokens for one verification, the target's own included",
+        "drafted": "tokens drafted for one verification",
+        "draft model": f"forwards of the draft model {PER_TOKEN}",
+        "drafting, ms": "processor time to retrieve one draft, the median",
+        "learning, ms": "processor time to take in prompts and verified tokens, for one verification",
+        "prompt, ms": "processor time to calibrate by one token of a prompt",
+    },
+    "bench idle": {
+        "node": "a process of the graph",
+        "share of a core": "processor time over wall time while sensors publish and no goal runs",
+        "limit": "what it is to stay below; not on the robot: no limit",
+    },
+    "bench memory": {
+        "what": "kills of a writing process, questions to a household's memory, search times",
+        "measured": "counts, shares, or milliseconds: wall time, then processor time",
+    },
+    "bench models": {
+        "what": "a ratio of two times or results of the models; drafts by the precision of their weights",
+        "measured": "the ratio; of drafts the share of tokens that the target accepts",
+        "is to be": "the bound that it is to keep",
+        "how": "both sides of the ratio",
+    },
+    "bench serving": {
+        "strategy": "of decoding, and the pause between the texts of a robot",
+        "robots": "on one verifier",
+        "tokens/s": "of all robots, and over one robot's",
+        "text, ms": "time of a text, and over one robot's",
+        "a round": "time of a round, over one robot's",
+        "first token": "time to the first token, over one robot's",
+        "later token": "time of each later token, over one robot's",
+        "batch": "chunks of a forward, the mean",
+        "passes a token": f"forwards of the target {PER_TOKEN}",
+    },
+    "bench weights": {
+        "network": "virtual, or with --live emulated; 0 ms: the draft beside the target",
+        "strategy": "of decoding",
+        "tokens/s": "verified tokens a second",
+        "over ar": OVER_AR,
+        "95 % interval": f"{INTERVAL} of that, by a bootstrap of texts",
+        "over co-located": "speed over that of the draft beside the target",
+        "tokens a round": "verified tokens for one verification",
+        "passes a token": f"forwards of the target {PER_TOKEN}",
+        "bytes up": PER_TOKEN,
+        "bytes down": PER_TOKEN,
+        "different": "texts that are not the target's own",
+    },
+    "eval navigation": {
+        "figure": "over all homes, and by where the object was at the start",
+        "value": "share of homes, or median",
+        "95 % interval": f"{INTERVAL} of a share, by Wilson's formula; failed homes are listed below",
+    },
+    "eval frames": {
+        "pictures": "the set of the folder's index.jsonl",
+        "answers": "how many pictures",
+        "action agrees": f"the expert chose the same action; with its {INTERVAL}",
+        "target in view": "the same where the object is in the picture",
+        "objects: precision": "share of the objects named that are there",
+        "recall": "share of the objects there that are named",
+    },
+    "eval lossless": {
+        "frames": "held-out pictures",
+        "tokens": "compared, token for token",
+        "tokens a round": "verified tokens for one verification",
+        "texts that differ": "from the target's own; exit status 1 if any does",
+        "95 % interval": f"{INTERVAL} of the share of differing texts, by Wilson's formula",
+    },
+    "eval weights": {
+        "network": "emulated, over sockets",
+        "texts that differ": "from the target's own; exit status 1 if any does",
+        "95 % interval": f"{INTERVAL} of their share, by Wilson's formula",
+        "tokens": "compared, token for token",
+        "tokens a round": "verified tokens for one verification",
+        "met an outage": "texts in which the link was lost",
+    },
+    "eval precisions": {
+        "target": "what the target's weights are kept in",
+        "draft": "what the draft's are",
+        "verifications": "of all texts",
+        "accepted in one": "drafted tokens accepted by one verification, the mean",
+        "over bf16": "that over the same at bf16 on both sides",
+    },
+    "eval exits": {
+        "after layer": "of the target's layers",
+        "next token": "its choice is the target's, at all verified positions",
+        "where the draft is wrong": "the same at positions where the draft was rejected",
+        "whole outcome": "its accepted count and next token are the verdict's",
+        "confidence": "that it has in that outcome, the mean",
+        "right over wrong": "how often a right outcome is surer than a wrong one (AUC)",
+        "calibration error": "expected, over ten bins of confidence",
+        "cost": "marginal time relative to a verification without exits",
+    },
+    "eval safety": {
+        "fault": "what fails under way; then all faults by the kind of base",
+        "faults": "how many were injected",
+        "s to zero": "worst time until no motion is asked for",
+        "m beyond": "worst way beyond where it should have stood",
+        "late": "times it stood too late; exit status 1 if any did",
+        "reached": "goals reached all the same",
+        "ended": "goals that ended with a reason",
+    },
+    "eval kills": {
+        "killed": "by kill -9, amid a motion; a table of its own holds the other ends",
+        "times": "how often",
+        "moving": "of them while the robot moved",
+        "worst s to zero": "until it stood",
+        "late": "stood too late",
+        "most m": "moved after the kill",
+        "most deg": "turned after the kill",
+        "goal reached": "of kills that the goal is to survive",
+        "end": "how a process was ended",
+        "trials": "how often",
+        "median s": "until the robot stood",
+        "worst s": "until the robot stood",
+        "bound": "what that is to stay below",
+        "outlived": "processes left behind",
+        "failed": "trials in which something was not as it must be",
+    },
+}
+
+
+def legend(command: str) -> str:
+    """What the columns of a command's table mean, a line each."""
+    columns = LEGENDS[command]
+    width = max(map(len, columns))
+    return "\n".join(f"{heading:{width}}  {meaning}" for heading, meaning in columns.items())

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one table that a benchmark prints; what its columns mean is in `legends`."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from outrider.core.files.terminal import make_console
+
+
+def results_table(title: str, *headings: str) -> Table:
+    """Returns an empty table: names align on the left, figures on the right."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
+    return table
+
+
+def print_results(table: Table, *notes: str) -> None:
+    """Prints a table, and below it a line for each note."""
+    console = make_console()
+    console.print(table)
+    for note in notes:
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
+
+
+def in_words(name: str) -> str:
+    """A figure's name as it is in JSON, as words: `recall_p99_ms` is "recall p99, ms"."""
+    words = name.split("_")
+    if words[-1] in ("ms", "s", "mb", "bytes"):
+        return f"{' '.join(words[:-1])}, {words[-1]}"
+    return " ".join(words)
+
+
+def figure_text(value: object) -> str:
+    """A figure, and those that belong together with commas between."""
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(figure_text, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
