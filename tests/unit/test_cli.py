@@ -201,6 +201,21 @@ def test_nobody_to_ask_is_said_soon_and_is_a_failure():
     assert time.monotonic() - began_s < 10.0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["ask", ""], ["ask", "hello"], ["ask", "where are my keys?", "--answers", "nobody"]],
+    ids=" ".join,
+)
+def test_a_question_that_is_none_is_refused_before_anything_heavy_is_imported(words):
+    code = (
+        "import sys; from typer.testing import CliRunner; from outrider import cli; "
+        f"result = CliRunner().invoke(cli.app, {words!r}); "
+        "print(type(result.exception).__name__, {'torch', 'apsw', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "ConfigError set()\n"
+
+
 def test_no_command_gives_key_file_two_meanings():
     assert "--store-key-file" in CliRunner().invoke(cli.app, ["memory", "add", "--help"]).output
     for name in ("add", "list", "search", "forget", "export"):

@@ -68,7 +68,10 @@ def ask(
     store_key_file: StoreKey = "",
 ) -> None:
     """Ask what the robot remembers, as one may ask it while it runs; nothing private leaves it."""
-    if answers == "aggregate":  # first, for what answers takes seconds to import
+    from outrider.runtime.mission.questions import question_to_memory
+
+    question_to_memory(question, answers)  # at once: what answers takes seconds to import
+    if answers == "aggregate":
         from outrider.runtime.wiring.probe import probe_verifier
 
         probe_verifier(endpoint, timeout_s=1.5, key_file=key_file)

@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outrider.core.errors import Cancelled, ConfigError, InstructionError, LinkError, OutriderError
-from outrider.core.language.plan import Ask, Find, Where
-from outrider.core.language.planner import plan_of
-from outrider.core.language.questions import ANSWER_MODES, Slots, question_prompt
+from outrider.core.errors import Cancelled, LinkError, OutriderError
+from outrider.core.language.plan import Ask, Where
+from outrider.core.language.questions import Slots, question_prompt
 from outrider.core.ports import FrameLink, LanguageModel
 from outrider.core.values import DecodeRequest, Pose2D, Prompt
 from outrider.decoding.aggregation.config import AggregationConfig
 from outrider.decoding.aggregation.driver import PeerDecoder
 from outrider.decoding.aggregation.worker import Context
 from outrider.runtime.mission.memory_queries import Recollection
+from outrider.runtime.mission.questions import question_to_memory
 from outrider.runtime.wiring.decoders import SESSION, open_link
 from outrider.runtime.wiring.knowledge import ANSWER_TOKENS, fitting_context, load_reader
 from outrider.runtime.wiring.memory_stores import open_memory
@@ -122,9 +122,7 @@ def ask_once(
 
     Raises MemoryStoreError, ConfigError for a wrong option or a sentence that asks nothing, and ModelError.
     """
-    if answers not in ANSWER_MODES:
-        raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")
-    asked = _question_in(question)
+    asked = question_to_memory(question, answers)
     peers = None
     with open_memory(store, store_key_file) as memory:
         if answers == "aggregate":
@@ -134,16 +132,3 @@ def ask_once(
         finally:
             if peers is not None:
                 peers.close()
-
-
-def _question_in(sentence: str) -> Ask | Where:
-    """What a sentence asks of memory. Raises ConfigError for one that asks nothing."""
-    nothing = ConfigError(f'{sentence!r} asks nothing of memory: try "where are my keys?"')
-    try:
-        step, *more = plan_of(sentence, None).steps
-    except InstructionError:
-        raise nothing from None
-    if more or not isinstance(step, (Ask, Where, Find)):
-        raise nothing
-    # There is no robot here to lead the way.
-    return Where(step.thing, " ".join(sentence.lower().split())) if isinstance(step, Find) else step

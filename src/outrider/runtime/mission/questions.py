@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be asked of a robot's memory, checked before anything that takes seconds to import."""
+
+from __future__ import annotations
+
+from outrider.core.errors import ConfigError, InstructionError
+from outrider.core.language.plan import Ask, Find, Where
+from outrider.core.language.planner import plan_of
+from outrider.core.language.questions import ANSWER_MODES
+
+
+def question_to_memory(sentence: str, answers: str) -> Ask | Where:
+    """What a sentence asks of memory without a robot that could lead the way.
+
+    Raises ConfigError where it asks nothing, and for an unknown way to answer.
+    """
+    if answers not in ANSWER_MODES:
+        raise ConfigError(f"answers={answers!r} is not one of {', '.join(ANSWER_MODES)}")
+    nothing = ConfigError(f'{sentence!r} asks nothing of memory: try "where are my keys?"')
+    try:
+        step, *more = plan_of(sentence, None).steps
+    except InstructionError:
+        raise nothing from None
+    if more or not isinstance(step, (Ask, Where, Find)):
+        raise nothing
+    return Where(step.thing, " ".join(sentence.lower().split())) if isinstance(step, Find) else step
