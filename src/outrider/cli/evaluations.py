@@ -87,6 +87,7 @@ def eval_plans(
     models: Models = None,
     processes: Processes = 1,
     max_steps: Annotated[int, typer.Option(min=1, help="Steps before a find is given up.")] = 100,
+    explain: Explain = False,
 ) -> None:
     """Plans of several finds in freshly generated homes, beside each of their finds alone."""
     from outrider.evaluation.pair.plans import evaluate_plans

@@ -110,6 +110,11 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "value": "share of homes, or median",
         "95 % interval": f"{INTERVAL} of a share, by Wilson's formula; failed homes are listed below",
     },
+    "eval plans": {
+        "figure": "of whole plans, and of the finds in them",
+        "value": "share, of how many",
+        "95 % interval": f"{INTERVAL} of it, by Wilson's formula",
+    },
     "eval frames": {
         "pictures": "the set of the folder's index.jsonl",
         "answers": "how many pictures",

@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.core.errors import ConfigError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.processes import worker_pool
 from outrider.evaluation.common.intervals import wilson_interval
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.robot.navigation import PLACEMENT_CYCLE, decoder_of
 from outrider.models.checkpoint.card import read_card
 from outrider.navigation.goal.navigator import NavigatorSettings
@@ -170,7 +172,7 @@ def evaluate_plans(
     tasks = plan_tasks(homes, seed, finds, model, models_folder(models), max_steps)
     outcomes = sorted(tracked(_run_all(tasks, processes), "homes", total=homes), key=lambda one: one.seed)
     figures = {"model": model, "seed": seed, **summarise(outcomes)}
-    make_console().print(_table(figures))
+    print_results(_table(figures))
     if json_file is not None:
         write_figures(json_file, {**figures, "runs": [asdict(outcome) for outcome in outcomes]})
     return figures
@@ -186,7 +188,7 @@ def _run_all(tasks: Sequence[PlanTask], processes: int) -> Iterator[PlanOutcome]
 
 def _table(figures: dict[str, Any]) -> Table:
     title = f"plans of finds, {figures['model']}, {figures['homes']} homes, seed {figures['seed']}"
-    table = Table("figure", "value", "95 % interval", title=title)
+    table = results_table(title, *LEGENDS["eval plans"])
     for name, (meaning, count) in SHARES.items():
         low, high = wilson_interval(round(figures[name] * figures[count]), figures[count])
         table.add_row(meaning, f"{figures[name]:.3f} of {figures[count]}", f"{low:.2f} to {high:.2f}")
