@@ -7,11 +7,8 @@ A draft in the cloud (`csd`) is paid for too: its prompt, and each token that it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.table import Table
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 500
@@ -69,18 +66,12 @@ def cost_table(passes_per_token: Mapping[str, float]) -> dict[str, dict[str, flo
     }
 
 
-def print_cost(console: Console, passes: Mapping[str, float]) -> None:
-    """Prints what an API would cost at the measured passes a token."""
-    table = Table(title="dollars for a million requests of 100 + 500 tokens")
-    for heading in ("target", *passes, "csd", "paper: ar / cloud / edge"):
-        table.add_column(heading, justify="right")
+def cost_lines(passes: Mapping[str, float]) -> Iterator[str]:
+    """What an API would cost at the measured passes a token."""
     for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
+        dollars = ", ".join(f"{way} {value:.0f}" for way, value in costs[1].items())
         printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
-        table.add_row(costs[0], *(f"{value:.0f}" for value in costs[1].values()), printed)
-    table.add_row(
-        "passes a token",
-        *(f"{value:.2f}" for value in passes.values()),
-        f"{passes['sd']:.2f}",
-        "1 / 0.40 / 0.40",
-    )
-    console.print(table)
+        yield (
+            f"a million requests of 100 + 500 tokens to {costs[0]}, dollars: {dollars}; "
+            f"paper: ar / cloud / edge {printed}"
+        )

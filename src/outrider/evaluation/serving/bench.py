@@ -49,7 +49,7 @@ from outrider.evaluation.decoding.fleets import (
     tokens_until,
 )
 from outrider.evaluation.decoding.regimes import load_regimes
-from outrider.evaluation.serving.api_cost import cost_table
+from outrider.evaluation.serving.api_cost import cost_lines, cost_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.links import load_network
 from outrider.runtime.common.paths import models_folder
@@ -328,14 +328,3 @@ def _compared(figures: Mapping[str, float]) -> str:
     ours, parts = figures["outrider"], [f"{name} {value:.0f}" for name, value in figures.items()]
     gains = [f"outrider over {way} {ours / figures[way]:.2f}" for way in (CENTRAL, FILLED) if figures[way]]
     return "; ".join([*parts, *gains])
-
-
-def cost_lines(passes: Mapping[str, float]) -> Iterator[str]:
-    """What an API would cost at the measured passes a token."""
-    for price, costs in zip(PRICES, cost_table(passes).items(), strict=True):
-        dollars = ", ".join(f"{way} {value:.0f}" for way, value in costs[1].items())
-        printed = f"{price.paper_ar:.0f} / {price.paper_cloud:.0f} / {price.paper_edge_cloud:.0f}"
-        yield (
-            f"a million requests of 100 + 500 tokens to {costs[0]}, dollars: {dollars}; "
-            f"paper: ar / cloud / edge {printed}"
-        )
