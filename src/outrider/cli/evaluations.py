@@ -216,6 +216,7 @@ def eval_agents(
     calls: Annotated[int, typer.Option(min=1, help="Hostile calls to send.")] = 10_000,
     seed: Seed = 0,
     json_file: Json = None,
+    explain: Explain = False,
 ) -> None:
     """Hostile calls to `outrider mcp` and a simulated robot; exit status 1 if it moves as it must not.
 

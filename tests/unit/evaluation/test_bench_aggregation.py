@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from outrider.core.errors import ConfigError
 from outrider.decoding.aggregation.synthetic import AcceptanceTarget, certain_pair
@@ -21,6 +20,8 @@ from outrider.evaluation.aggregation.comparison import (
     synthetic_requests,
 )
 from outrider.evaluation.aggregation.regimes import load_aggregation_regimes, slow_start_s
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import results_table
 
 OPT = load_aggregation_regimes(["dragon-opt-1.3b"])["dragon-opt-1.3b"]
 TEXTS = 1
@@ -54,7 +55,10 @@ def test_a_regime_is_drawn_for_each_place_of_its_delay(
     rows = {method: (row,) for method, row in at_300_ms.items()}
     monkeypatch.setattr(bench, "compare", lambda *_: rows)
     regime = msgspec.structs.replace(OPT, extra_delays_ms=(300.0,))
-    result = bench._measure_regime(Console(quiet=True), "opt", regime, TEXTS, 0, tmp_path)
+    table, notes = results_table("title", *LEGENDS["bench aggregation"]), []
+    result = bench._measure_regime(table, notes, "opt", regime, TEXTS, 0, tmp_path)
+    assert table.row_count >= len(METHODS) * len(result)
+    assert all("below sequence-wise" in note for note in notes)
     assert {path.name for path in tmp_path.iterdir()} == {f"opt_{place}.png" for place in result}
     assert set(result["both"]["methods"]) == set(METHODS)
 

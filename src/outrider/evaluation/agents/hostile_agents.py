@@ -21,11 +21,13 @@ from outrider.console.agents.link import ConsoleAddress
 from outrider.console.robot import GoalEnd, RobotPort
 from outrider.console.server import ConsoleServer, ConsoleSettings
 from outrider.core.errors import InstructionError, LinkError
-from outrider.core.files.terminal import make_console, tracked
+from outrider.core.files.terminal import tracked
 from outrider.core.language.grammar import Vocabulary
 from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D, Velocity
 from outrider.evaluation.agents.hostile_calls import call_line, hostile_calls
+from outrider.evaluation.common.legends import LEGENDS
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.runtime.common.json_figures import write_figures
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.words import vocabulary_of
@@ -186,7 +188,7 @@ def evaluate_agents(calls: int, seed: int = 0, json_file: Path | None = None) ->
             sent = trial.run(itertools.islice(hostile_calls(seed), calls))
             answered = pipe.answered
     figures = trial.figures(sent, answered, robot.collisions)
-    make_console().print(_table(figures))
+    print_results(_table(figures))
     write_figures(
         json_file, {**asdict(figures), "holds": figures.holds, "outside_kinds": witness.outside[:20]}
     )
@@ -291,19 +293,16 @@ def _worst_ms(values: Sequence[float]) -> float:
 
 
 def _table(figures: HostileFigures) -> Table:
-    table = Table("hostile agents", "figure")
+    table = results_table(f"{figures.calls} hostile calls to a robot", *LEGENDS["eval agents"])
     shown: dict[str, Any] = {
-        "calls sent": figures.calls,
-        "answers": figures.answered,
-        "sentences that the robot was given": figures.taken,
-        "outside the envelope": figures.outside,
+        "calls answered": figures.answered,
+        "sentences given to the robot": figures.taken,
+        "outside what an agent may do": figures.outside,
         "collisions": figures.collisions,
-        "stop of the agent, behind its flood, median / worst ms": (
-            f"{figures.agent_stop_ms} / {figures.agent_stop_worst_ms}"
-        ),
-        "stop of a person, median / worst ms": f"{figures.person_stop_ms} / {figures.person_stop_worst_ms}",
-        "stops": figures.stops,
-        "until the robot stands, worst ms": f"{figures.stands_worst_ms} (n={figures.moving_stops})",
+        "stops sent": figures.stops,
+        "agent's stop to the robot": (f"{figures.agent_stop_ms} ms, worst {figures.agent_stop_worst_ms} ms"),
+        "person's stop to the robot": f"{figures.person_stop_ms} ms, worst {figures.person_stop_worst_ms} ms",
+        "stop to standing": f"worst of {figures.moving_stops}: {figures.stands_worst_ms} ms",
     }
     for name, figure in shown.items():
         table.add_row(name, str(figure))

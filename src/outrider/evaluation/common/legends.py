@@ -55,6 +55,9 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "EAGLE, *": "what EAGLE-3 prints for such a target; *: the paper has no exits, ours are assumed",
         "mechanism": "with --ablate: mean, median and worst of the changes in speed by condition; vs ar, vs "
         "best: of the speed over `ar`, and over the best alternative",
+        "workers, draft length, orders": "with --ablations: FSD's Figures 4(a) and 4(b), Table 7; orders are "
+        "those of the robot's and the cloud's queue of hints",
+        "late": "with --live: share of the time in which this machine was too slow for the regime's pace",
     },
     "bench drafting": {
         "texts": "what is written: searches, or answers of a household's memory",
@@ -163,6 +166,11 @@ LEGENDS: Mapping[str, Mapping[str, str]] = {
         "late": "times it stood too late; exit status 1 if any did",
         "reached": "goals reached all the same",
         "ended": "goals that ended with a reason",
+    },
+    "eval agents": {
+        "what": "outside: no plan, a velocity, a release of the stop, or motion while no command ran",
+        "measured": "counts, or medians with the worst beside them; exit status 1 if the robot moved as it "
+        "must not, or a stop took more than 0.3 s",
     },
     "eval kills": {
         "killed": "by kill -9, amid a motion; a table of its own holds the other ends",

@@ -10,7 +10,7 @@ from outrider.core.files.terminal import make_console
 
 
 def results_table(title: str, *headings: str) -> Table:
-    """Returns an empty table: names align on the left, figures on the right."""
+    """Returns an empty table: names align on the left, figures on the right. No width cuts a word."""
     table = Table(
         title=title,
         title_justify="left",
@@ -20,7 +20,7 @@ def results_table(title: str, *headings: str) -> Table:
         padding=(0, 1, 0, 0),
     )
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=not place)
+        table.add_column(heading, justify="right" if place else "left", overflow="fold")
     return table
 
 

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from outrider.core.files.terminal import make_console
+from outrider.core.files.terminal import tracked
 from outrider.core.link_profile import Network
 from outrider.core.values import Decoded, DecodeRequest, Prompt, Verified
 from outrider.decoding.config import STRATEGIES
 from outrider.evaluation.common.paced_models import PacedDecoder, PacedService
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import configuration
 from outrider.evaluation.decoding.regimes import Regime, load_regimes
 from outrider.runtime.datasets.held_out import Pair, load_pair
@@ -21,6 +22,7 @@ from outrider.wire.client import DealerLink
 from outrider.wire.emulator import EmulatedLink
 
 TEXT_S = 600.0
+HEADINGS = ("conditions", "strategy", "tokens/s", "over ar", "tokens a round", "bytes up, down", "late")
 
 
 @dataclass(frozen=True)
@@ -113,26 +115,29 @@ def paced_service(regime_name: str, models: Path | None) -> PacedService:
 def bench_live(
     regimes: Sequence[str], prompts: Sequence[Prompt], pair: Pair, models: Path | None
 ) -> dict[str, Any]:
-    """Every strategy in every regime, in real time, printed as it is done."""
-    console = make_console()
+    """Every strategy in every regime in real time; prints a table."""
+    table = results_table(f"in real time over sockets, {len(prompts)} texts", *HEADINGS)
     result: dict[str, Any] = {}
     for name in regimes:
         regime = load_regimes([name])[name]
         rows: dict[str, LiveFigures] = {}
-        console.print(f"\n[bold]{name}[/bold], live over sockets, {len(prompts)} texts", highlight=False)
+        table.add_section()
         with verifier_process(paced_service, name, models) as endpoint:
-            for strategy in STRATEGIES:
+            for strategy in tracked(STRATEGIES, f"{name}, in real time"):
                 ar_speed = rows["ar"].tokens_per_s if rows else None
                 row = measure_live(endpoint, regime, strategy, pair, prompts, ar_speed)
                 rows[strategy] = row
-                console.print(_line(strategy, row), highlight=False)
+                table.add_row(name, strategy, *_cells(row))
         result[name] = {strategy: asdict(row) for strategy, row in rows.items()}
+    print_results(table)
     return result
 
 
-def _line(strategy: str, row: LiveFigures) -> str:
+def _cells(row: LiveFigures) -> tuple[str, ...]:
     return (
-        f"  {strategy:9} {row.tokens_per_s:7.2f} tok/s {row.speedup_vs_ar:5.2f}x ar, "
-        f"{row.tokens_per_round:.2f} a round, {row.bytes_up_per_token:.0f} B up and "
-        f"{row.bytes_down_per_token:.0f} down a token, {row.late_share:.1%} late"
+        f"{row.tokens_per_s:.2f}",
+        f"{row.speedup_vs_ar:.2f}",
+        f"{row.tokens_per_round:.2f}",
+        f"{row.bytes_up_per_token:.0f}, {row.bytes_down_per_token:.0f}",
+        f"{row.late_share:.1%}",
     )

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from outrider.core.files.terminal import make_console
 from outrider.core.link_profile import LinkProfile
 from outrider.core.values import DecodeRequest
 from outrider.decoding.simulation.decoder import VirtualWorld
 from outrider.evaluation.common.plots import draw_ablation
+from outrider.evaluation.common.tables import print_results, results_table
 from outrider.evaluation.decoding.comparison import (
     Figures,
     configuration,
@@ -111,10 +110,12 @@ def bench_ablations(texts: int, seed: int, plots: Path | None = None) -> dict[st
     workers = ablate_workers(regime, pair, requests, seed)
     lengths = ablate_draft_length(regime, pair, requests, seed)
     queues = ablate_queues(regime, pair, requests, seed)
-    console = make_console()
-    console.print(_table("FSD Figure 4(a): workers", "workers", WORKERS, workers))
-    console.print(_table("FSD Figure 4(b): draft length", "draft tokens", DRAFT_LENGTHS, lengths))
-    console.print(_table("FSD Table 7: misses by edge/cloud hint order", "workers", QUEUE_WORKERS, queues))
+    for table in (
+        _table("FSD Figure 4(a): workers", "workers", WORKERS, workers),
+        _table("FSD Figure 4(b): draft length", "draft tokens", DRAFT_LENGTHS, lengths),
+        _table("FSD Table 7: cache misses by edge/cloud order of hints", "workers", QUEUE_WORKERS, queues),
+    ):
+        print_results(table)
     if plots is not None:
         draw_ablation(plots / "fsd_workers.png", "FSD Figure 4(a)", "workers", WORKERS, workers)
         draw_ablation(plots / "fsd_draft_length.png", "FSD Figure 4(b)", "gamma", DRAFT_LENGTHS, lengths)
@@ -126,10 +127,7 @@ def bench_ablations(texts: int, seed: int, plots: Path | None = None) -> dict[st
 
 
 def _table(title: str, heading: str, values: Sequence[int], curves: dict[str, list[float]]) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column(heading)
-    for value in values:
-        table.add_column(str(value), justify="right")
+    table = results_table(title, heading, *map(str, values))
     for name, curve in curves.items():
         table.add_row(name, *(f"{value:.2f}" for value in curve))
     return table
