@@ -1,6 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m outrider`."""
+"""The command `outrider`, also as `python -m outrider`."""
 
-from outrider.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C ends it without a trace even while it is imported, which takes a second."""
+    try:
+        from outrider import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

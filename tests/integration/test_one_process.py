@@ -60,6 +60,7 @@ def test_a_signal_ends_the_run_with_a_report(tmp_path: Path, monkeypatch: pytest
     assert run_in_one_process("find the silver bottle", PAIR, out=tmp_path) == 130
     report = report_of(tmp_path)
     assert report["outcome"] == "cancelled" and report["steps"] == 0 and not report["success"]
+    assert "interrupted before there was a goal" in report["message"]
 
 
 def test_a_pair_that_cannot_be_loaded_leaves_a_report(

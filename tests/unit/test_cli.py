@@ -223,6 +223,27 @@ def test_no_command_gives_key_file_two_meanings():
         assert result.exit_code == 2
 
 
+INTERRUPTED_AT = """
+import importlib.abc, sys
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from outrider.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "outrider.cli", "outrider.core.errors"])
+def test_an_interrupt_while_the_command_line_is_imported_leaves_no_trace(module):
+    command = [sys.executable, "-c", INTERRUPTED_AT, module]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and not done.stderr + done.stdout
+    entry_points = (Path(__file__).parents[2] / "setup.cfg").read_text()
+    assert "outrider = outrider.__main__:main" in entry_points
+
+
 FULL = Path("/dev/full")
 
 

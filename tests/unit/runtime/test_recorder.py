@@ -8,9 +8,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D, RoundStats
 from outrider.navigation.motion.step_motions import Ending, MotionEnd
 from outrider.runtime.mission.robot_side import GoalError, GoalResult, StepState, StepUpdate
+from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.verdict import Judgement, Verdict
@@ -108,6 +110,30 @@ def test_piped_lines_show_the_emulated_network_and_the_time_without_a_link() -> 
     assert all("connected over blackout" in line for line in (first, second, third))
     assert "10.0 s  link lost" in gone and "13.0 s  link connected, after 3.0 s without" in back
     assert "lost for 3.0 s" in second and "lost" not in first + third
+
+
+def test_a_command_that_no_model_decoded_has_no_speed_and_before_the_first_step_there_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printed, now = StringIO(), [100.0]
+    monkeypatch.setattr("outrider.runtime.reports.live_view.time.monotonic", lambda: now[0])
+    with LiveView(Console(file=printed, width=40)) as view:
+        now[0] = 111.0
+        view.show(LiveState("turn left", 0.0, replace(DECODING, step=0), "local"))
+        view.show(LiveState("turn left", 1.0, replace(FINISHED, tokens_per_s=0.0), "local"))
+    waiting, turned = printed.getvalue().splitlines()
+    assert "no step yet" in waiting and "step   0" not in waiting
+    assert "[local]" in turned and "tokens" not in turned
+
+
+@pytest.mark.parametrize(("sentence", "distance_m"), [("turn left", None), ("find the silver bottle", 4.0)])
+def test_there_is_a_distance_to_go_only_to_what_was_asked_for(
+    sentence: str, distance_m: float | None
+) -> None:
+    recorder = Recorder(sentence)
+    recorder.truth = Truth(Pose2D(0.0, 0.0, 0.0), 4.0, 0)
+    recorder.on_progress(Progress.of(plan_of(sentence, None), 0))
+    assert recorder.target_distance_m == distance_m
 
 
 def test_a_long_silence_is_broken_by_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

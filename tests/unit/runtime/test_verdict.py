@@ -11,7 +11,7 @@ from outrider.core.language.planner import plan_of
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.runtime.plans.progress import Progress
-from outrider.runtime.reports.verdict import Judgement, Verdict, judge
+from outrider.runtime.reports.verdict import Judgement, Verdict, judge, with_reason
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import ObjectSpec
 
@@ -42,6 +42,14 @@ def test_a_robot_that_stands_at_the_target_is_a_measured_success() -> None:
 def test_a_robot_that_only_says_so_has_failed(pose: Pose2D) -> None:
     judged = judged_as("find the silver bottle", REACHED, ALONE, pose)
     assert judged.verdict is Verdict.FAILED and judged.checked
+
+
+@pytest.mark.parametrize(("is_stopped", "words"), [(True, "interrupted"), (False, "not done within 600 s")])
+def test_a_goal_that_was_cancelled_says_why(is_stopped: bool, words: str) -> None:
+    cancelled = GoalResult(False, GoalError.CANCELLED, "cancelled", 2)
+    assert with_reason(cancelled, is_stopped, 600.0).message == words
+    for other in (REACHED, GONE, replace(cancelled, message="the navigator has gone")):
+        assert with_reason(other, is_stopped, 600.0) == other
 
 
 def test_a_goal_that_failed_at_the_target_has_failed() -> None:

@@ -47,7 +47,7 @@ from outrider.runtime.reports.live_view import LiveState, LiveView
 from outrider.runtime.reports.recorder import Recorder, Truth
 from outrider.runtime.reports.report import RunRecord, write_summary
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
-from outrider.runtime.reports.verdict import Judgement
+from outrider.runtime.reports.verdict import Judgement, with_reason
 from outrider.simulation.homes import Home, generate_home
 from outrider.simulation.vocabulary import target_of
 
@@ -196,15 +196,16 @@ class MissionNode(Node):
 
     def _await_end(self, handle: Any, view: LiveView, stopping: threading.Event) -> GoalResult:
         """How an accepted goal ended; it is cancelled once asked to stop, or out of time."""
-        outcome = handle.get_result_async()
-        finished = self._wait(outcome, view, stopping, float(self._values["time_limit_s"]))
+        outcome, limit_s = handle.get_result_async(), float(self._values["time_limit_s"])
+        finished = self._wait(outcome, view, stopping, limit_s)
         if finished is None:
             handle.cancel_goal_async()
             finished = self._wait(outcome, view, threading.Event(), CANCEL_TIMEOUT_S)
         if finished is None:
             return GoalResult(False, GoalError.CANCELLED, f"the navigator {self._silence()}", 0)
         message = finished.result
-        return GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
+        result = GoalResult(message.success, GoalError(message.error_code), message.message, message.steps)
+        return with_reason(result, stopping.is_set(), limit_s)
 
     def _silence(self) -> str:
         """Why nothing comes from the navigator that has the goal."""
@@ -246,14 +247,13 @@ class MissionNode(Node):
         return generate_home(message.seed, target_of(message.instruction), message.placement)
 
     def _live_state(self) -> LiveState:
-        truth = self._recorder.truth
         return LiveState(
             self._recorder.instruction,
             self._time_s(),
             self._recorder.latest,
             self._link_state,
             self._travelled_m,
-            truth.target_distance_m if truth else None,
+            self._recorder.target_distance_m,
             self._navigator.values.get("link_profile", ""),
         )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError, InstructionError, MemoryStoreError, OutriderError
+from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_animation, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
@@ -23,12 +24,14 @@ from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.words import check_sentence, vocabulary_of
 from outrider.runtime.node_graph.node_specs import MISSION, SIMULATION
-from outrider.runtime.node_graph.supervisor import NOT_REACHED, STOPPED, leave_report
+from outrider.runtime.node_graph.supervisor import BEFORE_A_GOAL, NOT_REACHED, STOPPED, leave_report
 from outrider.runtime.reports.conditions import host, versions
 from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
+from outrider.runtime.reports.verdict import with_reason
 
 if TYPE_CHECKING:
+    from outrider.runtime.datasets.held_out import Pair
     from outrider.runtime.reports.report import RunRecord
     from outrider.simulation.simulator import Simulator
 
@@ -72,11 +75,19 @@ def run_in_one_process(
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
         stages = Stages()
-        from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all of a run
-        from outrider.runtime.reports.report import write_summary
-
         try:
-            record = demo.run(view, stopping.is_set, stages)
+            with Pulse("loading both models"):
+                from outrider.runtime.pictures.run_pictures import write_pictures  # slow to import, as all is
+                from outrider.runtime.reports.report import write_summary
+
+                pair = demo.load()
+            stages.mark("models loaded")
+            if stopping.is_set():
+                view.say(f"FAILED: {BEFORE_A_GOAL}")
+                leave_report(report, BEFORE_A_GOAL, instruction, config.strategy, demo.conditions())
+                return STOPPED
+            view.say(f"both models are loaded, after {stages.elapsed_s():.0f} s")
+            record = demo.run(pair, view, stopping.is_set, stages)
         except OutriderError as error:
             leave_report(report, str(error), instruction, config.strategy, demo.conditions())
             raise
@@ -113,16 +124,19 @@ class _Demo:
                 "with --no-ros the robot has no memory: use `outrider memory`, or leave --no-ros away"
             ) from None
 
-    def run(self, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
-        """Load the models, run the goal, and judge it."""
+    def load(self) -> Pair:
+        """Returns both models. Raises OutriderError where one cannot be loaded."""
         from outrider.runtime.datasets.held_out import load_pair
+
+        return load_pair(self.folder)
+
+    def run(self, pair: Pair, view: LiveView, is_stopped: Callable[[], bool], stages: Stages) -> RunRecord:
+        """Run the goal, and judge it."""
         from outrider.runtime.no_ros.simulated_side import SimulatedSide
         from outrider.runtime.plans.errand import Errand
         from outrider.runtime.reports.recorder import Recorder
         from outrider.runtime.wiring.decoders import local_decoder
 
-        pair = load_pair(self.folder)
-        stages.mark("models loaded")
         draft = pair.draft if self.config.needs_model else None
         recorder = Recorder(self.instruction)
         recorder.strategy = self.config.strategy
@@ -143,6 +157,7 @@ class _Demo:
                 on_progress=robot.on_progress,
             )
             result = errand.run(self.instruction, lambda: is_stopped() or robot.now_s() > limit_s)
+            result = with_reason(result, is_stopped(), limit_s)
             recorder.truth, home = robot.truth(), simulator.home
         judgement = recorder.judge(result, home)
         conditions = self.conditions() | {"stages_s": stages.seconds(first_motion_s(recorder.poses))}

@@ -139,6 +139,6 @@ class SimulatedSide:
                 update,
                 link,
                 self._travelled_m,
-                truth.target_distance_m,
+                self._recorder.target_distance_m,
             )
         )

@@ -50,6 +50,7 @@ LOG_TAIL_LINES = 15
 MISSION = "mission"
 OWN_STORE = "demo-memory.db"
 NOT_REACHED, STOPPED = 1, 130
+BEFORE_A_GOAL = "interrupted before there was a goal"
 
 
 @dataclass
@@ -255,7 +256,7 @@ def _run_to_report(parameters: Mapping[str, Mapping[str, Value]], out: Path, nam
             raise
         if status not in (0, NOT_REACHED):
             is_stopped = status == STOPPED
-            why = "interrupted before there was a goal" if is_stopped else "the mission could not start"
+            why = BEFORE_A_GOAL if is_stopped else "the mission could not start"
             leave_report(report, why, *told, conditions)
         # A mission that ended before it had met the other nodes does not know the conditions.
         known = {**conditions, "peak_memory_mb": round(memory.peak_bytes / 1e6)}

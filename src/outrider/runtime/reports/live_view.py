@@ -107,7 +107,8 @@ class LiveView:
         if state.update.state is StepState.FINISHED:
             self._print_once(state)
         if time.monotonic() - self._said_s >= LINE_PERIOD_S:
-            self.say(f"{state.time_s:6.1f} s  step {state.update.step:3d}  goes on  [{self._figures(state)}]")
+            words = f"step {state.update.step:3d}  goes on" if state.update.step else "no step yet"
+            self.say(f"{state.time_s:6.1f} s  {words}  [{self._figures(state)}]")
 
     def _redraw(self, state: LiveState) -> None:
         if self._live is None:
@@ -125,11 +126,9 @@ class LiveView:
 
     def _figures(self, state: LiveState) -> str:
         tokens_per_s, tokens_per_round = self._rates
-        parts = [
-            f"{tokens_per_s:.0f} tokens/s",
-            f"{tokens_per_round:.2f} tokens/round",
-            self._link_words(state),
-        ]
+        parts = [self._link_words(state)]
+        if tokens_per_s:  # a command that needs no model has none
+            parts = [f"{tokens_per_s:.0f} tokens/s", f"{tokens_per_round:.2f} tokens/round", *parts]
         if state.distance_m is not None:
             parts.insert(0, f"{state.distance_m:.1f} m to go")
         return ", ".join(parts)

@@ -15,6 +15,7 @@ from outrider.runtime.plans.progress import Progress
 from outrider.runtime.reports.report import PoseRecord, RoundRecord, RunRecord, Shot, StepRecord
 from outrider.runtime.reports.verdict import Judgement, judge
 from outrider.simulation.homes import Home
+from outrider.simulation.vocabulary import target_of
 
 SHOT_PERIOD_S = 0.15
 POSE_PERIOD_S = 0.1
@@ -53,6 +54,12 @@ class Recorder:
         self.progress = progress
         while len(self.stood) < progress.current:
             self.stood.append(self.truth.pose if self.truth else None)
+
+    @property
+    def target_distance_m(self) -> float | None:
+        """How far the robot is from its target; None where it was told of none, or nobody knows."""
+        has_target = any(target_of(target) for target in self.progress.targets)
+        return self.truth.target_distance_m if self.truth and has_target else None
 
     def judge(self, result: GoalResult, home: Home | None) -> Judgement:
         """What the run has come to, by what is known of its surroundings."""

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from outrider.core.values import Pose2D
 from outrider.runtime.mission.episode import stands_at
-from outrider.runtime.mission.robot_side import GoalResult
+from outrider.runtime.mission.robot_side import GoalError, GoalResult
 from outrider.simulation.homes import Home
 from outrider.simulation.vocabulary import ObjectSpec, target_of
 
@@ -30,6 +30,13 @@ class Verdict(str, Enum):
     def words(self) -> str:
         """As it is printed."""
         return "DONE (not checked)" if self is Verdict.DONE else self.name
+
+
+def with_reason(result: GoalResult, is_stopped: bool, limit_s: float) -> GoalResult:
+    """The result of a goal; one that was cancelled says why: a signal, or its time was over."""
+    if result.error is not GoalError.CANCELLED or result.message != "cancelled":
+        return result
+    return replace(result, message="interrupted" if is_stopped else f"not done within {limit_s:.0f} s")
 
 
 @dataclass(frozen=True)
