@@ -9,7 +9,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it without a trace even while it is imported, which takes a second."""
+    """Run the command line; Ctrl-C ends it without a trace, also while it is imported."""
     try:
         from outrider import cli
 

@@ -180,6 +180,31 @@ def test_a_sentence_that_no_model_knows_is_wrong_usage_and_starts_nothing(senten
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["find", "the", "silver", "bottle"], 'outrider demo "find the silver bottle"'),
+        (["turn left"], 'outrider demo "turn left"'),
+        (["demo", "find", "the", "silver", "bottle"], 'demo "find the silver bottle"'),
+        (["ask", "where", "are", "my", "keys"], 'ask "where are my keys"'),
+        (["plan", "turn", "left"], 'plan "turn left"'),
+        (["help"], "outrider -h"),
+        (["version"], "outrider --version"),
+        (["demos"], "Did you mean 'demo'?"),
+    ],
+)
+def test_a_likely_slip_is_told_what_to_type(words, said):
+    result = CliRunner().invoke(cli.app, words, env={"COLUMNS": "200", "TERMINAL_WIDTH": "200"})
+    assert result.exit_code == 2 and said in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("words", [[], ["--no-ros"]], ids=["nodes", "no-ros"])
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(words):
+    status, printed = status_of("demo", "--out", "/proc/nowhere", *words)
+    assert status == 2 and printed.startswith("error: cannot write /proc/nowhere")
+    assert "told to" not in printed and "starting" not in printed
+
+
 def test_the_words_of_a_model_are_listed():
     status, printed = status_of("words")
     assert status == 0
@@ -214,6 +239,15 @@ def test_a_question_that_is_none_is_refused_before_anything_heavy_is_imported(wo
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "ConfigError set()\n"
+
+
+def test_forgetting_what_is_not_there_is_not_done_and_forgetting_nothing_is_wrong_usage(tmp_path):
+    store = str(tmp_path / "m.db")
+    assert status_of("memory", "add", "my keys hang by the door", "--store", store)[0] == 0
+    assert status_of("memory", "forget", "99", "--store", store)[0] == 1
+    assert status_of("memory", "forget", "--store", store)[0] == 2
+    assert status_of("memory", "forget", "--all", "1", "--store", store)[0] == 2
+    assert status_of("memory", "forget", "--all", "--store", store) == (0, "forgot 1 record\n")
 
 
 def test_no_command_gives_key_file_two_meanings():

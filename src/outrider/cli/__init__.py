@@ -26,9 +26,11 @@ from outrider.cli import (
     training,
     voice,
 )
+from outrider.cli.hints import HintingGroup
 from outrider.core.errors import ConfigError, InstructionError, OutriderError
 
 app = typer.Typer(
+    cls=HintingGroup,
     help="Lossless edge-cloud decoding of vision-language navigation for a Unitree Go2.",
     epilog='Start with:  outrider demo "find the silver bottle"\n\n'
     "Exit status: 0 done, 1 not reached or failed, 2 wrong usage, 130 interrupted. "

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from outrider.cli.options import Store, StoreKey
+from outrider.core.errors import ConfigError
 
 app = typer.Typer(help="What the robot remembers; private unless said otherwise.", no_args_is_help=True)
 
@@ -73,14 +74,18 @@ def memory_forget(
     store: Store = "",
     store_key_file: StoreKey = "",
 ) -> None:
-    """Forget for good: nothing of it stays in the file.
+    """Forget for good: nothing of it stays in the file. Exit status 1 if there was no such record.
 
     Where another process reads the file, the command says so, and the bytes go once that has ended.
     """
     from outrider.runtime.wiring.memory_stores import forget_memory, open_memory
 
+    if sum((bool(ids), bool(matching), everything)) != 1:
+        raise ConfigError("say what to forget by one of: ids of `outrider memory list`, --matching, --all")
     with open_memory(store, store_key_file) as memory:
-        typer.echo(forget_memory(memory, ids or [], matching, everything)[1])
+        forgotten, said = forget_memory(memory, ids or [], matching, everything)
+    typer.echo(said)
+    raise typer.Exit(0 if forgotten or everything else 1)
 
 
 @app.command("export", epilog="Example:  outrider memory export memories.jsonl")

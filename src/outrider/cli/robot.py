@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from outrider.cli.hints import SentenceCommand
 from outrider.cli.options import (
     AnswerModel,
     Json,
@@ -27,7 +28,10 @@ from outrider.core.model_options import DEFAULT_MAX_LENGTH
 app = typer.Typer()
 
 
-@app.command(epilog='Example:  outrider demo "go to the blue chair" --placement other_room --seed 7')
+@app.command(
+    cls=SentenceCommand,
+    epilog='Example:  outrider demo "go to the blue chair" --placement other_room --seed 7',
+)
 def demo(
     instruction: Annotated[str, typer.Argument(help="What the robot is told.")] = "find the silver bottle",
     out: Annotated[Path, typer.Option(help="Folder for report, film, map and logs.")] = Path("out/demo"),

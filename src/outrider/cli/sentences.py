@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from outrider.cli.hints import SentenceCommand
 from outrider.cli.options import AnswerModel, KeyFile, Store, StoreKey
 from outrider.core.errors import InstructionError
 
@@ -30,7 +31,7 @@ def confirmed(sentence: str, check: Callable[[str], object]) -> str:
     return sentence
 
 
-@app.command(epilog='Example:  outrider plan "find the red chair, then come back"')
+@app.command(cls=SentenceCommand, epilog='Example:  outrider plan "find the red chair, then come back"')
 def plan(
     sentence: Annotated[str, typer.Argument(help="What the robot would be told.")],
     model: Draft = "models/draft",
@@ -54,7 +55,9 @@ def words(
     typer.echo(words_text(model, vocabulary_of(model)))
 
 
-@app.command(epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate')
+@app.command(
+    cls=SentenceCommand, epilog='Example:  outrider ask "tell me where my keys are" --answers aggregate'
+)
 def ask(
     question: Annotated[str, typer.Argument(help="What the robot is asked.")],
     answers: Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.core.errors import ConfigError, InstructionError, MemoryStoreError, OutriderError
 from outrider.core.files.terminal import Pulse
-from outrider.core.files.writing import checked_animation, writing_to
+from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
 from outrider.runtime.common.endings import stopping_on_signals
@@ -69,6 +69,7 @@ def run_in_one_process(
     demo.check()
     checked_animation(animation)
     report, stopping = out / REPORT_FILE, threading.Event()
+    checked_folder(out)
     # That of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from outrider.core.errors import ConfigError, OutriderError
 from outrider.core.files.private_files import make_private_folder, open_private
-from outrider.core.files.writing import checked_animation, writing_to
+from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.decoding.config import DecodingConfig, drafter_names
 from outrider.runtime.common.endings import COULD_NOT_START, belonging_to_this_process, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE, amend_figures
@@ -220,6 +220,7 @@ def run_demo(
     parameters = _parameters_of(SIM_GRAPH, given, namespace)
     _check_values(parameters, record)
     checked_animation(animation)
+    checked_folder(out)
     with writing_to(out / REPORT_FILE):
         (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:
