@@ -20,7 +20,6 @@ LONG_FILES = {
     "nodes/navigator/navigator_node.py",
     "runtime/mission/goal_run.py",
     "runtime/node_graph/node_specs.py",
-    "runtime/node_graph/supervisor.py",
     "simulation/homes.py",
 }
 """Not parted yet. No file may join them."""
@@ -30,7 +29,7 @@ LONG_FUNCTIONS = {
     "cli/robot.py:verifier",
     "evaluation/models/bench.py:bench_models",
     "runtime/no_ros/one_process.py:run_in_one_process",
-    "runtime/node_graph/supervisor.py:run_demo",
+    "runtime/node_graph/demo.py:run_demo",
     "runtime/wiring/decoders.py:serve",
     "training/architecture.py:build_model",
 }

@@ -145,7 +145,7 @@ def demo(
                 animation=animation,
             )
         )
-    from outrider.runtime.node_graph.supervisor import run_demo
+    from outrider.runtime.node_graph.demo import run_demo
 
     raise typer.Exit(
         run_demo(

@@ -47,7 +47,7 @@ from outrider.runtime.node_graph.parameter_values import (
 )
 from outrider.runtime.node_graph.parameters import NodeSpec
 from outrider.runtime.node_graph.restarts import Restarts
-from outrider.runtime.node_graph.supervisor import leave_report
+from outrider.runtime.reports.left_report import leave_report
 
 UNSET = ""
 RESTART_DELAY_S = 1.0

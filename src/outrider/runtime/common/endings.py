@@ -26,6 +26,8 @@ ENDING_SIGNALS = (
 )
 # The exit status of a node that could not start, which a new start does not mend.
 COULD_NOT_START = 2
+# That of a run whose goal was not reached, and of one that a signal ended.
+NOT_REACHED, STOPPED = 1, 130
 # Holds the process, by its number, that a process is not to outlive.
 PARENT_VARIABLE = "OUTRIDER_PARENT_PID"
 

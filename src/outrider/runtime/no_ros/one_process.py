@@ -18,14 +18,14 @@ from outrider.core.files.terminal import Pulse
 from outrider.core.files.writing import checked_animation, checked_folder, writing_to
 from outrider.core.language.grammar import Vocabulary
 from outrider.decoding.config import DecodingConfig
-from outrider.runtime.common.endings import stopping_on_signals
+from outrider.runtime.common.endings import NOT_REACHED, STOPPED, stopping_on_signals
 from outrider.runtime.common.json_figures import REPORT_FILE
 from outrider.runtime.common.paths import models_folder
 from outrider.runtime.mission.goal_run import GoalSettings
 from outrider.runtime.mission.words import check_sentence, vocabulary_of
 from outrider.runtime.node_graph.node_specs import MISSION, SIMULATION
-from outrider.runtime.node_graph.supervisor import BEFORE_A_GOAL, NOT_REACHED, STOPPED, leave_report
 from outrider.runtime.reports.conditions import host, versions
+from outrider.runtime.reports.left_report import BEFORE_A_GOAL, leave_report
 from outrider.runtime.reports.live_view import LiveView
 from outrider.runtime.reports.stages import GOAL, Stages, first_motion_s
 from outrider.runtime.reports.verdict import with_reason

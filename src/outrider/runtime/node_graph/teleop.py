@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from outrider.runtime.common.endings import stopping_on_signals
 from outrider.runtime.common.paths import config_file
 from outrider.runtime.common.ports import free_port
 from outrider.runtime.node_graph.namespaces import checked_namespace
@@ -22,7 +23,7 @@ from outrider.runtime.node_graph.parameter_values import (
 )
 from outrider.runtime.node_graph.parameters import Value
 from outrider.runtime.node_graph.ros_env import free_domain, ros_environment
-from outrider.runtime.node_graph.supervisor import Supervisor, stopping_on_signals
+from outrider.runtime.node_graph.supervisor import Supervisor
 
 
 def run_console(settings: Mapping[str, Value], namespace: str = "") -> int:
