@@ -69,10 +69,10 @@ def run_in_one_process(
     demo.check()
     checked_animation(animation)
     report, stopping = out / REPORT_FILE, threading.Event()
-    checked_folder(out)
     # That of an earlier run must not pass for this one's.
     with writing_to(report):
         report.unlink(missing_ok=True)
+    checked_folder(out)
     with stopping_on_signals(stopping), LiveView() as view:
         view.say(f"told to: {instruction} (loading both models from {folder})")
         stages = Stages()

@@ -84,11 +84,11 @@ def run_demo(
     parameters = _parameters_of(SIM_GRAPH, given, namespace)
     _check_values(parameters, record)
     checked_animation(animation)
-    checked_folder(out)
     with writing_to(out / REPORT_FILE):
         (out / REPORT_FILE).unlink(missing_ok=True)  # that of an earlier run must not pass for this one's
         if not memory_store:
             remove_store(out / OWN_STORE)
+    checked_folder(out)
     if parameters[CONSOLE.name]["serve"]:
         print(f"console: http://127.0.0.1:{parameters[CONSOLE.name]['port']}/", flush=True)
     status = _run_to_report(parameters, out, namespace)
