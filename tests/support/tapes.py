@@ -43,8 +43,17 @@ class Tape:
         more = {"prompt": words, "jpeg": jpeg, "max_new_tokens": max_new_tokens}
         self._write("StepPrompt", topic, {"session_id": "s", "step": step, **more})
 
-    def text(self, step: int, text: str, state: int = 1, tokens: int = 3, link: str = "connected") -> None:
-        more = {"text": text, "state": state, "verified_tokens": tokens, "link_state": link}
+    def text(
+        self,
+        step: int,
+        text: str,
+        state: int = 1,
+        tokens: int = 3,
+        link: str = "connected",
+        tokens_per_s: float = 40.0,
+    ) -> None:
+        speed = {"tokens_per_s": tokens_per_s if state == 1 else 0.0}
+        more = {"text": text, "state": state, "verified_tokens": tokens, "link_state": link, **speed}
         self._write("VerifiedText", "/verified_text", {"session_id": "s", "step": step, **more})
 
     def close(self) -> Path:

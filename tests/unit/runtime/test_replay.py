@@ -57,6 +57,18 @@ def test_steps_are_read_back_with_their_last_text(tape: Tape) -> None:
     assert (second.request.prompt.text, second.text, second.finished) == ("another", "turn", False)
 
 
+def test_a_text_that_the_robot_cut_for_its_next_picture_agrees_as_a_beginning(tape: Tape) -> None:
+    tape.prompt(1)
+    tape.text(1, "turn left sm", tokens=2, tokens_per_s=0.0)
+    (step,) = read_steps(tape.close())
+    assert not step.finished
+    (pair,) = replay_steps([step], Echo(TEXT))
+    figures = figures_of([step], [pair])
+    assert pair[0].agrees and (figures["agree"], figures["unfinished"]) == (1, 1)
+    (other,) = replay_steps([step], Echo("turn right small"))
+    assert not other[0].agrees
+
+
 def test_what_was_written_without_the_verifier_is_not_decoded_again(tape: Tape) -> None:
     tape.prompt(1)
     tape.text(1, "turn", state=0, link="local")

@@ -50,7 +50,9 @@ def check_new(path: Path) -> None:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """What a step's text was decoded from, and its verified text, which is a beginning where not `finished`.
+    """What a step's text was decoded from, and its verified text.
+
+    That is a beginning where not `finished`: the run broke off, or the robot had read enough of it.
 
     `alone`: the robot wrote at least a part of it without the verifier.
     """
@@ -106,5 +108,7 @@ def _take(steps: dict[tuple[str, int], RecordedStep], topic: str, message: Any, 
         steps[key] = RecordedStep(*key, request)
     elif key in steps and message.state in (_DECODING, _FINISHED):
         alone = steps[key].alone or message.link_state == LinkState.LOCAL.value
-        said = message.text, message.verified_tokens, message.state == _FINISHED, alone
+        # A text that was cut, for the next picture was due, has no speed: that is of the whole text.
+        is_whole = message.state == _FINISHED and message.tokens_per_s > 0.0
+        said = message.text, message.verified_tokens, is_whole, alone
         steps[key] = RecordedStep(*key, steps[key].request, *said)

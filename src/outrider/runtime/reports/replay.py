@@ -94,7 +94,7 @@ def figures_of(steps: Sequence[RecordedStep], pairs: Sequence[tuple[Comparison, 
         "compared": len(pairs),
         "agree": sum(comparison.agrees for comparison, _ in pairs),
         "without_verifier": sum(step.alone for step in steps),
-        "unfinished": sum(not step.finished for step in steps),
+        "unfinished": sum(not step.finished and not step.alone for step in steps),
         "tokens": tokens,
         "tokens_per_s": tokens / elapsed_s if elapsed_s > 0.0 else 0.0,
         "target_passes": sum(decoded.target_passes for _, decoded in pairs),
@@ -126,6 +126,10 @@ def _show(figures: dict[str, Any], differences: Sequence[Comparison]) -> None:
         f"{figures['tokens']} tokens at {figures['tokens_per_s']:.0f} tokens/s, "
         f"{figures['target_passes']} passes of the target"
     )
+    if figures["unfinished"]:
+        console.print(
+            f"{figures['unfinished']} texts end where the robot had read enough: compared as far as they go"
+        )
     if figures["without_verifier"]:
         console.print(f"{figures['without_verifier']} more steps were written without the verifier")
     if figures["missing"]:
